@@ -1,0 +1,2 @@
+//! The `roost` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The local API of the Roost daemons: versioned types, client and server.

@@ -1,0 +1,1 @@
+//! The shell that the Roost daemons share: driver loop, configuration, metrics, logs, signals.

@@ -1,0 +1,293 @@
+//! Endpoints as people write them, and addresses as the wire carries them.
+//!
+//! The notation is that of Knauth et al. 2004 (`diop://`, `iiop://`,
+//! `sciop://host1+host2:port`) with the names of today's transports.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+/// The most hosts one endpoint names: one for each network path.
+pub const MAX_HOSTS: usize = 4;
+
+/// A transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(index_only)]
+#[repr(u8)]
+pub enum Scheme {
+    /// DTLS 1.3 over UDP.
+    #[n(0)]
+    Udp = 0,
+    /// TLS 1.3 over TCP.
+    #[n(1)]
+    Tcp = 1,
+    /// QUIC.
+    #[n(2)]
+    Quic = 2,
+}
+
+impl Scheme {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Quic];
+
+    /// The scheme's name in endpoints, flags and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = ParseSchemeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|scheme| scheme.name() == text).ok_or_else(|| ParseSchemeError(text.to_owned()))
+    }
+}
+
+/// Why a text names no transport.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown transport {0:?}: expected udp, tcp or quic")]
+pub struct ParseSchemeError(String);
+
+/// The transports that may serve a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct SchemeSet(#[n(0)] u8);
+
+impl SchemeSet {
+    /// No transport.
+    pub const EMPTY: Self = Self(0);
+    /// Every transport.
+    pub const ALL: Self = Self(0b111);
+
+    /// The set with one transport in it.
+    pub const fn only(scheme: Scheme) -> Self {
+        Self(1 << scheme as u8)
+    }
+
+    /// This set and `scheme`.
+    #[must_use]
+    pub const fn with(self, scheme: Scheme) -> Self {
+        Self(self.0 | 1 << scheme as u8)
+    }
+
+    /// Whether `scheme` is in the set.
+    pub const fn contains(self, scheme: Scheme) -> bool {
+        self.0 & 1 << scheme as u8 != 0
+    }
+}
+
+impl Default for SchemeSet {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl fmt::Debug for SchemeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = Scheme::ALL.into_iter().filter(|scheme| self.contains(*scheme));
+        f.debug_set().entries(members.map(Scheme::name)).finish()
+    }
+}
+
+/// Where to listen or whom to call, as an operator writes it:
+/// `udp://host:port`, `tcp://host:port`, `quic://host1+host2:port`.
+///
+/// Hosts are names or IP addresses; the driver resolves names. An IPv6 address
+/// stands in brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// The transport.
+    pub scheme: Scheme,
+    /// One to [`MAX_HOSTS`] hosts, without brackets; only `quic` takes more than one.
+    pub hosts: Vec<String>,
+    /// The port; 0 lets the system choose when listening.
+    pub port: u16,
+}
+
+/// Why a text is no endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an endpoint: {reason}; expected udp://HOST:PORT, tcp://HOST:PORT or quic://HOST1+HOST2:PORT")]
+pub struct ParseEndpointError {
+    text: String,
+    reason: &'static str,
+}
+
+impl FromStr for Endpoint {
+    type Err = ParseEndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |reason| ParseEndpointError { text: text.to_owned(), reason };
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let scheme: Scheme = scheme.parse().map_err(|_| wrong("its scheme is unknown"))?;
+        let (hosts, port) = rest.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
+        let port = port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?;
+        let hosts: Vec<String> = hosts
+            .split('+')
+            .map(|host| parse_host(host).ok_or_else(|| wrong("a host is malformed")))
+            .collect::<Result<_, _>>()?;
+        if hosts.len() > MAX_HOSTS {
+            return Err(wrong("it names more than four hosts"));
+        }
+        if hosts.len() > 1 && scheme != Scheme::Quic {
+            return Err(wrong("only quic takes more than one host"));
+        }
+        Ok(Self { scheme, hosts, port })
+    }
+}
+
+/// A host without its brackets; `None` if it is no name and no address.
+fn parse_host(host: &str) -> Option<String> {
+    if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return inner.parse::<std::net::Ipv6Addr>().is_ok().then(|| inner.to_owned());
+    }
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    (!host.is_empty() && host.len() <= 253 && host.bytes().all(named)).then(|| host.to_owned())
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme)?;
+        for (index, host) in self.hosts.iter().enumerate() {
+            let plus = if index == 0 { "" } else { "+" };
+            if host.contains(':') { write!(f, "{plus}[{host}]")? } else { write!(f, "{plus}{host}")? }
+        }
+        write!(f, ":{}", self.port)
+    }
+}
+
+/// An endpoint whose hosts are IP addresses: what records and requests carry.
+///
+/// On the wire: a byte string per host (4 or 16 bytes), so an IPv4 address
+/// with scheme and port takes ten bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// The transport.
+    pub scheme: Scheme,
+    /// The port, the same on every host.
+    pub port: u16,
+    /// One to [`MAX_HOSTS`] hosts.
+    pub hosts: Vec<IpAddr>,
+}
+
+impl Address {
+    /// The address with a single host.
+    pub fn single(scheme: Scheme, socket: SocketAddr) -> Self {
+        Self { scheme, port: socket.port(), hosts: vec![socket.ip()] }
+    }
+
+    /// The socket address of the first host.
+    pub fn primary(&self) -> Option<SocketAddr> {
+        self.hosts.first().map(|host| SocketAddr::new(*host, self.port))
+    }
+
+    /// The address with every unspecified host replaced by `observed`, the
+    /// host from which its owner is seen to send.
+    #[must_use]
+    pub fn seen_from(mut self, observed: IpAddr) -> Self {
+        for host in &mut self.hosts {
+            if host.is_unspecified() {
+                *host = observed;
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts = self.hosts.iter().map(ToString::to_string).collect();
+        Endpoint { scheme: self.scheme, hosts, port: self.port }.fmt(f)
+    }
+}
+
+impl<C> Encode<C> for Address {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.array(2 + self.hosts.len() as u64)?.u8(self.scheme as u8)?.u16(self.port)?;
+        for host in &self.hosts {
+            match host {
+                IpAddr::V4(v4) => e.bytes(&v4.octets())?,
+                IpAddr::V6(v6) => e.bytes(&v6.octets())?,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Address {
+    fn decode(d: &mut minicbor::Decoder<'b>, ctx: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let wrong = minicbor::decode::Error::message;
+        let len = d.array()?.ok_or_else(|| wrong("an address is an array of definite length"))?;
+        if !(3..=2 + MAX_HOSTS as u64).contains(&len) {
+            return Err(wrong("an address names one to four hosts"));
+        }
+        let scheme = Scheme::decode(d, ctx)?;
+        let port = d.u16()?;
+        let hosts = (2..len).map(|_| decode_host(d)).collect::<Result<_, _>>()?;
+        Ok(Self { scheme, port, hosts })
+    }
+}
+
+fn decode_host(d: &mut minicbor::Decoder<'_>) -> Result<IpAddr, minicbor::decode::Error> {
+    let bytes = d.bytes()?;
+    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
+        return Ok(IpAddr::from(v4));
+    }
+    <[u8; 16]>::try_from(bytes)
+        .map(IpAddr::from)
+        .map_err(|_| minicbor::decode::Error::message("a host is 4 or 16 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_print_as_they_are_read() {
+        for text in ["udp://127.0.0.1:7700", "tcp://sn1.example:0", "quic://10.0.0.1+10.0.1.1:7700", "udp://[::1]:9"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn malformed_endpoints_say_what_is_wrong() {
+        for (text, reason) in [
+            ("127.0.0.1:7700", "no scheme"),
+            ("sctp://h:1", "scheme is unknown"),
+            ("udp://h", "no port"),
+            ("udp://h:70000", "port is not a number"),
+            ("udp://:1", "host is malformed"),
+            ("udp://a b:1", "host is malformed"),
+            ("udp://::1:1", "host is malformed"),
+            ("tcp://a+b:1", "only quic"),
+            ("quic://a+b+c+d+e:1", "more than four"),
+        ] {
+            let error = text.parse::<Endpoint>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_takes_ten_bytes() {
+        let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700)));
+        let bytes = minicbor::to_vec(&address).unwrap();
+        assert_eq!(bytes.len(), 10);
+        assert_eq!(minicbor::decode::<Address>(&bytes).unwrap(), address);
+    }
+}

@@ -1,0 +1,178 @@
+//! The grid: cells, areas, distances.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+/// The largest coordinate on either axis, in cells, on either side of zero.
+pub const MAX_COORDINATE: i32 = 1_000_000;
+
+/// A place on the grid, in cells: `27,92`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(array)]
+pub struct Cell {
+    /// East, in cells.
+    #[n(0)]
+    pub x: i32,
+    /// North, in cells.
+    #[n(1)]
+    pub y: i32,
+}
+
+impl Cell {
+    /// The cell at `(x, y)`.
+    pub const fn new(x: i32, y: i32) -> Self {
+        Self { x, y }
+    }
+
+    /// The square of the straight distance to `other`, in cells².
+    pub fn distance_squared(self, other: Self) -> u64 {
+        let dx = u64::from(self.x.abs_diff(other.x));
+        let dy = u64::from(self.y.abs_diff(other.y));
+        dx.saturating_mul(dx).saturating_add(dy.saturating_mul(dy))
+    }
+
+    /// Whether both coordinates lie within ±[`MAX_COORDINATE`].
+    pub fn is_on_grid(self) -> bool {
+        self.x.unsigned_abs() <= MAX_COORDINATE as u32 && self.y.unsigned_abs() <= MAX_COORDINATE as u32
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.x, self.y)
+    }
+}
+
+/// Why a text is no cell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a location: expected X,Y in whole cells between -1000000 and 1000000, such as 27,92")]
+pub struct ParseCellError(String);
+
+impl FromStr for Cell {
+    type Err = ParseCellError;
+
+    /// Reads `X,Y`, also in brackets and with spaces: `(27, 92)`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseCellError(text.to_owned());
+        let trimmed = text.trim();
+        let bare = trimmed.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(trimmed);
+        let (x, y) = bare.split_once(',').ok_or_else(wrong)?;
+        let number = |part: &str| part.trim().parse().map_err(|_| wrong());
+        let cell = Self::new(number(x)?, number(y)?);
+        if cell.is_on_grid() { Ok(cell) } else { Err(wrong()) }
+    }
+}
+
+/// Where a request or a lookup looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum Area {
+    /// Exactly this cell.
+    #[n(0)]
+    At(#[n(0)] Cell),
+    /// Everywhere, nearest to this cell first.
+    #[n(1)]
+    Near(#[n(0)] Cell),
+    /// Within a straight distance of a cell, nearest first.
+    #[n(2)]
+    Within {
+        /// The middle.
+        #[n(0)]
+        centre: Cell,
+        /// The distance, in cells; what lies exactly on it counts.
+        #[n(1)]
+        radius: u32,
+    },
+    /// Inside a rectangle, edges included.
+    #[n(3)]
+    Rectangle {
+        /// The corner with the smaller coordinates.
+        #[n(0)]
+        min: Cell,
+        /// The corner with the greater coordinates.
+        #[n(1)]
+        max: Cell,
+    },
+    /// Anywhere.
+    #[n(4)]
+    Anywhere,
+}
+
+impl Area {
+    /// The rectangle between two opposite corners, in any order.
+    pub fn rectangle(a: Cell, b: Cell) -> Self {
+        Self::Rectangle { min: Cell::new(a.x.min(b.x), a.y.min(b.y)), max: Cell::new(a.x.max(b.x), a.y.max(b.y)) }
+    }
+
+    /// Whether `cell` lies in the area.
+    pub fn contains(&self, cell: Cell) -> bool {
+        match *self {
+            Self::At(place) => place == cell,
+            Self::Within { centre, radius } => centre.distance_squared(cell) <= u64::from(radius) * u64::from(radius),
+            Self::Rectangle { min, max } => (min.x..=max.x).contains(&cell.x) && (min.y..=max.y).contains(&cell.y),
+            Self::Near(_) | Self::Anywhere => true,
+        }
+    }
+
+    /// The cell from which distance ranks the answers, if distance does.
+    pub fn centre(&self) -> Option<Cell> {
+        match *self {
+            Self::At(cell) | Self::Near(cell) | Self::Within { centre: cell, .. } => Some(cell),
+            Self::Rectangle { .. } | Self::Anywhere => None,
+        }
+    }
+
+    /// Whether every coordinate is on the grid and a rectangle's corners are in order.
+    pub fn is_valid(&self) -> bool {
+        match *self {
+            Self::At(cell) | Self::Near(cell) => cell.is_on_grid(),
+            Self::Within { centre, radius } => centre.is_on_grid() && radius <= 4 * MAX_COORDINATE as u32,
+            Self::Rectangle { min, max } => min.is_on_grid() && max.is_on_grid() && min.x <= max.x && min.y <= max.y,
+            Self::Anywhere => true,
+        }
+    }
+}
+
+impl fmt::Display for Area {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(cell) => write!(f, "at ({cell})"),
+            Self::Near(cell) => write!(f, "near ({cell})"),
+            Self::Within { centre, radius } => write!(f, "within {radius} of ({centre})"),
+            Self::Rectangle { min, max } => write!(f, "from ({min}) to ({max})"),
+            Self::Anywhere => f.write_str("anywhere"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_read_as_people_write_it() {
+        for text in ["27,92", "(27, 92)", " 27 , 92 "] {
+            assert_eq!(text.parse(), Ok(Cell::new(27, 92)), "{text}");
+        }
+        assert_eq!("-3,4".parse(), Ok(Cell::new(-3, 4)));
+    }
+
+    #[test]
+    fn a_malformed_or_far_cell_is_refused() {
+        for text in ["", "27", "27;92", "27,92,1", "a,b", "1000001,0", "0,-2147483648", "(1,2"] {
+            assert!(text.parse::<Cell>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_edge_of_an_area_belongs_to_it() {
+        let disc = Area::Within { centre: Cell::new(0, 0), radius: 5 };
+        assert!(disc.contains(Cell::new(3, 4)));
+        assert!(!disc.contains(Cell::new(4, 4)));
+        let rectangle = Area::rectangle(Cell::new(2, 9), Cell::new(-1, 3));
+        assert!(rectangle.contains(Cell::new(2, 3)));
+        assert!(!rectangle.contains(Cell::new(3, 3)));
+    }
+}

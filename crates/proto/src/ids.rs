@@ -1,0 +1,113 @@
+//! Names for nodes, requests, links and dials.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+/// A node's name: the first 128 bits of the SHA-256 digest of its public key
+/// (the DER SubjectPublicKeyInfo), so it can be neither chosen nor claimed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct NodeId(#[cbor(n(0), with = "minicbor::bytes")] [u8; 16]);
+
+impl NodeId {
+    /// The id with these 16 bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 16 bytes of the id.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    /// The first eight digits: enough to follow a node through a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes()[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A node id is 32 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a node id: expected 32 hexadecimal digits")]
+pub struct ParseNodeIdError(String);
+
+impl FromStr for NodeId {
+    type Err = ParseNodeIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseNodeIdError(text.to_owned());
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        u128::from_str_radix(text, 16).map(|value| Self::from_bytes(value.to_be_bytes())).map_err(|_| wrong())
+    }
+}
+
+/// Names a request, and the flow of data that answers it, between two
+/// neighbours. Unique per requester; a hub that relays chooses its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct RequestId(#[n(0)] pub u32);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A random number that travels with a request over authenticated
+/// associations only: who presents it is the one whom the hubs meant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Nonce(#[cbor(n(0), with = "minicbor::bytes")] [u8; 8]);
+
+impl Nonce {
+    /// The nonce with this value.
+    pub const fn from_u64(value: u64) -> Self {
+        Self(value.to_be_bytes())
+    }
+}
+
+impl fmt::Debug for Nonce {
+    /// A nonce is a secret of the request and stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nonce(..)")
+    }
+}
+
+/// One authenticated association with one neighbour. The driver numbers them
+/// and never uses a number twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// One attempt to reach a neighbour. The machine that dials numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DialId(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_id_reads_back_what_it_prints() {
+        let id = NodeId::from_bytes([0xab; 16]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn a_node_id_of_the_wrong_form_is_refused() {
+        for text in ["", "ab", "+b000000000000000000000000000000", &"g".repeat(32)] {
+            assert!(text.parse::<NodeId>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The sans-IO core of Roost: domain words, wire format and state machines.
+//!
+//! Nothing here opens a socket, reads a clock, spawns a task or draws a random
+//! number of its own: time and seeds come in from outside, so a run repeats
+//! exactly. The same machines run on tokio in the daemons, in emulation, and
+//! in virtual time.
+//!
+//! # The contract of a [`Machine`]
+//!
+//! Mutate, then drain:
+//!
+//! 1. call [`Machine::handle`] with the present [`Time`] and one [`Input`];
+//! 2. call [`Machine::poll_transmit`] until it is empty and carry out each
+//!    [`Transmit`];
+//! 3. call [`Machine::poll_event`] until it is empty;
+//! 4. read [`Machine::poll_deadline`] and, when that time comes, hand in
+//!    [`Input::Timeout`].
+//!
+//! Time must never run backwards between two calls.
+
+pub mod address;
+pub mod grid;
+pub mod ids;
+pub mod machine;
+pub mod record;
+pub mod service;
+pub mod time;
+pub mod wire;
+
+pub use address::{Address, Endpoint, Scheme, SchemeSet};
+pub use grid::{Area, Cell};
+pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
+pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};
+pub use record::{Capacity, Record, Version};
+pub use service::{Form, Role, RoleSet, Service, ServiceSet};
+pub use time::Time;

@@ -1,0 +1,195 @@
+//! The boundary between decisions and I/O.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::address::Address;
+use crate::ids::{DialId, LinkId, NodeId};
+use crate::service::{Role, RoleSet};
+use crate::time::Time;
+
+/// A state machine of the overlay. The crate's documentation has the contract.
+pub trait Machine {
+    /// What the owner of the machine asks of it.
+    type Command;
+    /// What it tells its owner.
+    type Event;
+
+    /// Takes one input at the time `now`.
+    fn handle(&mut self, now: Time, input: Input<Self::Command>);
+
+    /// The next thing to carry out, or `None` when there is nothing more to do.
+    fn poll_transmit(&mut self) -> Option<Transmit>;
+
+    /// The next thing to tell the owner.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+
+    /// When to hand in [`Input::Timeout`], and why.
+    fn poll_deadline(&self) -> Option<Deadline>;
+}
+
+/// What a driver hands to a machine.
+#[derive(Clone, Debug)]
+pub enum Input<C> {
+    /// An association is up: the peer has proved who it is and passed the
+    /// group's policy.
+    LinkUp {
+        /// Its number.
+        link: LinkId,
+        /// The dial that led to it; `None` if the peer dialled.
+        dial: Option<DialId>,
+        /// Who is there.
+        peer: Peer,
+        /// The address it is seen at.
+        address: Address,
+        /// Round trip measured by the handshake.
+        rtt: Duration,
+    },
+    /// An association is gone. Nothing more comes from it or goes to it.
+    LinkDown {
+        /// Its number.
+        link: LinkId,
+        /// Why, in a sentence for people.
+        reason: String,
+    },
+    /// None of a dial's addresses led to an association.
+    DialFailed {
+        /// Which dial.
+        dial: DialId,
+        /// Why, in a sentence for people.
+        reason: String,
+    },
+    /// A whole message from a peer.
+    Message {
+        /// From where.
+        link: LinkId,
+        /// The encoded message.
+        message: Bytes,
+    },
+    /// The deadline has come.
+    Timeout,
+    /// The owner wants something.
+    Command(C),
+}
+
+/// Who is at the other end of a link, as its certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Digest of its public key.
+    pub node: NodeId,
+    /// What it may act as.
+    pub role: Role,
+    /// The name that the operator gave it; for people only.
+    pub name: String,
+}
+
+/// What a machine asks its driver to carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// Send a message to a neighbour.
+    Message {
+        /// To whom.
+        link: LinkId,
+        /// How.
+        channel: Channel,
+        /// What for, in the byte counters.
+        traffic: Traffic,
+        /// The encoded message, at most [`crate::wire::MAX_MESSAGE_BYTES`].
+        message: Bytes,
+    },
+    /// Reach a neighbour: try the addresses in their order until one leads to
+    /// an association with a peer of an expected role (and id, if given).
+    /// Answered by [`Input::LinkUp`] or [`Input::DialFailed`].
+    Dial {
+        /// The machine's number for it.
+        dial: DialId,
+        /// Where, the preferred one first.
+        addresses: Vec<Address>,
+        /// As what the peer must have been certified.
+        expect: RoleSet,
+        /// Who it must be, if that is known.
+        node: Option<NodeId>,
+    },
+    /// End an association after what was sent has left. No
+    /// [`Input::LinkDown`] follows.
+    Close {
+        /// Which one.
+        link: LinkId,
+        /// Why, in a sentence that the peer gets to read.
+        reason: String,
+    },
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// At most once, without order or retransmission. The default for control,
+    /// which is idempotent and retried by the machine that asks.
+    Datagram,
+    /// Exactly once, in the order sent among the messages of the same flow.
+    /// Flows do not wait for one another.
+    Reliable {
+        /// The flow.
+        flow: u32,
+    },
+}
+
+/// What a message is for: the classes of the byte counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Traffic {
+    /// Attaching, publishing, moving, leaving.
+    Join = 0,
+    /// Renewals and probes.
+    Renew = 1,
+    /// Requests, lookups and their answers.
+    Lookup = 2,
+    /// Super nodes among themselves.
+    Mesh = 3,
+    /// Streams and objects, their headers, reports and credit.
+    Payload = 4,
+}
+
+impl Traffic {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Join, Self::Renew, Self::Lookup, Self::Mesh, Self::Payload];
+
+    /// The class's name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Renew => "renew",
+            Self::Lookup => "lookup",
+            Self::Mesh => "mesh",
+            Self::Payload => "payload",
+        }
+    }
+}
+
+/// When a machine wants to be woken, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// When.
+    pub at: Time,
+    /// Why, for logs.
+    pub reason: &'static str,
+}
+
+impl Deadline {
+    /// The earlier of two deadlines.
+    #[must_use]
+    pub fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if b.at < a.at { b } else { a }),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.reason, self.at)
+    }
+}

@@ -1,0 +1,43 @@
+//! The wire format: CBOR with numbered fields, one message per value.
+//!
+//! `docs/wire.cddl` describes it. A message is an array: its number, then its
+//! fields in order. Fields may be added at the end as optional ones; a reader
+//! ignores those it does not know. Every association runs over an encrypted,
+//! mutually authenticated transport, so no message carries its sender.
+//!
+//! | from → to | messages |
+//! |---|---|
+//! | node → hub | `Publish`, `Renew`, `Withdraw`, `Request`, `Watch`, `Unwatch` |
+//! | hub → node | `Lease`, `Anew`, `Forward`, `Found`, `Change` |
+//! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
+//! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
+//! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change` |
+//! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
+
+mod message;
+
+pub use message::{
+    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Message, Mode, Offer, Packet, Params, Reason,
+    Renew, Report, Request, Seek, Watch,
+};
+
+/// The largest encoded message, bytes. What is longer is neither sent nor read.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// The most candidates in one [`Found`] and providers considered for one request.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// The protocol's name and major version: the ALPN identifier of TLS and QUIC.
+pub const PROTOCOL: &str = "roost/1";
+
+/// Why bytes are no message. The sender is at fault; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Not CBOR of the described shape, or a message of a later version.
+    #[error("malformed message: {0}")]
+    Malformed(String),
+    /// Well-formed, but a field is outside its limits.
+    #[error("message out of bounds: {0}")]
+    OutOfBounds(&'static str),
+}

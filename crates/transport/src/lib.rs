@@ -1,0 +1,1 @@
+//! One transport layer for Roost: authenticated associations over UDP, TCP and QUIC.
