@@ -1,1 +1,5 @@
-//! End-to-end tests of Roost that run the real binaries.
+//! What the end-to-end tests share: starting the real binaries as an operator
+//! would, and stopping what was started.
+
+pub mod fuzz;
+pub mod process;

@@ -55,7 +55,7 @@ impl FromStr for NodeId {
 
 /// Names a request, and the flow of data that answers it, between two
 /// neighbours. Unique per requester; a hub that relays chooses its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct RequestId(#[n(0)] pub u32);
 

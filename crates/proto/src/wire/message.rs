@@ -447,12 +447,6 @@ pub struct Report {
     pub jitter_us: u32,
 }
 
-impl Default for RequestId {
-    fn default() -> Self {
-        Self(0)
-    }
-}
-
 /// See [`Message::Watch`].
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]

@@ -1,0 +1,271 @@
+//! The wire format: every message survives the trip, nothing else gets in, and
+//! the messages of a warm request stay small.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use roost_proto::wire::{
+    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, MAX_MESSAGE_BYTES, Message, Mode, Offer,
+    Packet, Params, Reason, Renew, Report, Request, Seek, Watch,
+};
+use roost_proto::{
+    Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Service, ServiceSet, Version,
+};
+
+fn cell() -> impl Strategy<Value = Cell> {
+    (-1_000_000..=1_000_000, -1_000_000..=1_000_000).prop_map(|(x, y)| Cell::new(x, y))
+}
+
+fn area() -> impl Strategy<Value = Area> {
+    prop_oneof![
+        cell().prop_map(Area::At),
+        cell().prop_map(Area::Near),
+        (cell(), 0u32..4_000_000).prop_map(|(centre, radius)| Area::Within { centre, radius }),
+        (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
+        Just(Area::Anywhere),
+    ]
+}
+
+fn id() -> impl Strategy<Value = RequestId> {
+    any::<u32>().prop_map(RequestId)
+}
+
+fn node() -> impl Strategy<Value = NodeId> {
+    any::<[u8; 16]>().prop_map(NodeId::from_bytes)
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    (any::<u32>(), any::<u32>()).prop_map(|(epoch, sequence)| Version { epoch, sequence })
+}
+
+fn capacity() -> impl Strategy<Value = Capacity> {
+    (any::<u16>(), any::<u32>()).prop_map(|(streams, uplink_kbps)| Capacity { streams, uplink_kbps })
+}
+
+fn service() -> impl Strategy<Value = Service> {
+    prop::sample::select(Service::ALL.to_vec())
+}
+
+fn services() -> impl Strategy<Value = ServiceSet> {
+    prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    let scheme = prop::sample::select(Scheme::ALL.to_vec());
+    (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4)).prop_map(|(scheme, port, hosts)| Address {
+        scheme,
+        port,
+        hosts,
+    })
+}
+
+fn addresses() -> impl Strategy<Value = Vec<Address>> {
+    prop::collection::vec(address(), 0..=8)
+}
+
+fn payload() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
+}
+
+fn params() -> impl Strategy<Value = Option<Params>> {
+    let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
+    prop::option::of(
+        (prop::option::of(any::<u32>()), transports)
+            .prop_map(|(duration_ms, transports)| Params { duration_ms, transports }),
+    )
+}
+
+fn candidate() -> impl Strategy<Value = Candidate> {
+    (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
+        |(node, version, cell, services, capacity, addresses)| Candidate {
+            node,
+            version,
+            cell,
+            services,
+            capacity,
+            addresses,
+        },
+    )
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    prop::sample::select(vec![Reason::NotFound, Reason::NotYetKnown, Reason::Busy, Reason::Leaving, Reason::Protocol])
+}
+
+fn offer() -> impl Strategy<Value = Offer> {
+    prop_oneof![
+        (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| Offer::Stream {
+            duration_ms,
+            bits_per_second,
+            format
+        }),
+        (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()))
+            .prop_map(|(bytes, digest, format, inline)| Offer::Object { bytes, digest, format, inline }),
+    ]
+}
+
+fn lease_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
+            |(node, version, cell, services, capacity, addresses)| Message::Publish(Record {
+                node,
+                version,
+                cell,
+                services,
+                capacity,
+                addresses
+            })
+        ),
+        (version(), any::<u32>(), prop::option::of(addresses()))
+            .prop_map(|(version, lease_ms, siblings)| Message::Lease { version, lease_ms, siblings }),
+        (version(), prop::option::of(capacity()))
+            .prop_map(|(version, capacity)| Message::Renew(Renew { version, capacity })),
+        Just(Message::Anew),
+        version().prop_map(Message::Withdraw),
+        any::<u32>().prop_map(Message::Ping),
+        any::<u32>().prop_map(Message::Pong),
+        (node(), version()).prop_map(|(node, version)| Message::Claim { node, version }),
+    ]
+}
+
+fn request_message() -> impl Strategy<Value = Message> {
+    let mode = prop::sample::select(vec![Mode::Forward, Mode::Relay, Mode::Locate]);
+    let nonce = any::<u64>().prop_map(Nonce::from_u64).boxed();
+    prop_oneof![
+        (id(), nonce.clone(), service(), area(), mode, any::<u32>(), any::<u8>(), params()).prop_map(
+            |(id, nonce, service, area, mode, deadline_ms, count, params)| Message::Request(Request {
+                id,
+                nonce,
+                service,
+                area,
+                mode,
+                deadline_ms,
+                count,
+                params
+            })
+        ),
+        (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), prop::option::of(node()), params())
+            .prop_map(|(id, nonce, service, requester, reply_to, deadline_ms, provider, params)| {
+                Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, provider, params })
+            }),
+        (id(), nonce, offer(), cell(), prop::option::of(node())).prop_map(|(id, nonce, offer, cell, provider)| {
+            Message::Accept(Accept { id, nonce, offer, cell, provider })
+        }),
+        (id(), reason(), prop::option::of(any::<u32>()))
+            .prop_map(|(id, reason, retry_after_ms)| Message::Decline(Decline { id, reason, retry_after_ms })),
+        id().prop_map(Message::Pending),
+        (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Found(Found {
+            id,
+            candidates,
+            coverage: Coverage::Young
+        })),
+        (id(), service(), area(), any::<u8>()).prop_map(|(id, service, area, count)| Message::Seek(Seek {
+            id,
+            service,
+            area,
+            count
+        })),
+    ]
+}
+
+fn flow_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (id(), any::<u64>(), any::<u64>(), payload())
+            .prop_map(|(id, sequence, sent_us, payload)| Message::Packet(Packet { id, sequence, sent_us, payload })),
+        (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Chunk(Chunk { id, offset, payload })),
+        (id(), any::<u64>(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(id, packets, bytes, digest)| Message::End {
+            id,
+            packets,
+            bytes,
+            digest
+        }),
+        (id(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+            |(id, bytes, packets, lost, jitter_us)| Message::Report(Report { id, bytes, packets, lost, jitter_us })
+        ),
+        (id(), reason()).prop_map(|(id, reason)| Message::Stop { id, reason }),
+        (id(), services(), area(), any::<u64>()).prop_map(|(id, services, area, seen)| Message::Watch(Watch {
+            id,
+            services,
+            area,
+            seen
+        })),
+        (id(), any::<u64>(), prop::collection::vec(candidate(), 0..4), prop::collection::vec(node(), 0..4))
+            .prop_map(|(id, number, present, gone)| Message::Change(Change { id, number, present, gone })),
+        id().prop_map(Message::Unwatch),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives_the_trip(message in prop_oneof![lease_message(), request_message(), flow_message()]) {
+        prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+    }
+
+    #[test]
+    fn random_bytes_are_refused_or_read_but_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(message) = Message::decode(&bytes) {
+            prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn a_damaged_message_never_panics(
+        message in prop_oneof![lease_message(), request_message(), flow_message()],
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let mut bytes = message.encode().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = value;
+        let _ = Message::decode(&bytes);
+        prop_assert!(Message::decode(&bytes[..at]).is_err(), "a cut message was read");
+    }
+}
+
+#[test]
+fn what_follows_a_message_or_is_too_long_is_refused() {
+    let mut bytes = Message::Anew.encode().to_vec();
+    bytes.push(0);
+    assert!(Message::decode(&bytes).is_err());
+    assert!(Message::decode(&vec![0; MAX_MESSAGE_BYTES + 1]).is_err());
+}
+
+#[test]
+fn places_off_the_grid_are_refused() {
+    let request = Message::Seek(Seek {
+        id: RequestId(1),
+        service: Service::Video,
+        area: Area::At(Cell::new(2_000_000, 0)),
+        count: 1,
+    });
+    assert!(Message::decode(&request.encode()).is_err());
+}
+
+/// A warm request is three datagrams; what they carry decides whether a thin
+/// link can afford it.
+#[test]
+fn the_messages_of_a_warm_request_stay_small() {
+    let request = Message::Request(Request {
+        id: RequestId(70_000),
+        nonce: Nonce::from_u64(u64::MAX),
+        service: Service::Sensor,
+        area: Area::At(Cell::new(27, 92)),
+        mode: Mode::Forward,
+        deadline_ms: 10_000,
+        count: 0,
+        params: None,
+    });
+    let forward = Message::Forward(Forward {
+        id: RequestId(70_000),
+        nonce: Nonce::from_u64(u64::MAX),
+        service: Service::Sensor,
+        requester: NodeId::from_bytes([7; 16]),
+        reply_to: vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))],
+        deadline_ms: 9_900,
+        provider: None,
+        params: None,
+    });
+    assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
+    assert!(forward.encode().len() <= 56, "forward: {} bytes", forward.encode().len());
+}

@@ -1,0 +1,100 @@
+//! The real binaries, run as an operator would run them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The path of one of our binaries, built beside the tests.
+///
+/// # Panics
+/// When it has not been built: `cargo test` alone does not build the binaries
+/// of other packages, `scripts/test` does.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    let path = test.ancestors().nth(2).expect("tests run from target/PROFILE/deps").join(name);
+    assert!(path.exists(), "{} is missing: run scripts/test, or cargo build --workspace --bins first", path.display());
+    path
+}
+
+/// Runs a binary to its end.
+pub fn run(name: &str, arguments: &[&str]) -> Output {
+    Command::new(binary(name)).args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+/// A daemon or a helper program that is killed when it goes out of scope.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with both its outputs in the file `log`.
+    pub fn start(mut command: Command, log: PathBuf) -> io::Result<Self> {
+        let file = fs::File::create(&log)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        Ok(Self { child: command.spawn()?, log })
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends it a signal by number-free name (`TERM`, `HUP`, `STOP`, `CONT`).
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "could not send SIG{name}");
+    }
+
+    /// Waits for its end; the exit code, or `None` when `within` has passed or a signal ended it.
+    pub fn wait(&mut self, within: Duration) -> Option<i32> {
+        wait_until(within, || self.child.try_wait().ok().flatten()).and_then(|status| status.code())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Asks `ready` until it gives something or `within` has passed.
+pub fn wait_until<T>(within: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + within;
+    loop {
+        if let Some(value) = ready() {
+            return Some(value);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Every file under a folder, in order of their names.
+pub fn files_under(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    files
+}

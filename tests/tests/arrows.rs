@@ -1,0 +1,82 @@
+//! The architecture's arrows, as `ARCHITECTURE.md` draws them: which crate of
+//! ours may depend on which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Crate → the crates of ours that it may import. What is not listed is forbidden.
+const ARROWS: [(&str, &[&str]); 11] = [
+    ("roost-proto", &[]),
+    ("roost-identity", &["roost-proto"]),
+    ("roost-transport", &["roost-proto", "roost-identity"]),
+    ("roost-control", &["roost-proto"]),
+    ("roost-services", &["roost-proto"]),
+    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control"]),
+    // The load generator of `roost bench` speaks the overlay's protocol itself,
+    // hence the arrow to the transport.
+    ("roost-cli", &["roost-proto", "roost-identity", "roost-control", "roost-services", "roost-transport"]),
+    (
+        "roost-overlay-node",
+        &["roost-daemon", "roost-services", "roost-proto", "roost-control", "roost-identity", "roost-transport"],
+    ),
+    ("roost-supernode", &["roost-daemon", "roost-proto"]),
+    ("roost-cs-server", &["roost-daemon", "roost-proto"]),
+    // Tests may look everywhere.
+    ("roost-tests", &["*"]),
+];
+
+/// Libraries that name a protocol stack, and the only crates that may name them.
+const OWNED_LIBRARIES: [(&str, &[&str]); 5] = [
+    ("quinn", &["roost-transport"]),
+    ("dimpl", &["roost-transport"]),
+    ("rustls", &["roost-transport", "roost-identity"]),
+    ("rcgen", &["roost-identity"]),
+    ("axum", &["roost-control", "roost-daemon"]),
+];
+
+#[test]
+fn crates_import_only_along_the_arrows() {
+    let allowed = BTreeMap::from(ARROWS);
+    for package in workspace_packages() {
+        let name = package.name.as_str();
+        let may =
+            allowed.get(name).unwrap_or_else(|| panic!("{name} has no place in the architecture: add its arrows"));
+        for import in normal_dependencies(&package).into_iter().filter(|import| import.starts_with("roost-")) {
+            assert!(
+                may.contains(&"*") || may.contains(&import.as_str()),
+                "{name} may not import {import}: the arrows go down only (see ARCHITECTURE.md)"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_protocol_stack_is_named_by_its_owner_only() {
+    let owners = BTreeMap::from(OWNED_LIBRARIES);
+    for package in workspace_packages() {
+        for import in normal_dependencies(&package) {
+            if let Some(may) = owners.get(import.as_str()) {
+                assert!(may.contains(&package.name.as_str()), "{} may not name {import}", package.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_core_knows_no_runtime_and_no_operating_system() {
+    let core = workspace_packages().into_iter().find(|package| package.name == "roost-proto").unwrap();
+    let allowed = BTreeSet::from(["bytes", "minicbor", "sha2", "thiserror", "hashbrown", "slab", "smallvec"]);
+    for import in normal_dependencies(&core) {
+        assert!(allowed.contains(import.as_str()), "the core may not import {import}");
+    }
+}
+
+fn workspace_packages() -> Vec<cargo_metadata::Package> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).no_deps().exec().unwrap();
+    metadata.packages
+}
+
+fn normal_dependencies(package: &cargo_metadata::Package) -> Vec<String> {
+    let normal = |dependency: &&cargo_metadata::Dependency| dependency.kind == cargo_metadata::DependencyKind::Normal;
+    package.dependencies.iter().filter(normal).map(|dependency| dependency.name.clone()).collect()
+}
