@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: starting the real binaries as an operator
 //! would, and stopping what was started.
+#![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
 pub mod fuzz;
 pub mod process;
