@@ -1,1 +1,48 @@
-//! The local API of the Roost daemons: versioned types, client and server.
+//! The local API of the Roost daemons: HTTP/1.1 with JSON over a Unix socket.
+//!
+//! One daemon, one socket. `docs/src/reference/api.md` describes the endpoints
+//! for people with `curl`; the types here are the same thing for programs.
+//! Every JSON object carries `"schema": 1`; within one schema fields are only
+//! ever added. Domain words appear as they do on the command line: a cell is
+//! `"27,92"`, a node is its 32 hexadecimal digits, a service is its name.
+//!
+//! | endpoint | answers | on |
+//! |---|---|---|
+//! | `GET /v1/status` | [`Status`] | all |
+//! | `GET /v1/peers` | [`Peers`] | all |
+//! | `GET /v1/services` | [`Services`] | all |
+//! | `GET /v1/index` | [`Index`] | hubs |
+//! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
+//! | `POST /v1/request?service=…&AREA` | the bytes, or frames of [`RequestEvent`] and data | nodes |
+//! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
+//! | `POST /v1/ping` | [`Ping`] | all |
+//! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
+//! | `POST /v1/log?level=…` | [`LogLevel`] | all |
+//!
+//! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
+//! `rect=X1,Y1,X2,Y2`, `any=true`.
+
+pub mod client;
+pub mod error;
+pub mod frame;
+pub mod query;
+pub mod text;
+pub mod types;
+
+pub use client::{Client, ClientError, RequestStream, WatchStream};
+pub use error::{Code, Error};
+pub use frame::{Frame, FrameError, Frames};
+pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, WatchQuery};
+pub use types::{
+    Accepted, Candidate, Index, IndexTotals, LogLevel, Lookup, Moved, PeerRow, Peers, Ping, Progress, RequestEvent,
+    ServiceRow, Services, State, Status, Summary, Transfer, TransportBytes, TransportTotals, WatchEvent,
+};
+
+/// The version of every JSON object of this API.
+pub const SCHEMA: u32 = 1;
+
+/// The media type of a framed answer to `POST /v1/request`.
+pub const FRAMES: &str = "application/vnd.roost.frames";
+
+/// The media type of an answer that is one JSON object per line.
+pub const JSON_LINES: &str = "application/jsonl";

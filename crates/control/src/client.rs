@@ -1,0 +1,294 @@
+//! A client of a daemon's local API.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, header};
+use hyper_util::rt::TokioIo;
+use roost_proto::{Cell, NodeId};
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use crate::error::{Code, Error, ErrorBody};
+use crate::frame::{Frame, FrameError, Frames};
+use crate::query::{LookupQuery, RequestQuery, WatchQuery};
+use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, Services, Status, WatchEvent};
+use crate::{FRAMES, SCHEMA};
+
+/// The longest JSON answer, bytes.
+const MAX_JSON_BYTES: usize = 64 << 20;
+
+/// The longest line of a watch, bytes.
+const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody listens on the socket.
+    #[error("no daemon answers on {}: {source}", .socket.display())]
+    Unreachable {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The daemon went away in the middle of an answer.
+    #[error("the daemon broke off its answer: {0}")]
+    Broken(#[from] hyper::Error),
+    /// The daemon answered with an error.
+    #[error(transparent)]
+    Api(#[from] Error),
+    /// The answer is not of this schema.
+    #[error("the daemon's answer is not understood: {0}")]
+    Malformed(String),
+}
+
+impl ClientError {
+    /// The code with which the command line ends.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unreachable { .. } | Self::Broken(_) => 3,
+            Self::Api(error) => error.code.exit_code(),
+            Self::Malformed(_) => 1,
+        }
+    }
+}
+
+impl From<FrameError> for ClientError {
+    fn from(error: FrameError) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// A client of one daemon. Every call takes a connection of its own, so calls
+/// may run side by side; clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// A client of the daemon at `socket`.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] when nobody listens there.
+    pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, ClientError> {
+        let client = Self { socket: socket.into() };
+        client.open().await?;
+        Ok(client)
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Who the daemon is and how it is doing.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; so for all calls.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.json(Method::GET, "/v1/status").await
+    }
+
+    /// The associations that are up.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn peers(&self) -> Result<Peers, ClientError> {
+        self.json(Method::GET, "/v1/peers").await
+    }
+
+    /// What a node offers, or what a hub knows of.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn services(&self) -> Result<Services, ClientError> {
+        self.json(Method::GET, "/v1/services").await
+    }
+
+    /// A hub's own directory, at most `limit` nodes of it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn index(&self, limit: u32) -> Result<Index, ClientError> {
+        self.json(Method::GET, &format!("/v1/index?limit={limit}")).await
+    }
+
+    /// Who offers a service in an area.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn lookup(&self, query: &LookupQuery) -> Result<Lookup, ClientError> {
+        self.json(Method::POST, &format!("/v1/lookup?{}", query.to_text())).await
+    }
+
+    /// Asks for a service and returns its events and data as they come.
+    /// Dropping the stream cancels the request.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. What goes wrong later is an event of the stream.
+    pub async fn request(&self, query: &RequestQuery) -> Result<RequestStream, ClientError> {
+        let target = format!("/v1/request?{}", query.to_text());
+        let response = self.send(Method::POST, &target, FRAMES).await?;
+        Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
+    }
+
+    /// Hears of changes in an area as they happen, beginning with what is there.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn watch(&self, query: &WatchQuery) -> Result<WatchStream, ClientError> {
+        let target = format!("/v1/watch?{}", query.to_text());
+        let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
+        Ok(WatchStream { body: response.into_body(), buffer: Vec::new() })
+    }
+
+    /// Measures the round trip to a node, or to the hub.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn ping(&self, node: Option<NodeId>) -> Result<Ping, ClientError> {
+        let query = node.map(|node| format!("?node={node}")).unwrap_or_default();
+        self.json(Method::POST, &format!("/v1/ping{query}")).await
+    }
+
+    /// Moves the node to another cell.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn move_to(&self, cell: Cell) -> Result<Moved, ClientError> {
+        self.json(Method::POST, &format!("/v1/move?at={cell}")).await
+    }
+
+    /// Changes what the daemon logs: `error`, `warn`, `info`, `debug`, `trace`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn log_level(&self, level: &str) -> Result<LogLevel, ClientError> {
+        self.json(Method::POST, &format!("/v1/log?level={level}")).await
+    }
+
+    async fn json<T: DeserializeOwned>(&self, method: Method, target: &str) -> Result<T, ClientError> {
+        let body = collect(self.send(method, target, "application/json").await?).await?;
+        check_schema(&body)?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
+    }
+
+    /// Sends a request; an answer that is not a success becomes an error.
+    async fn send(&self, method: Method, target: &str, accept: &str) -> Result<Response<Incoming>, ClientError> {
+        let stream = self.open().await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // Ends when the answer has been read or dropped.
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header(header::HOST, "roost")
+            .header(header::ACCEPT, accept)
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| ClientError::Malformed(error.to_string()))?;
+        let response = sender.send_request(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = collect(response).await?;
+        let error = serde_json::from_slice::<ErrorBody>(&body).map(|body| body.error);
+        Err(error.unwrap_or_else(|_| Error::new(Code::Internal, format!("the daemon answered {status}"))).into())
+    }
+
+    async fn open(&self) -> Result<UnixStream, ClientError> {
+        let unreachable = |source| ClientError::Unreachable { socket: self.socket.clone(), source };
+        UnixStream::connect(&self.socket).await.map_err(unreachable)
+    }
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    let limited = http_body_util::Limited::new(response.into_body(), MAX_JSON_BYTES);
+    let collected = limited.collect().await.map_err(|error| ClientError::Malformed(error.to_string()))?;
+    Ok(collected.to_bytes())
+}
+
+fn check_schema(body: &[u8]) -> Result<(), ClientError> {
+    #[derive(serde::Deserialize)]
+    struct Schema {
+        schema: u32,
+    }
+    match serde_json::from_slice(body) {
+        Ok(Schema { schema: SCHEMA }) => Ok(()),
+        Ok(Schema { schema }) => Err(ClientError::Malformed(format!("it is of schema {schema}, not {SCHEMA}"))),
+        Err(error) => Err(ClientError::Malformed(error.to_string())),
+    }
+}
+
+/// The answer to a request as it comes. Dropping it cancels the request.
+#[derive(Debug)]
+pub struct RequestStream {
+    body: Incoming,
+    frames: Frames,
+}
+
+impl RequestStream {
+    /// The next event or piece of data; `None` after the last event.
+    ///
+    /// # Errors
+    /// When the daemon went away or its answer is not understood.
+    pub async fn next(&mut self) -> Result<Option<Frame>, ClientError> {
+        loop {
+            if let Some(frame) = self.frames.next_frame()? {
+                return Ok(Some(frame));
+            }
+            match next_data(&mut self.body).await? {
+                Some(data) => self.frames.push(&data),
+                None => {
+                    self.frames.finish()?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+/// Changes in an area as they happen. Dropping it ends the watch.
+#[derive(Debug)]
+pub struct WatchStream {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl WatchStream {
+    /// The next change; `None` when the daemon has ended the watch.
+    ///
+    /// # Errors
+    /// When the daemon went away or its answer is not understood.
+    pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                let event = serde_json::from_slice(&line).map_err(|error| ClientError::Malformed(error.to_string()))?;
+                return Ok(Some(event));
+            }
+            if self.buffer.len() > MAX_LINE_BYTES {
+                return Err(ClientError::Malformed("a line is longer than it may be".to_owned()));
+            }
+            match next_data(&mut self.body).await? {
+                Some(data) => self.buffer.extend_from_slice(&data),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, ClientError> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}

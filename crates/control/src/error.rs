@@ -1,0 +1,124 @@
+//! What went wrong, in one sentence and one code.
+
+use roost_proto::wire::Reason;
+use serde::{Deserialize, Serialize};
+
+/// The body of every answer that is not a success, under the key `error`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// For programs.
+    pub code: Code,
+    /// For people: one sentence.
+    pub message: String,
+    /// When it may be worth asking again, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u32>,
+}
+
+impl Error {
+    /// An error with a code and a sentence.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry_after_ms: None }
+    }
+}
+
+/// The kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Code {
+    /// The query is malformed; nothing was done.
+    Usage,
+    /// There is no such endpoint on this daemon.
+    NoSuchEndpoint,
+    /// Nobody offers it there.
+    NotFound,
+    /// The hub is young and may not have heard of everyone.
+    NotYetKnown,
+    /// Every provider is at its limit, or this daemon is.
+    Busy,
+    /// The other side will not do it.
+    Refused,
+    /// The time allowed has passed, or no hub was reached in it.
+    TimedOut,
+    /// The transfer began and did not end, or what came is damaged.
+    Incomplete,
+    /// The daemon is on its way out.
+    Leaving,
+    /// A fault of the daemon.
+    Internal,
+    /// A code of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Code {
+    /// The HTTP status that goes with it.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Usage => 400,
+            Self::Refused => 403,
+            Self::NoSuchEndpoint | Self::NotFound => 404,
+            Self::Incomplete => 502,
+            Self::NotYetKnown | Self::Busy | Self::Leaving => 503,
+            Self::TimedOut => 504,
+            Self::Internal | Self::Unknown => 500,
+        }
+    }
+
+    /// The code with which the command line ends.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage | Self::NoSuchEndpoint => 2,
+            Self::NotFound | Self::NotYetKnown => 4,
+            Self::Busy | Self::Refused => 5,
+            Self::TimedOut => 6,
+            Self::Incomplete => 7,
+            Self::Leaving => 3,
+            Self::Internal | Self::Unknown => 1,
+        }
+    }
+}
+
+impl From<Reason> for Code {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::NotFound => Self::NotFound,
+            Reason::NotYetKnown => Self::NotYetKnown,
+            Reason::Busy | Reason::TooMany => Self::Busy,
+            Reason::Unreachable | Reason::TimedOut => Self::TimedOut,
+            Reason::Leaving => Self::Leaving,
+            // `Reason` may grow: what is not known here is a refusal too.
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// An [`Error`] as it stands on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// Always [`crate::SCHEMA`].
+    pub schema: u32,
+    /// What went wrong.
+    pub error: Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_of_a_later_version_is_read_as_unknown() {
+        let error: Error = serde_json::from_str(r#"{"code":"from-the-future","message":"m"}"#).unwrap();
+        assert_eq!(error.code, Code::Unknown);
+        assert_eq!(error.code.exit_code(), 1);
+    }
+
+    #[test]
+    fn every_reason_of_the_wire_has_an_exit_code_above_zero() {
+        for reason in [Reason::NotFound, Reason::Busy, Reason::NoTransport, Reason::TimedOut, Reason::Protocol] {
+            assert_ne!(Code::from(reason).exit_code(), 0, "{reason:?}");
+        }
+    }
+}

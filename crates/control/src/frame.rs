@@ -1,0 +1,162 @@
+//! The framed answer to `POST /v1/request`: `[u8 kind][u32 length, big endian][payload]`.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::types::RequestEvent;
+
+/// The longest payload of one frame, bytes. The server cuts longer data.
+pub const MAX_FRAME_BYTES: usize = 1 << 20;
+
+const HEADER_BYTES: usize = 5;
+const KIND_EVENT: u8 = 0;
+const KIND_DATA: u8 = 1;
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// Kind 0: a [`RequestEvent`] as JSON.
+    Event(RequestEvent),
+    /// Kind 1: payload. A datagram of a stream is one frame.
+    Data(Bytes),
+}
+
+/// Why bytes are no frame. The server is at fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// Not JSON of the described shape.
+    #[error("a frame's event is malformed: {0}")]
+    Event(#[from] serde_json::Error),
+    /// Longer than [`MAX_FRAME_BYTES`].
+    #[error("a frame is longer than it may be")]
+    TooLong,
+    /// Ended within a frame.
+    #[error("the answer ended within a frame")]
+    Truncated,
+}
+
+impl Frame {
+    /// The frame as bytes. Data longer than [`MAX_FRAME_BYTES`] becomes several frames.
+    pub fn encode(&self) -> Bytes {
+        match self {
+            Self::Event(event) => {
+                // Events hold numbers and texts only, which always have a JSON form.
+                let json = serde_json::to_vec(event).unwrap_or_default();
+                encode(KIND_EVENT, &json)
+            }
+            Self::Data(data) => encode(KIND_DATA, data),
+        }
+    }
+}
+
+fn encode(kind: u8, payload: &[u8]) -> Bytes {
+    let mut buffer = BytesMut::with_capacity(HEADER_BYTES + payload.len());
+    for piece in payload.chunks(MAX_FRAME_BYTES) {
+        buffer.put_u8(kind);
+        // A piece is at most `MAX_FRAME_BYTES` long.
+        buffer.put_u32(piece.len() as u32);
+        buffer.put_slice(piece);
+    }
+    buffer.freeze()
+}
+
+/// Puts frames together from pieces of any size. Holds at most one frame and
+/// the piece that was last pushed.
+#[derive(Debug, Default)]
+pub struct Frames {
+    buffer: BytesMut,
+}
+
+impl Frames {
+    /// Adds what has come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if it has come. Frames of unknown kinds are skipped.
+    ///
+    /// # Errors
+    /// When what has come is no frame; nothing more can be read then.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        while let Some(header) = self.buffer.first_chunk::<HEADER_BYTES>() {
+            let [kind, length @ ..] = *header;
+            let length = u32::from_be_bytes(length) as usize;
+            if length > MAX_FRAME_BYTES {
+                return Err(FrameError::TooLong);
+            }
+            if self.buffer.len() < HEADER_BYTES + length {
+                return Ok(None);
+            }
+            self.buffer.advance(HEADER_BYTES);
+            let payload = self.buffer.split_to(length).freeze();
+            match kind {
+                KIND_EVENT => return Ok(Some(Frame::Event(serde_json::from_slice(&payload)?))),
+                KIND_DATA => return Ok(Some(Frame::Data(payload))),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that nothing more comes.
+    ///
+    /// # Errors
+    /// When a frame has begun and not ended.
+    pub fn finish(&self) -> Result<(), FrameError> {
+        if self.buffer.is_empty() { Ok(()) } else { Err(FrameError::Truncated) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Progress;
+
+    #[test]
+    fn frames_survive_any_cut() {
+        let sent = [
+            Frame::Event(RequestEvent::Progress(Progress { bytes: 7, elapsed_ms: 1.5 })),
+            Frame::Data(Bytes::from_static(b"payload")),
+            Frame::Data(Bytes::from(vec![9; 3000])),
+        ];
+        let bytes: Vec<u8> = sent.iter().flat_map(|frame| frame.encode().to_vec()).collect();
+        for size in [1, 2, 5, 6, 100, bytes.len()] {
+            let mut frames = Frames::default();
+            let mut received = Vec::new();
+            for piece in bytes.chunks(size) {
+                frames.push(piece);
+                while let Some(frame) = frames.next_frame().unwrap() {
+                    received.push(frame);
+                }
+            }
+            frames.finish().unwrap();
+            assert_eq!(received, sent, "cut at {size}");
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_are_skipped_and_long_ones_refused() {
+        let mut frames = Frames::default();
+        frames.push(&[77, 0, 0, 0, 2, 1, 2]);
+        frames.push(&Frame::Data(Bytes::from_static(b"x")).encode());
+        assert_eq!(frames.next_frame().unwrap(), Some(Frame::Data(Bytes::from_static(b"x"))));
+        frames.push(&[1, 255, 255, 255, 255]);
+        assert!(matches!(frames.next_frame(), Err(FrameError::TooLong)));
+    }
+
+    #[test]
+    fn an_end_within_a_frame_is_noticed() {
+        let mut frames = Frames::default();
+        frames.push(&[1, 0, 0, 0, 9, 1]);
+        assert!(frames.next_frame().unwrap().is_none());
+        assert!(matches!(frames.finish(), Err(FrameError::Truncated)));
+    }
+
+    #[test]
+    fn data_longer_than_a_frame_becomes_several() {
+        let mut frames = Frames::default();
+        frames.push(&Frame::Data(Bytes::from(vec![1; MAX_FRAME_BYTES + 1])).encode());
+        assert!(matches!(frames.next_frame().unwrap(), Some(Frame::Data(data)) if data.len() == MAX_FRAME_BYTES));
+        assert!(matches!(frames.next_frame().unwrap(), Some(Frame::Data(data)) if data.len() == 1));
+    }
+}

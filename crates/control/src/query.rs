@@ -1,0 +1,339 @@
+//! Queries: the part of an endpoint's address after the question mark.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use roost_proto::wire::Mode;
+use roost_proto::{Area, Cell, Scheme, Service, ServiceSet};
+
+/// How long a request waits for an acceptance, and a lookup for an answer,
+/// unless the query says so.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest time a query may ask for, for `timeout` and `for` alike.
+pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a query was not understood. Nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct QueryError(String);
+
+/// Where to look. In a query: `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
+/// `rect=X1,Y1,X2,Y2` or `any=true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AreaQuery(pub Area);
+
+/// The query of `POST /v1/lookup` and `GET /v1/index`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupQuery {
+    /// `service=NAME`.
+    pub service: Service,
+    /// The area.
+    pub area: Area,
+    /// `k=N`: how many at most; 0 is the hub's default.
+    pub count: u8,
+    /// `timeout=2s`: how long to wait for an answer.
+    pub timeout: Duration,
+}
+
+/// The query of `POST /v1/request`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestQuery {
+    /// `service=NAME`.
+    pub service: Service,
+    /// The area.
+    pub area: Area,
+    /// `k=N`: how many providers to try; 0 is the hub's default.
+    pub count: u8,
+    /// `mode=forward|relay`.
+    pub mode: Mode,
+    /// `for=30s`: how long a stream lasts; `None` is the provider's default.
+    pub duration: Option<Duration>,
+    /// `transport=udp|tcp|quic`: the only one to use.
+    pub transport: Option<Scheme>,
+    /// `timeout=10s`: how long to wait for an acceptance.
+    pub timeout: Duration,
+}
+
+/// The query of `GET /v1/watch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchQuery {
+    /// `service=NAME,NAME`; all of them if it is left out.
+    pub services: ServiceSet,
+    /// The area.
+    pub area: Area,
+}
+
+impl LookupQuery {
+    /// A lookup with the defaults.
+    pub fn new(service: Service, area: Area) -> Self {
+        Self { service, area, count: 0, timeout: DEFAULT_TIMEOUT }
+    }
+
+    /// Reads the parameters of a query.
+    ///
+    /// # Errors
+    /// One sentence that says which parameter is wrong and what was expected.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+        let params = Params::new(pairs, &["service", "k", "timeout"], true)?;
+        Ok(Self {
+            service: params.required("service")?,
+            area: params.area()?,
+            count: params.parsed("k")?.unwrap_or(0),
+            timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+        })
+    }
+
+    /// The query as text, without the question mark.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
+        push_count(&mut text, self.count);
+        push_duration(&mut text, "timeout", self.timeout);
+        text
+    }
+}
+
+impl RequestQuery {
+    /// A request with the defaults.
+    pub fn new(service: Service, area: Area) -> Self {
+        Self { service, area, count: 0, mode: Mode::Forward, duration: None, transport: None, timeout: DEFAULT_TIMEOUT }
+    }
+
+    /// Reads the parameters of a query.
+    ///
+    /// # Errors
+    /// One sentence that says which parameter is wrong and what was expected.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+        let params = Params::new(pairs, &["service", "k", "mode", "for", "transport", "timeout"], true)?;
+        let mode = match params.get("mode") {
+            None | Some("forward") => Mode::Forward,
+            Some("relay") => Mode::Relay,
+            Some(other) => return Err(QueryError(format!("unknown mode {other:?}: expected forward or relay"))),
+        };
+        Ok(Self {
+            service: params.required("service")?,
+            area: params.area()?,
+            count: params.parsed("k")?.unwrap_or(0),
+            mode,
+            duration: params.duration("for")?,
+            transport: params.parsed("transport")?,
+            timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+        })
+    }
+
+    /// The query as text, without the question mark.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
+        push_count(&mut text, self.count);
+        if self.mode == Mode::Relay {
+            text.push_str("&mode=relay");
+        }
+        if let Some(duration) = self.duration {
+            push_duration(&mut text, "for", duration);
+        }
+        if let Some(transport) = self.transport {
+            push(&mut text, "transport", transport.name());
+        }
+        push_duration(&mut text, "timeout", self.timeout);
+        text
+    }
+}
+
+impl WatchQuery {
+    /// Reads the parameters of a query.
+    ///
+    /// # Errors
+    /// One sentence that says which parameter is wrong and what was expected.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+        let params = Params::new(pairs, &["service"], true)?;
+        let services = match params.get("service") {
+            None => ServiceSet::ALL,
+            Some(list) => list
+                .split(',')
+                .map(|name| name.parse::<Service>().map_err(|error| QueryError(error.to_string())))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(Self { services, area: params.area()? })
+    }
+
+    /// The query as text, without the question mark.
+    pub fn to_text(&self) -> String {
+        let names: Vec<_> = self.services.iter().map(Service::name).collect();
+        format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text())
+    }
+}
+
+impl AreaQuery {
+    /// The parameters that name the area.
+    pub fn to_text(self) -> String {
+        match self.0 {
+            Area::At(cell) => format!("at={cell}"),
+            Area::Near(cell) => format!("near={cell}"),
+            Area::Within { centre, radius } => format!("near={centre}&within={radius}"),
+            Area::Rectangle { min, max } => format!("rect={min},{max}"),
+            Area::Anywhere => "any=true".to_owned(),
+        }
+    }
+}
+
+/// The parameters of one query, each known and given once.
+#[derive(Debug)]
+pub struct Params<'a>(&'a [(String, String)]);
+
+impl<'a> Params<'a> {
+    const AREA: [&'static str; 5] = ["at", "near", "within", "rect", "any"];
+
+    /// The parameters, if each is among `known` (or names an area, where one
+    /// is expected) and given once.
+    ///
+    /// # Errors
+    /// Names the parameter that is not.
+    pub fn new(pairs: &'a [(String, String)], known: &[&str], area: bool) -> Result<Self, QueryError> {
+        for (index, (key, _)) in pairs.iter().enumerate() {
+            let is_known = known.contains(&key.as_str()) || area && Self::AREA.contains(&key.as_str());
+            if !is_known {
+                let area = if area { Self::AREA.as_slice() } else { &[] };
+                let names = [known, area].concat().join(", ");
+                return Err(QueryError(format!("unknown parameter {key:?}: expected one of {names}")));
+            }
+            if pairs[..index].iter().any(|(earlier, _)| earlier == key) {
+                return Err(QueryError(format!("parameter {key:?} is given twice")));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    /// The text of a parameter.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that may be left out.
+    ///
+    /// # Errors
+    /// When its text is no such value.
+    pub fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self, key: &str) -> Result<Option<T>, QueryError> {
+        let wrong = |text, error| QueryError(format!("{key}={text}: {error}"));
+        self.get(key).map(|text| text.parse().map_err(|error: T::Err| wrong(text, error.to_string()))).transpose()
+    }
+
+    /// A parameter that must be there.
+    ///
+    /// # Errors
+    /// When it is not, or its text is no such value.
+    pub fn required<T: std::str::FromStr<Err: std::fmt::Display>>(&self, key: &str) -> Result<T, QueryError> {
+        self.parsed(key)?.ok_or_else(|| QueryError(format!("parameter {key:?} is missing")))
+    }
+
+    /// A duration with its unit, at most [`MAX_DURATION`].
+    fn duration(&self, key: &str) -> Result<Option<Duration>, QueryError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        let wrong = |_| QueryError(format!("{key}={text}: expected a duration such as 30s or 250ms"));
+        let duration = humantime::parse_duration(text).map_err(wrong)?;
+        if duration.is_zero() || duration > MAX_DURATION {
+            return Err(QueryError(format!("{key}={text}: expected more than nothing and at most 24h")));
+        }
+        Ok(Some(duration))
+    }
+
+    fn area(&self) -> Result<Area, QueryError> {
+        let radius = self.parsed("within")?;
+        let named = ["at", "near", "rect", "any"].into_iter().filter(|key| self.get(key).is_some()).count();
+        let wrong = "name one area: at=X,Y, near=X,Y, near=X,Y&within=R, rect=X1,Y1,X2,Y2 or any=true";
+        let area = match (self.parsed("at")?, self.parsed("near")?, self.get("rect"), self.get("any"), radius) {
+            (Some(cell), None, None, None, None) => Area::At(cell),
+            (None, Some(cell), None, None, None) => Area::Near(cell),
+            (None, Some(centre), None, None, Some(radius)) => Area::Within { centre, radius },
+            (None, None, Some(corners), None, None) => parse_rectangle(corners)?,
+            (None, None, None, Some("true" | ""), None) => Area::Anywhere,
+            _ if named > 1 => return Err(QueryError(format!("more than one area is given: {wrong}"))),
+            _ => return Err(QueryError(wrong.to_owned())),
+        };
+        if area.is_valid() { Ok(area) } else { Err(QueryError("the area is not on the grid".to_owned())) }
+    }
+}
+
+fn parse_rectangle(text: &str) -> Result<Area, QueryError> {
+    let wrong = || QueryError(format!("rect={text}: expected four whole numbers X1,Y1,X2,Y2"));
+    let numbers: Vec<i32> = text.split(',').map(|n| n.trim().parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+    match numbers[..] {
+        [x1, y1, x2, y2] => Ok(Area::rectangle(Cell::new(x1, y1), Cell::new(x2, y2))),
+        _ => Err(wrong()),
+    }
+}
+
+fn push(text: &mut String, key: &str, value: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "&{key}={value}");
+}
+
+fn push_count(text: &mut String, count: u8) {
+    if count > 0 {
+        push(text, "k", count);
+    }
+}
+
+/// Durations travel in whole milliseconds, one at least.
+fn push_duration(text: &mut String, key: &str, duration: Duration) {
+    push(text, key, format_args!("{}ms", duration.as_millis().max(1)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        let pair = |part: &str| part.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())).unwrap();
+        text.split('&').map(pair).collect()
+    }
+
+    #[test]
+    fn a_request_reads_back_what_it_writes() {
+        let centre = Cell::new(-3, 7);
+        for area in [
+            Area::At(centre),
+            Area::Near(centre),
+            Area::Within { centre, radius: 9 },
+            Area::rectangle(Cell::new(5, 5), centre),
+            Area::Anywhere,
+        ] {
+            let query = RequestQuery {
+                count: 3,
+                mode: Mode::Relay,
+                duration: Some(Duration::from_millis(2500)),
+                transport: Some(Scheme::Quic),
+                ..RequestQuery::new(Service::Video, area)
+            };
+            assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
+        }
+    }
+
+    #[test]
+    fn a_watch_reads_back_what_it_writes() {
+        let services = ServiceSet::EMPTY.with(Service::Track).with(Service::Sensor);
+        let query = WatchQuery { services, area: Area::Anywhere };
+        assert_eq!(WatchQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
+    }
+
+    #[test]
+    fn a_wrong_query_says_what_is_wrong() {
+        for (text, part) in [
+            ("at=1,2", "\"service\" is missing"),
+            ("service=videos&at=1,2", "unknown service"),
+            ("service=video", "name one area"),
+            ("service=video&at=1,2&any=true", "more than one area"),
+            ("service=video&at=1,2&within=3", "name one area"),
+            ("service=video&at=1", "not a location"),
+            ("service=video&rect=1,2,3", "four whole numbers"),
+            ("service=video&any=true&where=1", "unknown parameter"),
+            ("service=video&service=track&any=true", "given twice"),
+            ("service=video&any=true&for=10", "a duration such as"),
+            ("service=video&any=true&for=0s", "more than nothing"),
+            ("service=video&any=true&transport=sctp", "unknown transport"),
+            ("service=video&any=true&mode=fast", "unknown mode"),
+        ] {
+            let error = RequestQuery::from_pairs(&pairs(text)).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! The JSON of schema 1.
+//!
+//! Times on the wall clock are Unix seconds, durations name their unit, byte
+//! counts are bytes. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use roost_proto::{Cell, NodeId, Role, Scheme, Service};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::text;
+
+/// `GET /v1/status`: who the daemon is and how it is doing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// What its certificate lets it act as.
+    #[serde(with = "text")]
+    pub role: Role,
+    /// The name in its certificate.
+    pub name: String,
+    /// The group it belongs to.
+    pub group: String,
+    /// Its id.
+    #[serde(with = "text")]
+    pub node: NodeId,
+    /// The version of the program.
+    pub version: String,
+    /// How it is doing.
+    pub state: State,
+    /// When it started, Unix seconds.
+    pub started_unix_s: u64,
+    /// How long it has been running, seconds.
+    pub uptime_s: f64,
+    /// When its certificate ends, Unix seconds.
+    pub certificate_not_after_unix_s: u64,
+    /// Where it listens, with the ports that it got.
+    pub listen: Vec<String>,
+    /// The hub it is attached to; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubRow>,
+    /// Where it is on the grid; nodes only.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
+    /// The version of its record as `EPOCH.SEQUENCE`; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// What it offers; nodes only.
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
+    /// What it sends at the moment; nodes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub providing: Vec<Transfer>,
+    /// What it asked for and has not finished; nodes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receiving: Vec<Transfer>,
+    /// What its directory holds; hubs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<IndexTotals>,
+    /// Bytes over all sockets of the process since it started.
+    pub transport: TransportTotals,
+    /// Bytes of messages sent since the start, by traffic class: `join`,
+    /// `renew`, `lookup`, `mesh`, `payload`; before sealing and framing.
+    pub traffic_sent_bytes: BTreeMap<String, u64>,
+    /// Peers refused since the start, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, u64>,
+    /// The last thing that went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// How a daemon is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum State {
+    /// A hub that serves.
+    Listening,
+    /// A node that looks for a hub.
+    Attaching,
+    /// A node whose hub holds its record.
+    Attached,
+    /// On its way out.
+    Draining,
+    /// A state of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The hub a node is attached to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HubRow {
+    /// Its id.
+    #[serde(with = "text")]
+    pub node: NodeId,
+    /// The name in its certificate.
+    pub name: String,
+    /// `supernode`, or `server` for the client/server baseline.
+    #[serde(with = "text")]
+    pub role: Role,
+    /// Where it is reached.
+    pub address: String,
+    /// Round trip, milliseconds, if it has been measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// How long it has been the node's hub, seconds.
+    pub since_s: f64,
+}
+
+/// One flow of data under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// What.
+    #[serde(with = "text")]
+    pub service: Service,
+    /// The other end, if it is known yet.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub peer: Option<NodeId>,
+    /// Payload bytes so far.
+    pub bytes: u64,
+    /// How long it has been under way, seconds.
+    pub elapsed_s: f64,
+}
+
+/// What a hub's directory holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexTotals {
+    /// Nodes with a lease.
+    pub nodes: u64,
+    /// (node, service) pairs.
+    pub entries: u64,
+    /// Requests that wait for a provider.
+    pub pending_requests: u64,
+    /// Flows relayed at the moment.
+    pub relays: u64,
+    /// Watches held.
+    pub watches: u64,
+    /// Other hubs connected.
+    pub hubs: u64,
+    /// Whether the hub is younger than one lease and may not have heard of everyone.
+    pub young: bool,
+}
+
+/// Bytes as handed to and taken from sockets: UDP payload, TCP bytes with TLS.
+/// Headers below UDP and TCP are not included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransportTotals {
+    /// Sent over all transports.
+    pub sent_bytes: u64,
+    /// Received over all transports.
+    pub received_bytes: u64,
+    /// UDP datagrams sent, by `udp` and `quic`.
+    pub sent_datagrams: u64,
+    /// UDP datagrams received, by `udp` and `quic`.
+    pub received_datagrams: u64,
+    /// The same by transport: `udp`, `tcp`, `quic`.
+    pub schemes: BTreeMap<String, TransportBytes>,
+}
+
+/// The counters of one transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransportBytes {
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// UDP datagrams sent.
+    pub sent_datagrams: u64,
+    /// UDP datagrams received.
+    pub received_datagrams: u64,
+    /// Messages that could not be queued.
+    pub dropped: u64,
+    /// Received pieces that were not well-formed or not authentic.
+    pub malformed: u64,
+    /// Handshakes completed.
+    pub handshakes: u64,
+}
+
+/// `GET /v1/peers`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Peers {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// Associations that are up.
+    pub peers: Vec<PeerRow>,
+}
+
+/// One association.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerRow {
+    /// Who.
+    #[serde(with = "text")]
+    pub node: NodeId,
+    /// The name in its certificate.
+    pub name: String,
+    /// What it may act as.
+    #[serde(with = "text")]
+    pub role: Role,
+    /// Over which transport.
+    #[serde(with = "text")]
+    pub transport: Scheme,
+    /// The address it is seen at.
+    pub address: String,
+    /// Whether this daemon dialled it.
+    pub dialled: bool,
+    /// Round trip, milliseconds.
+    pub rtt_ms: f64,
+    /// Bytes sent to it.
+    pub sent_bytes: u64,
+    /// Bytes received from it.
+    pub received_bytes: u64,
+    /// Messages sent to it.
+    pub sent_messages: u64,
+    /// Messages received from it.
+    pub received_messages: u64,
+    /// Pieces that had to be sent again.
+    pub retransmissions: u64,
+    /// How long it has been up, seconds.
+    pub since_s: f64,
+}
+
+/// `GET /v1/services`: on a node what it offers, on a hub what it knows of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Services {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// One row per service.
+    pub services: Vec<ServiceRow>,
+}
+
+/// One service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceRow {
+    /// Which.
+    #[serde(with = "text")]
+    pub service: Service,
+    /// Where its data comes from, as configured; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Requesters served at the moment; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<u64>,
+    /// Requests served since the start; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<u64>,
+    /// Nodes that offer it; hubs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub providers: Option<u64>,
+}
+
+/// `GET /v1/index`: what a hub's own directory holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Index {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The sums.
+    pub totals: IndexTotals,
+    /// The nodes, at most as many as were asked for.
+    pub nodes: Vec<Candidate>,
+}
+
+/// `POST /v1/lookup`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lookup {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// How far the answer reaches: `whole`, `young` (a hub started less than a
+    /// lease ago), `partial` (a hub did not answer in time).
+    pub coverage: String,
+    /// Who offers it, the best first.
+    pub candidates: Vec<Candidate>,
+    /// How long the lookup took, milliseconds.
+    pub elapsed_ms: f64,
+}
+
+/// One provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Who.
+    #[serde(with = "text")]
+    pub node: NodeId,
+    /// Where.
+    #[serde(with = "text")]
+    pub cell: Cell,
+    /// What it offers.
+    #[serde(with = "text::list")]
+    pub services: Vec<Service>,
+    /// Streams it could still start.
+    pub streams_left: u16,
+    /// Uplink not yet promised, kbit/s.
+    pub uplink_left_kbps: u32,
+    /// Where it can be dialled.
+    pub addresses: Vec<String>,
+    /// The version of its record as `EPOCH.SEQUENCE`.
+    pub record: String,
+}
+
+/// What happens to a request, in the order accepted, progress…, finished; or failed.
+///
+/// The first three come again after a `progress` if a provider is lost before
+/// any data was delivered and another one takes over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RequestEvent {
+    /// A provider serves it. Data follows.
+    Accepted(Accepted),
+    /// How far it is, once a second.
+    Progress(Progress),
+    /// All of it has come; the last event.
+    Finished(Summary),
+    /// It will not come, or not all of it; the last event.
+    Failed {
+        /// Why.
+        error: Error,
+        /// What did come, if it had begun.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<Summary>,
+    },
+}
+
+/// See [`RequestEvent::Accepted`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Who provides.
+    #[serde(with = "text")]
+    pub provider: NodeId,
+    /// Where it is.
+    #[serde(with = "text")]
+    pub cell: Cell,
+    /// The transport over which the data arrives here.
+    #[serde(with = "text")]
+    pub transport: Scheme,
+    /// Whether it comes through the hub.
+    pub relayed: bool,
+    /// The media type or format of the payload.
+    pub format: String,
+    /// The size of an object, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// How long a stream lasts, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u32>,
+    /// The rate of a stream, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits_per_second: Option<u32>,
+}
+
+/// See [`RequestEvent::Progress`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Payload bytes so far.
+    pub bytes: u64,
+    /// How long since the request, milliseconds.
+    pub elapsed_ms: f64,
+}
+
+/// What came, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Who provided.
+    #[serde(with = "text")]
+    pub provider: NodeId,
+    /// Where it is.
+    #[serde(with = "text")]
+    pub cell: Cell,
+    /// The transport over which the data arrived here.
+    #[serde(with = "text")]
+    pub transport: Scheme,
+    /// Whether it came through the hub.
+    pub relayed: bool,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Datagrams of a stream, each counted once; 0 for an object.
+    pub packets: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams that came after a later one.
+    pub reordered: u64,
+    /// Datagrams that came again.
+    pub duplicates: u64,
+    /// Datagrams that came but that the reader of this API was too slow for.
+    pub unread: u64,
+    /// Interarrival jitter, milliseconds (RFC 3550, section 6.4.1).
+    pub jitter_ms: f64,
+    /// From the request to the first byte, milliseconds.
+    pub first_byte_ms: f64,
+    /// From the request to the end, milliseconds.
+    pub elapsed_ms: f64,
+    /// Whether the digest is that of the provider; null where it cannot be
+    /// told, as for a stream that lost something.
+    pub digest_ok: Option<bool>,
+    /// Whether all of it came.
+    pub complete: bool,
+}
+
+/// One line of `GET /v1/watch`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchEvent {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// Counts the changes from 1; a gap is a change that was lost.
+    pub number: u64,
+    /// Came, moved or changed.
+    pub present: Vec<Candidate>,
+    /// Gone from the area.
+    #[serde(with = "text::list")]
+    pub gone: Vec<NodeId>,
+}
+
+/// `POST /v1/ping`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ping {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// Who answered.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// Where from.
+    pub address: String,
+    /// Round trip, milliseconds.
+    pub rtt_ms: f64,
+}
+
+/// `POST /v1/move`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// Where the node was.
+    #[serde(with = "text")]
+    pub from: Cell,
+    /// Where it is now.
+    #[serde(with = "text")]
+    pub to: Cell,
+}
+
+/// `POST /v1/log`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLevel {
+    /// The version of this object, [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The level in force.
+    pub level: String,
+}
