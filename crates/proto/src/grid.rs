@@ -66,7 +66,7 @@ impl FromStr for Cell {
 }
 
 /// Where a request or a lookup looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(flat)]
 pub enum Area {
     /// Exactly this cell.

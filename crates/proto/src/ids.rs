@@ -54,10 +54,22 @@ impl FromStr for NodeId {
 }
 
 /// Names a request, and the flow of data that answers it, between two
-/// neighbours. Unique per requester; a hub that relays chooses its own.
+/// neighbours. Unique per requester, who counts below
+/// [`FIRST_OF_HUB`](Self::FIRST_OF_HUB); a hub that relays chooses its own
+/// from there on, so the two never meet on one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct RequestId(#[n(0)] pub u32);
+
+impl RequestId {
+    /// The first id that a hub gives to a relayed flow; requesters stay below.
+    pub const FIRST_OF_HUB: u32 = 1 << 31;
+
+    /// Whether a hub chose it.
+    pub const fn is_of_hub(self) -> bool {
+        self.0 >= Self::FIRST_OF_HUB
+    }
+}
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

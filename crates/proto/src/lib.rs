@@ -22,6 +22,7 @@ pub mod address;
 pub mod grid;
 pub mod ids;
 pub mod machine;
+pub mod random;
 pub mod record;
 pub mod service;
 pub mod time;

@@ -152,9 +152,12 @@ fn request_message() -> impl Strategy<Value = Message> {
         (id(), nonce, offer(), cell(), prop::option::of(node())).prop_map(|(id, nonce, offer, cell, provider)| {
             Message::Accept(Accept { id, nonce, offer, cell, provider })
         }),
-        (id(), reason(), prop::option::of(any::<u32>()))
-            .prop_map(|(id, reason, retry_after_ms)| Message::Decline(Decline { id, reason, retry_after_ms })),
-        id().prop_map(Message::Pending),
+        (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
+            |(id, reason, retry_after_ms, requester)| {
+                Message::Decline(Decline { id, reason, retry_after_ms, requester })
+            }
+        ),
+        (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Pending { id, requester }),
         (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Found(Found {
             id,
             candidates,

@@ -54,7 +54,16 @@ pub enum Message {
     Decline(#[n(0)] Decline),
     /// The provider has the request and is reaching for the requester: wait.
     #[n(9)]
-    Pending(#[n(0)] RequestId),
+    Pending {
+        /// The request.
+        #[n(0)]
+        id: RequestId,
+        /// Whose number `id` is. Set towards a hub by a provider that was told
+        /// to answer the requester directly (`reply_to` not empty), because
+        /// two requesters may count alike; `None` everywhere else.
+        #[n(1)]
+        requester: Option<NodeId>,
+    },
     /// The answer to a lookup.
     #[n(10)]
     Found(#[n(0)] Found),
@@ -282,6 +291,11 @@ pub struct Decline {
     /// When it may be worth asking again, milliseconds.
     #[n(2)]
     pub retry_after_ms: Option<u32>,
+    /// Whose number `id` is. Set towards a hub by a provider that was told to
+    /// answer the requester directly (`reply_to` not empty), because two
+    /// requesters may count alike; `None` everywhere else.
+    #[n(3)]
+    pub requester: Option<NodeId>,
 }
 
 /// Why a request is not served, or a flow ends early.
