@@ -1,1 +1,46 @@
 //! Sources and sinks of the four Roost services.
+//!
+//! A node that offers a service has a [`SourceSpec`] for it; each request that
+//! it serves opens the source and gets an [`Opened`]: a [`Feed`] of datagrams
+//! that come when they are due, or one whole object. The other end writes what
+//! arrives into a [`Sink`].
+//!
+//! | service | sources | sinks |
+//! |---|---|---|
+//! | video | `synthetic`, `file:`, `udp://`, `rtp://` | `-`, a file, `udp://` |
+//! | track | `synthetic`, `file:`, `gpsd://`, `cot+udp://`, `nmea+udp://` | `-`, a file, `udp://`; JSON lines or the form it came in |
+//! | image | `synthetic`, `dir:`, `command:` | `-`, a file |
+//! | sensor | `synthetic`, `file:`, `command:` | `-`, a file |
+//!
+//! What decides (schedules, generated content, parsers) does no I/O, so that a
+//! simulation can use it: see [`pace`] and [`synthetic`].
+
+pub mod format;
+pub mod pace;
+pub mod sensor;
+pub mod sink;
+pub mod synthetic;
+pub mod video;
+
+mod error;
+mod feed;
+mod net;
+mod source;
+mod upstream;
+
+pub use error::{SinkError, SourceError, SpecError};
+pub use feed::{Feed, Opened};
+pub use sink::{Finished, Flow, Sink, SinkSpec, TrackForm};
+pub use source::{SourceSpec, Sources};
+
+use std::time::Duration;
+
+/// How long a stream lasts when the request does not say.
+pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// The largest object of any service, bytes.
+pub const MAX_OBJECT_BYTES: usize = 64 * 1024 * 1024;
+
+/// The largest datagram that a feed hands on, bytes. Larger ones from a live
+/// source are dropped and counted.
+pub const MAX_DATAGRAM_BYTES: usize = 8 * 1024;

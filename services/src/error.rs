@@ -1,0 +1,142 @@
+//! What can go wrong with sources and sinks: one sentence each, that says
+//! what is wrong and what to do.
+
+use roost_proto::Service;
+
+/// Why a text describes no source or sink. The writer of the text is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {what}: {reason}; expected {expected}")]
+pub struct SpecError {
+    pub(crate) text: String,
+    pub(crate) what: String,
+    pub(crate) reason: String,
+    pub(crate) expected: &'static str,
+}
+
+impl SpecError {
+    pub(crate) fn source(service: Service, text: &str, reason: impl Into<String>, expected: &'static str) -> Self {
+        Self { text: text.to_owned(), what: format!("{service} source"), reason: reason.into(), expected }
+    }
+}
+
+/// Why a source gives nothing, or nothing more. Nothing has changed on disk
+/// or in the spec; opening it again is safe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// A file or folder cannot be read.
+    #[error("cannot read {path}: {reason}; check that it exists and that this user may read it")]
+    Unreadable {
+        /// Which.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// What was read is of another format.
+    #[error("{from} gave no {expected}: {reason}")]
+    Malformed {
+        /// File, command or address.
+        from: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What was read is larger than it may be.
+    #[error("{from} gave more than {limit_bytes} bytes; make it smaller")]
+    TooLarge {
+        /// File or command.
+        from: String,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A folder has no complete picture.
+    #[error("{path} holds no complete JPEG; put a finished .jpg into it")]
+    NoPicture {
+        /// The folder.
+        path: String,
+    },
+    /// A local port cannot be listened on.
+    #[error("cannot listen on {address}: {reason}; choose a local address and a free port")]
+    CannotListen {
+        /// As written in the spec.
+        address: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// A server cannot be reached or has hung up.
+    #[error("lost {address}: {reason}; check that the program there is running")]
+    Unreachable {
+        /// As written in the spec.
+        address: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// A live source is silent.
+    #[error("nothing usable came from {address} for {} s; check that its sender is running", .waited.as_secs())]
+    Silent {
+        /// As written in the spec.
+        address: String,
+        /// For how long it was waited.
+        waited: std::time::Duration,
+    },
+    /// A command has failed.
+    #[error("the command {command:?} {reason}")]
+    Command {
+        /// As written in the spec.
+        command: String,
+        /// How, with the end of what it wrote to its standard error.
+        reason: String,
+    },
+}
+
+impl SourceError {
+    pub(crate) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::Unreadable { path: path.display().to_string(), reason: plain(error) }
+    }
+}
+
+/// Why a sink does not take what arrives. A file under its final name is
+/// untouched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The output cannot be created or written.
+    #[error("cannot write {path}: {reason}; check that the folder exists and has room")]
+    Unwritable {
+        /// File, `standard output` or address.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// This sink cannot take this service or format.
+    #[error("{what} cannot go to {to}; {instead}")]
+    Unsuitable {
+        /// Service or format.
+        what: String,
+        /// The sink.
+        to: String,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// More came than an object may have.
+    #[error("the object is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
+}
+
+impl SinkError {
+    pub(crate) fn unwritable(path: impl Into<String>, error: &std::io::Error) -> Self {
+        Self::Unwritable { path: path.into(), reason: plain(error) }
+    }
+}
+
+/// An I/O error without "(os error 2)", for people.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,228 @@
+//! A stream's datagrams, each handed out when it is due.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::SourceError;
+use crate::pace::{Due, Pacer};
+use crate::upstream::Live;
+
+/// What opening a source gives.
+#[derive(Debug)]
+pub enum Opened {
+    /// A stream: video, track.
+    Stream {
+        /// Payload rate to expect, bits per second.
+        bits_per_second: u32,
+        /// Media type of the payload.
+        format: String,
+        /// The datagrams.
+        feed: Feed,
+    },
+    /// One object: image, sensor.
+    Object {
+        /// The whole of it.
+        bytes: Bytes,
+        /// Its media type.
+        format: String,
+    },
+}
+
+/// A stream under way. Dropping it stops its source.
+///
+/// Time starts with the first call of [`Feed::next`].
+#[derive(Debug)]
+pub struct Feed {
+    items: Items,
+    /// Nothing is handed out at or after this, since the start.
+    length: Duration,
+    /// After this long without a datagram an empty one says "still here".
+    keepalive: Option<Duration>,
+    started: Option<Instant>,
+    spoke: Option<Instant>,
+    pending: Option<Due>,
+    pacer: Pacer,
+    done: bool,
+}
+
+enum Items {
+    /// Computed on the spot.
+    Planned(Box<dyn Iterator<Item = Due> + Send>),
+    /// Read by a thread of its own.
+    Read(mpsc::Receiver<Result<Due, SourceError>>),
+    /// As it comes from the network.
+    Live(Box<Live>),
+}
+
+impl Feed {
+    pub(crate) fn planned(plan: impl Iterator<Item = Due> + Send + 'static, length: Duration) -> Self {
+        Self::of(Items::Planned(Box::new(plan)), length)
+    }
+
+    pub(crate) fn read(items: mpsc::Receiver<Result<Due, SourceError>>, length: Duration) -> Self {
+        Self::of(Items::Read(items), length)
+    }
+
+    pub(crate) fn live(live: Live, length: Duration) -> Self {
+        Self::of(Items::Live(Box::new(live)), length)
+    }
+
+    fn of(items: Items, length: Duration) -> Self {
+        Self {
+            items,
+            length,
+            keepalive: None,
+            started: None,
+            spoke: None,
+            pending: None,
+            pacer: Pacer::default(),
+            done: false,
+        }
+    }
+
+    /// The feed with an empty datagram after every `silence` without one, for
+    /// services whose data comes seldom.
+    pub(crate) fn with_keepalive(mut self, silence: Duration) -> Self {
+        self.keepalive = Some(silence);
+        self
+    }
+
+    /// The next datagram's payload, when it is due; `None` at the end. After
+    /// an error the feed is at its end. An empty payload carries no data: it
+    /// says that a source which has had no news for a while is still there.
+    ///
+    /// Cancel safe: a call that is dropped loses nothing.
+    pub async fn next(&mut self) -> Option<Result<Bytes, SourceError>> {
+        if self.done {
+            return None;
+        }
+        let start = *self.started.get_or_insert_with(Instant::now);
+        let spoke = self.spoke.unwrap_or(start);
+        let item = match self.keepalive {
+            Some(silence) => match tokio::time::timeout_at(spoke + silence, self.due(start)).await {
+                Ok(item) => item,
+                Err(_) => Some(Ok(Bytes::new())),
+            },
+            None => self.due(start).await,
+        };
+        self.spoke = Some(Instant::now());
+        self.done = !matches!(item, Some(Ok(_)));
+        item
+    }
+
+    /// Datagrams that a live source gave but that were overtaken by newer
+    /// ones before they could be sent.
+    pub fn dropped(&self) -> u64 {
+        match &self.items {
+            Items::Live(live) => live.dropped(),
+            Items::Planned(_) | Items::Read(_) => 0,
+        }
+    }
+
+    /// What a live source gave that was malformed or too large, since it was opened.
+    pub fn malformed(&self) -> u64 {
+        match &self.items {
+            Items::Live(live) => live.malformed(),
+            Items::Planned(_) | Items::Read(_) => 0,
+        }
+    }
+
+    async fn due(&mut self, start: Instant) -> Option<Result<Bytes, SourceError>> {
+        if self.pending.is_none() {
+            let due = match &mut self.items {
+                Items::Live(live) => return live.next(start, self.length).await,
+                Items::Planned(plan) => plan.next()?,
+                Items::Read(items) => match items.recv().await? {
+                    Ok(due) => due,
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            if due.at >= self.length {
+                return None;
+            }
+            self.pending = Some(due);
+        }
+        let at = self.pending.as_ref()?.at;
+        tokio::time::sleep_until(start + self.pacer.release(at)).await;
+        self.pacer.left(at, start.elapsed());
+        self.pending.take().map(|due| Ok(due.payload))
+    }
+}
+
+impl std::fmt::Debug for Items {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Planned(_) => "Planned",
+            Self::Read(_) => "Read",
+            Self::Live(_) => "Live",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+    use roost_proto::Service;
+
+    fn video() -> Feed {
+        let length = Duration::from_secs(10);
+        Feed::planned(synthetic::stream(Service::Video, length, 0), length)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn synthetic_video_keeps_its_rate() {
+        let mut feed = video();
+        let start = Instant::now();
+        let (mut bytes, mut packets) = (0_u64, 0_u32);
+        while let Some(payload) = feed.next().await {
+            assert!(start.elapsed() < Duration::from_nanos(15_040_000) * packets + Duration::from_millis(2));
+            bytes += payload.unwrap().len() as u64;
+            packets += 1;
+        }
+        assert_eq!(bytes, 875_000);
+        assert!(start.elapsed() > Duration::from_millis(9_980) && start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_reader_catches_up_in_bursts_and_loses_nothing() {
+        let mut feed = video();
+        let mut bytes = feed.next().await.unwrap().unwrap().len();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let late = Instant::now();
+        while let Some(payload) = feed.next().await {
+            bytes += payload.unwrap().len();
+        }
+        assert_eq!(bytes, 875_000);
+        let pauses = late.elapsed().as_millis();
+        assert!((40..100).contains(&pauses), "{pauses}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_call_loses_nothing() {
+        let mut feed = video();
+        let mut bytes = 0;
+        loop {
+            match tokio::time::timeout(Duration::from_millis(7), feed.next()).await {
+                Ok(Some(payload)) => bytes += payload.unwrap().len(),
+                Ok(None) => break,
+                Err(_) => {}
+            }
+        }
+        assert_eq!(bytes, 875_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keepalives_fill_silence() {
+        let plan = [Due { at: Duration::from_secs(5), payload: Bytes::from_static(b"x") }];
+        let mut feed = Feed::planned(plan.into_iter(), Duration::from_secs(10)).with_keepalive(Duration::from_secs(2));
+        let mut got = Vec::new();
+        while let Some(payload) = feed.next().await {
+            got.push(payload.unwrap().len());
+        }
+        assert_eq!(got, [0, 0, 1]);
+    }
+}

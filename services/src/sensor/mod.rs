@@ -1,0 +1,3 @@
+//! Sensor: a SenML pack.
+
+pub mod senml;

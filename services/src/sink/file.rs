@@ -1,0 +1,102 @@
+//! A file in the making: it gets its name when it is complete.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+
+use super::Finished;
+use crate::SinkError;
+
+/// A file under another name in the folder of the final one.
+#[derive(Debug)]
+pub(super) struct Draft {
+    file: Option<BufWriter<File>>,
+    draft: PathBuf,
+    target: PathBuf,
+    /// Whether an incomplete file is worth keeping.
+    keep_part: bool,
+    /// The draft has been renamed or is to stay.
+    settled: bool,
+}
+
+impl Draft {
+    /// Creates the draft for `path`. With `keep_part` it is `PATH.part`, which
+    /// is replaced if it exists, and stays if the transfer breaks off; else a
+    /// hidden name of its own, which goes.
+    pub(super) async fn create(path: &Path, keep_part: bool) -> Result<Self, SinkError> {
+        // A link stays a link: what it points to is replaced.
+        let target = tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
+        let draft = if keep_part { part(&target) } else { hidden(&target) };
+        let mut options = tokio::fs::OpenOptions::new();
+        options.write(true);
+        if keep_part {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
+        let file =
+            options.open(&draft).await.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
+        Ok(Self { file: Some(BufWriter::new(file)), draft, target, keep_part, settled: false })
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(bytes).await.map_err(|error| SinkError::unwritable(self.draft.display().to_string(), &error))
+    }
+
+    /// Puts everything on disk and gives the file its name, if it is complete.
+    pub(super) async fn finish(mut self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
+        let Some(mut file) = self.file.take() else { return Ok(Finished::Discarded) };
+        let unwritable = |path: &Path, error: std::io::Error| SinkError::unwritable(path.display().to_string(), &error);
+        if !complete && !self.keep_part {
+            return Ok(Finished::Discarded); // dropping it removes it
+        }
+        file.flush().await.map_err(|error| unwritable(&self.draft, error))?;
+        if !complete {
+            self.settled = true;
+            return Ok(Finished::KeptPart { path: self.draft.clone(), bytes });
+        }
+        file.get_ref().sync_all().await.map_err(|error| unwritable(&self.draft, error))?;
+        tokio::fs::rename(&self.draft, &self.target).await.map_err(|error| unwritable(&self.target, error))?;
+        self.settled = true;
+        sync_folder(&self.target).await;
+        Ok(Finished::Written { bytes })
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.settled && !self.keep_part {
+            // Nothing more can be done about a file that cannot be removed;
+            // its name tells what it is.
+            let _ = std::fs::remove_file(&self.draft);
+        }
+    }
+}
+
+/// Makes the new name survive a power cut. Not every file system can, and the
+/// content is on disk already, so a failure changes nothing for the caller.
+async fn sync_folder(target: &Path) {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(folder) = File::open(folder).await {
+        let _ = folder.sync_all().await;
+    }
+}
+
+/// `NAME.part`.
+fn part(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
+}
+
+/// `.NAME.PID-COUNT.part`, which no other transfer uses.
+fn hidden(target: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    target.with_file_name(name)
+}

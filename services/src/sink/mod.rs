@@ -1,0 +1,235 @@
+//! Where what arrives is written to.
+//!
+//! A stream is written as it comes; under its final name only when it is
+//! complete. An object appears only when it is complete and verified.
+
+mod file;
+mod output;
+mod records;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bytes::{Bytes, BytesMut};
+use roost_proto::Service;
+
+use crate::{MAX_OBJECT_BYTES, SinkError, SpecError, format};
+use file::Draft;
+use output::Output;
+
+const FORMS: &str = "- for standard output, a file's name, or udp://HOST:PORT";
+
+/// Where to write: `-` (standard output), a file's name, or `udp://HOST:PORT`
+/// for a player on this machine or a multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SinkSpec {
+    /// Standard output.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+    /// Datagrams to `HOST:PORT`, in the sizes in which they came.
+    Udp(String),
+}
+
+impl FromStr for SinkSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |reason: &str| SpecError {
+            text: text.to_owned(),
+            what: "sink".to_owned(),
+            reason: reason.to_owned(),
+            expected: FORMS,
+        };
+        if text == "-" {
+            return Ok(Self::Stdout);
+        }
+        if let Some(address) = text.strip_prefix("udp://") {
+            crate::net::check_address(address).map_err(wrong)?;
+            return Ok(Self::Udp(address.to_owned()));
+        }
+        if text.contains("://") {
+            return Err(wrong("its scheme is unknown"));
+        }
+        if text.is_empty() || text.ends_with('/') {
+            return Err(wrong("it names no file"));
+        }
+        Ok(Self::File(PathBuf::from(text.strip_prefix("file:").unwrap_or(text))))
+    }
+}
+
+impl fmt::Display for SinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("standard output"),
+            Self::File(path) => path.display().fmt(f),
+            Self::Udp(address) => write!(f, "udp://{address}"),
+        }
+    }
+}
+
+/// In which form track records are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrackForm {
+    /// One JSON record a line, the same for every kind of source.
+    #[default]
+    JsonLines,
+    /// As the provider's source gave it: gpsd JSON, CoT XML, NMEA sentences.
+    Raw,
+}
+
+impl FromStr for TrackForm {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "json" => Ok(Self::JsonLines),
+            "raw" => Ok(Self::Raw),
+            _ => Err(SpecError {
+                text: text.to_owned(),
+                what: "form of track records".to_owned(),
+                reason: "it is unknown".to_owned(),
+                expected: "json or raw",
+            }),
+        }
+    }
+}
+
+/// Whether a sink wants more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    More,
+    /// The reader of the pipe has gone, satisfied: stop, with success.
+    Closed,
+}
+
+/// What became of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// Everything is where it was asked to go.
+    Written {
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// The stream broke off: what came is kept under another name.
+    KeptPart {
+        /// Where.
+        path: PathBuf,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// Nothing was left behind.
+    Discarded,
+}
+
+/// One transfer's output.
+#[derive(Debug)]
+pub struct Sink {
+    form: Form,
+    output: Output,
+    bytes: u64,
+    skipped: u64,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// Payload as it comes.
+    Stream,
+    /// Records, line by line.
+    Records(TrackForm),
+    /// Held back until it is complete; `None` where a draft file holds it.
+    Object(Option<BytesMut>),
+}
+
+impl Sink {
+    /// Opens the output for a transfer of `service` whose offer names `format`.
+    /// `form` matters for track only.
+    ///
+    /// # Errors
+    /// The output cannot be created, or cannot take this service.
+    pub async fn open(service: Service, format: &str, spec: &SinkSpec, form: TrackForm) -> Result<Self, SinkError> {
+        let to_udp = matches!(spec, SinkSpec::Udp(_));
+        if !service.is_stream() && to_udp {
+            let instead = "write it to a file or to standard output";
+            return Err(SinkError::Unsuitable { what: format!("the {service} object"), to: spec.to_string(), instead });
+        }
+        if format == format::RTP_H264 && !to_udp {
+            let instead = "send it to a player with udp://HOST:PORT";
+            return Err(SinkError::Unsuitable { what: "an RTP stream".to_owned(), to: spec.to_string(), instead });
+        }
+        let output = Output::open(spec, service.is_stream()).await?;
+        let form = match service {
+            Service::Video => Form::Stream,
+            Service::Track => Form::Records(form),
+            Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
+        };
+        Ok(Self { form, output, bytes: 0, skipped: 0 })
+    }
+
+    /// Takes the payload of one datagram, or one piece of an object.
+    ///
+    /// # Errors
+    /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
+    pub async fn write(&mut self, payload: &Bytes) -> Result<Flow, SinkError> {
+        if payload.is_empty() {
+            return Ok(Flow::More);
+        }
+        match &mut self.form {
+            Form::Stream => {
+                self.bytes += payload.len() as u64;
+                self.output.put(payload).await
+            }
+            Form::Records(form) => {
+                for line in payload.split_inclusive(|byte| *byte == b'\n') {
+                    let Some(line) = records::convert(line, *form) else {
+                        self.skipped += u64::from(!line.trim_ascii().is_empty());
+                        continue;
+                    };
+                    self.bytes += line.len() as u64;
+                    if self.output.put(&line).await? == Flow::Closed {
+                        return Ok(Flow::Closed);
+                    }
+                }
+                Ok(Flow::More)
+            }
+            Form::Object(held) => {
+                self.bytes += payload.len() as u64;
+                if self.bytes > MAX_OBJECT_BYTES as u64 {
+                    return Err(SinkError::TooLarge { limit_bytes: MAX_OBJECT_BYTES });
+                }
+                match held {
+                    Some(held) => held.extend_from_slice(payload),
+                    None => return self.output.put(payload).await,
+                }
+                Ok(Flow::More)
+            }
+        }
+    }
+
+    /// Lines of a track that were no records and were left out.
+    pub const fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Ends the transfer. `complete` says that everything that was promised
+    /// has come and, for an object, that its digest matches. Only then does a
+    /// file get its final name. Dropping a sink instead is the same as `false`.
+    ///
+    /// # Errors
+    /// The last bytes cannot be written, or the file cannot be renamed.
+    pub async fn finish(mut self, complete: bool) -> Result<Finished, SinkError> {
+        if let Form::Object(Some(held)) = &mut self.form {
+            if !complete {
+                return Ok(Finished::Discarded);
+            }
+            let held = std::mem::take(held);
+            self.output.put(&held).await?;
+        }
+        self.output.finish(complete, self.bytes).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The three kinds of output: a pipe, a file in the making, datagrams.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, Stdout};
+use tokio::net::UdpSocket;
+
+use super::{Draft, Finished, Flow, SinkSpec};
+use crate::SinkError;
+
+#[derive(Debug)]
+pub(super) enum Output {
+    /// Standard output.
+    Stdout(Stdout),
+    /// Something that is there already and is no regular file: a device, a
+    /// named pipe. It is written to and never replaced.
+    Device(String, File),
+    /// A file in the making.
+    Draft(Draft),
+    /// A player's port.
+    Udp(SocketAddr, UdpSocket),
+}
+
+impl Output {
+    pub(super) async fn open(spec: &SinkSpec, keep_part: bool) -> Result<Self, SinkError> {
+        match spec {
+            SinkSpec::Stdout => Ok(Self::Stdout(tokio::io::stdout())),
+            SinkSpec::File(path) => open_path(path, keep_part).await,
+            SinkSpec::Udp(address) => {
+                let unwritable = |error: &std::io::Error| SinkError::unwritable(spec.to_string(), error);
+                let target = crate::net::resolve(address).await.map_err(|error| unwritable(&error))?;
+                let local: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+                let socket = UdpSocket::bind(local).await.map_err(|error| unwritable(&error))?;
+                Ok(Self::Udp(target, socket))
+            }
+        }
+    }
+
+    pub(super) const fn is_draft(&self) -> bool {
+        matches!(self, Self::Draft(_))
+    }
+
+    /// Writes, and flushes where somebody may be waiting for it.
+    pub(super) async fn put(&mut self, bytes: &[u8]) -> Result<Flow, SinkError> {
+        let (name, result) = match self {
+            Self::Stdout(stdout) => ("standard output", write_through(stdout, bytes).await),
+            Self::Device(name, file) => (name.as_str(), write_through(file, bytes).await),
+            Self::Draft(draft) => return draft.write(bytes).await.map(|()| Flow::More),
+            Self::Udp(target, socket) => {
+                // Nobody may listen there yet, or no longer; a player that
+                // comes later gets the rest.
+                let result = socket.send_to(bytes, *target).await;
+                return match result {
+                    Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
+                        Err(SinkError::unwritable(format!("udp://{target}"), &error))
+                    }
+                    _ => Ok(Flow::More),
+                };
+            }
+        };
+        match result {
+            Ok(()) => Ok(Flow::More),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Flow::Closed),
+            Err(error) => Err(SinkError::unwritable(name, &error)),
+        }
+    }
+
+    pub(super) async fn finish(self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
+        match self {
+            Self::Draft(draft) => draft.finish(complete, bytes).await,
+            Self::Stdout(_) | Self::Device(..) | Self::Udp(..) => Ok(Finished::Written { bytes }),
+        }
+    }
+}
+
+async fn write_through(output: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> std::io::Result<()> {
+    output.write_all(bytes).await?;
+    output.flush().await
+}
+
+async fn open_path(path: &Path, keep_part: bool) -> Result<Output, SinkError> {
+    let name = path.display().to_string();
+    match tokio::fs::metadata(path).await {
+        Ok(found) if found.is_dir() => Err(SinkError::Unwritable { path: name, reason: "it is a folder".to_owned() }),
+        Ok(found) if !found.is_file() => {
+            let file = tokio::fs::OpenOptions::new().write(true).open(path).await;
+            Ok(Output::Device(name.clone(), file.map_err(|error| SinkError::unwritable(name, &error))?))
+        }
+        _ => Ok(Output::Draft(Draft::create(path, keep_part).await?)),
+    }
+}

@@ -1,0 +1,119 @@
+use super::*;
+
+async fn open(service: Service, path: &std::path::Path) -> Result<Sink, SinkError> {
+    Sink::open(service, "", &SinkSpec::File(path.to_owned()), TrackForm::Raw).await
+}
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn specs() {
+    assert_eq!("-".parse(), Ok(SinkSpec::Stdout));
+    assert_eq!("a/b.ts".parse(), Ok(SinkSpec::File(PathBuf::from("a/b.ts"))));
+    assert_eq!("udp://[::1]:5000".parse(), Ok(SinkSpec::Udp("[::1]:5000".to_owned())));
+    for bad in ["", "udp://", "udp://host", "udp://:1", "http://x/y", "folder/", "udp://h:99999"] {
+        let error = bad.parse::<SinkSpec>().unwrap_err().to_string();
+        assert!(error.contains("expected - for standard output"), "{error}");
+    }
+    assert!("xml".parse::<TrackForm>().unwrap_err().to_string().contains("json or raw"));
+}
+
+#[tokio::test]
+async fn an_object_appears_only_when_it_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("picture.jpg");
+    let mut sink = open(Service::Image, &path).await.unwrap();
+    assert_eq!(sink.write(&Bytes::from_static(b"half")).await.unwrap(), Flow::More);
+    assert!(!path.exists());
+    assert_eq!(sink.finish(false).await.unwrap(), Finished::Discarded);
+    assert!(names(&folder).is_empty());
+
+    let mut sink = open(Service::Image, &path).await.unwrap();
+    sink.write(&Bytes::from_static(b"whole")).await.unwrap();
+    drop(sink);
+    assert!(names(&folder).is_empty());
+
+    let mut sink = open(Service::Image, &path).await.unwrap();
+    sink.write(&Bytes::from_static(b"whole")).await.unwrap();
+    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 5 });
+    assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    assert_eq!(names(&folder), ["picture.jpg"]);
+}
+
+#[tokio::test]
+async fn a_broken_stream_keeps_its_part_and_spares_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.ts");
+    std::fs::write(&path, "old").unwrap();
+    let mut sink = open(Service::Video, &path).await.unwrap();
+    sink.write(&Bytes::from_static(b"new")).await.unwrap();
+    let part = folder.path().canonicalize().unwrap().join("clip.ts.part");
+    assert_eq!(sink.finish(false).await.unwrap(), Finished::KeptPart { path: part.clone(), bytes: 3 });
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert_eq!(std::fs::read(&part).unwrap(), b"new");
+
+    let mut sink = open(Service::Video, &path).await.unwrap();
+    sink.write(&Bytes::from_static(b"newer")).await.unwrap();
+    sink.finish(true).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    assert_eq!(names(&folder), ["clip.ts"]);
+}
+
+#[tokio::test]
+async fn a_link_stays_a_link_and_a_device_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    std::fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let mut sink = open(Service::Sensor, &link).await.unwrap();
+    sink.write(&Bytes::from_static(b"new")).await.unwrap();
+    sink.finish(true).await.unwrap();
+    assert_eq!(std::fs::read(&target).unwrap(), b"new");
+    assert!(link.is_symlink());
+
+    let mut sink = open(Service::Sensor, std::path::Path::new("/dev/null")).await.unwrap();
+    sink.write(&Bytes::from_static(b"new")).await.unwrap();
+    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 3 });
+    assert!(!std::path::Path::new("/dev/null").is_file());
+}
+
+#[tokio::test]
+async fn a_folder_a_missing_folder_and_unfit_sinks_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = open(Service::Image, folder.path()).await.unwrap_err().to_string();
+    assert!(error.contains("it is a folder"), "{error}");
+    let error = open(Service::Image, &folder.path().join("no/such")).await.unwrap_err().to_string();
+    assert!(error.contains("no such file or directory;"), "{error}");
+    let udp = "udp://127.0.0.1:5000".parse().unwrap();
+    assert!(Sink::open(Service::Image, "", &udp, TrackForm::Raw).await.is_err());
+    assert!(Sink::open(Service::Video, format::RTP_H264, &SinkSpec::Stdout, TrackForm::Raw).await.is_err());
+}
+
+#[tokio::test]
+async fn datagrams_keep_their_sizes() {
+    let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let spec = format!("udp://{}", player.local_addr().unwrap()).parse().unwrap();
+    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackForm::Raw).await.unwrap();
+    for size in [1316, 188] {
+        sink.write(&Bytes::from(vec![0x47; size])).await.unwrap();
+        let mut buffer = [0; 2000];
+        assert_eq!(player.recv(&mut buffer).await.unwrap(), size);
+    }
+}
+
+#[tokio::test]
+async fn track_lines_are_written_one_by_one_and_rubbish_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("track.jsonl");
+    let mut sink = open(Service::Track, &path).await.unwrap();
+    sink.write(&Bytes::from_static(b"{\"raw\":\"$GPRMC\"}\nrubbish\n\n{\"n\":1}")).await.unwrap();
+    sink.write(&Bytes::new()).await.unwrap();
+    assert_eq!(sink.skipped(), 1);
+    sink.finish(true).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "$GPRMC\n{\"n\":1}\n");
+}

@@ -1,0 +1,165 @@
+//! What a node offers: one source for each service.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use roost_proto::service::Form;
+use roost_proto::{Service, ServiceSet};
+
+use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, synthetic};
+
+/// The longest text of a spec, bytes.
+const MAX_SPEC_BYTES: usize = 4096;
+
+/// The sources of the services that a node offers.
+#[derive(Clone, Debug, Default)]
+pub struct Sources(BTreeMap<Service, SourceSpec>);
+
+impl Sources {
+    /// No sources.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sources that `texts` describe; of two for one service the later counts.
+    ///
+    /// # Errors
+    /// The first text that describes no source of its service.
+    pub fn parse<'a>(texts: impl IntoIterator<Item = (Service, &'a str)>) -> Result<Self, SpecError> {
+        texts.into_iter().map(|(service, text)| SourceSpec::parse(service, text)).collect()
+    }
+
+    /// Adds a source, in place of the one that its service had.
+    pub fn insert(&mut self, spec: SourceSpec) {
+        self.0.insert(spec.service, spec);
+    }
+
+    /// The source of a service, if it is offered.
+    pub fn get(&self, service: Service) -> Option<&SourceSpec> {
+        self.0.get(&service)
+    }
+
+    /// The services that have a source.
+    pub fn services(&self) -> ServiceSet {
+        self.0.keys().copied().collect()
+    }
+
+    /// The sources, in the services' order.
+    pub fn iter(&self) -> impl Iterator<Item = &SourceSpec> {
+        self.0.values()
+    }
+
+    /// Checks every source: see [`SourceSpec::check`].
+    ///
+    /// # Errors
+    /// The service and what is wrong with its source, for the first that fails.
+    pub async fn check(&self) -> Result<(), (Service, SourceError)> {
+        for (service, spec) in &self.0 {
+            spec.check().await.map_err(|error| (*service, error))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromIterator<SourceSpec> for Sources {
+    fn from_iter<I: IntoIterator<Item = SourceSpec>>(specs: I) -> Self {
+        Self(specs.into_iter().map(|spec| (spec.service, spec)).collect())
+    }
+}
+
+/// Where a service's data comes from. Clones share the live socket, so that
+/// several requesters can have the same live stream.
+#[derive(Clone, Debug)]
+pub struct SourceSpec {
+    service: Service,
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Synthetic,
+}
+
+impl SourceSpec {
+    /// The source that `text` describes. The module of each service lists the
+    /// accepted forms; `synthetic` is one for all.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and the forms that are accepted.
+    pub fn parse(service: Service, text: &str) -> Result<Self, SpecError> {
+        let text = text.trim();
+        if text.len() > MAX_SPEC_BYTES {
+            let start: String = text.chars().take(40).collect();
+            return Err(SpecError::source(service, &start, "it is too long", "at most 4096 bytes"));
+        }
+        let kind = match text {
+            "synthetic" => Kind::Synthetic,
+            _ => return Err(SpecError::source(service, text, "it is unknown", "synthetic")),
+        };
+        Ok(Self { service, text: text.to_owned(), kind })
+    }
+
+    /// The made-up source of a service.
+    pub fn synthetic(service: Service) -> Self {
+        Self { service, text: "synthetic".to_owned(), kind: Kind::Synthetic }
+    }
+
+    /// Whose source it is.
+    pub const fn service(&self) -> Service {
+        self.service
+    }
+
+    /// Starts the source: a stream of `duration` ([`DEFAULT_DURATION`] if
+    /// `None`), or the object, for which `duration` means nothing.
+    ///
+    /// # Errors
+    /// Why the source gives nothing.
+    pub async fn open(&self, duration: Option<Duration>) -> Result<Opened, SourceError> {
+        let duration = duration.unwrap_or(DEFAULT_DURATION);
+        match &self.kind {
+            Kind::Synthetic => Ok(open_synthetic(self.service, duration)),
+        }
+    }
+
+    /// Checks, as far as that is possible without using the source up, that
+    /// it can be opened: files exist and have the right format, ports are
+    /// free. Commands are not run.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn check(&self) -> Result<(), SourceError> {
+        match &self.kind {
+            Kind::Synthetic => Ok(()),
+        }
+    }
+}
+
+fn open_synthetic(service: Service, duration: Duration) -> Opened {
+    let format = synthetic::format(service).to_owned();
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let started_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            let feed = Feed::planned(synthetic::stream(service, duration, started_ms), duration);
+            Opened::Stream { bits_per_second, format, feed }
+        }
+        Form::Object { .. } => Opened::Object { bytes: synthetic::object(service), format },
+    }
+}
+
+impl fmt::Display for SourceSpec {
+    /// The text it was parsed from.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl PartialEq for SourceSpec {
+    fn eq(&self, other: &Self) -> bool {
+        (self.service, &self.text) == (other.service, &other.text)
+    }
+}
+
+impl Eq for SourceSpec {}

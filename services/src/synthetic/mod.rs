@@ -1,0 +1,78 @@
+//! Made-up data of exactly the rates and sizes of Sproull et al. 2007, in the
+//! real formats: a valid transport stream, JSON lines, a JPEG, SenML.
+//!
+//! Nothing here does I/O or reads a clock; the same input gives the same bytes.
+
+mod picture;
+mod reading;
+mod transport_stream;
+mod walk;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::service::{Form, Service};
+
+use crate::pace::{Due, Schedule};
+
+/// A stream service's datagrams and when they are due; empty for a service
+/// whose data is an object.
+///
+/// `started_ms` is the start of the stream in milliseconds of the Unix epoch:
+/// the time stamps of the track's records count from there.
+///
+/// ```
+/// use std::time::Duration;
+/// use roost_proto::Service;
+///
+/// let bytes: usize =
+///     roost_services::synthetic::stream(Service::Track, Duration::from_secs(10), 0).map(|due| due.payload.len()).sum();
+/// assert_eq!(bytes, 50_000);
+/// ```
+pub fn stream(service: Service, duration: Duration, started_ms: u64) -> Stream {
+    let schedule = match service.form() {
+        Form::Stream { bits_per_second, packet_bytes } => Schedule::new(bits_per_second, packet_bytes, duration),
+        Form::Object { .. } => Schedule::new(0, 0, duration),
+    };
+    Stream { service, schedule, started_ms }
+}
+
+/// An object service's object; empty for a service whose data is a stream.
+pub fn object(service: Service) -> Bytes {
+    match service {
+        Service::Image => picture::jpeg(),
+        Service::Sensor => reading::senml(),
+        Service::Video | Service::Track => Bytes::new(),
+    }
+}
+
+/// The media type of what [`stream`] and [`object`] make.
+pub const fn format(service: Service) -> &'static str {
+    match service {
+        Service::Video => crate::format::MPEG_TS,
+        Service::Track => crate::format::JSON_LINES,
+        Service::Image => crate::format::JPEG,
+        Service::Sensor => crate::format::SENML_JSON,
+    }
+}
+
+/// See [`stream`].
+#[derive(Clone, Debug)]
+pub struct Stream {
+    service: Service,
+    schedule: Schedule,
+    started_ms: u64,
+}
+
+impl Iterator for Stream {
+    type Item = Due;
+
+    fn next(&mut self) -> Option<Due> {
+        let slot = self.schedule.next()?;
+        let payload = match self.service {
+            Service::Track => walk::record(slot, self.started_ms),
+            _ => transport_stream::datagram(slot),
+        };
+        Some(Due { at: slot.at, payload })
+    }
+}

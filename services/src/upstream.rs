@@ -1,0 +1,211 @@
+//! Live sources: one socket however many requesters, and each of those with
+//! its own bounded backlog.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, broadcast};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::SourceError;
+
+/// Datagrams kept for a requester that is slow; what is older is dropped and
+/// counted. About three seconds of video.
+const BACKLOG: usize = 256;
+
+/// Where a spec's live source is, if somebody listens to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared(Arc<Mutex<Weak<Upstream>>>);
+
+#[derive(Debug)]
+struct Upstream {
+    sender: broadcast::Sender<Result<Bytes, SourceError>>,
+    malformed: Arc<AtomicU64>,
+    task: AbortHandle,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reads a live source until it fails, or for ever.
+pub(crate) trait Reader: Send + 'static {
+    /// Hands on what comes.
+    fn run(self, outlet: Outlet) -> impl Future<Output = SourceError> + Send;
+}
+
+/// Where a reader puts what it reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Outlet {
+    sender: broadcast::Sender<Result<Bytes, SourceError>>,
+    malformed: Arc<AtomicU64>,
+}
+
+impl Outlet {
+    /// Hands a datagram to everyone who listens.
+    pub(crate) fn put(&self, payload: Bytes) {
+        // An error says that nobody listens just now, and then nobody misses it.
+        let _ = self.sender.send(Ok(payload));
+    }
+
+    /// Counts something that was not handed on.
+    pub(crate) fn malformed(&self) {
+        self.malformed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Joins the source, or starts it with `start` if nobody listens to it yet.
+    pub(crate) async fn join<R: Reader>(
+        &self,
+        address: &str,
+        silence: Option<Duration>,
+        start: impl Future<Output = Result<R, SourceError>>,
+    ) -> Result<Live, SourceError> {
+        let mut slot = self.0.lock().await;
+        let running = slot.upgrade().filter(|upstream| !upstream.task.is_finished());
+        let (upstream, receiver) = match running {
+            Some(upstream) => {
+                let receiver = upstream.sender.subscribe();
+                (upstream, receiver)
+            }
+            None => {
+                let (upstream, receiver) = spawn(start.await?);
+                *slot = Arc::downgrade(&upstream);
+                (upstream, receiver)
+            }
+        };
+        Ok(Live { upstream, receiver, address: address.to_owned(), silence, dropped: 0, heard: None })
+    }
+
+    /// Whether somebody listens to the source now.
+    pub(crate) async fn is_running(&self) -> bool {
+        self.0.lock().await.upgrade().is_some_and(|upstream| !upstream.task.is_finished())
+    }
+}
+
+fn spawn<R: Reader>(reader: R) -> (Arc<Upstream>, broadcast::Receiver<Result<Bytes, SourceError>>) {
+    let (sender, receiver) = broadcast::channel(BACKLOG);
+    let malformed = Arc::new(AtomicU64::new(0));
+    let outlet = Outlet { sender: sender.clone(), malformed: malformed.clone() };
+    let task = tokio::spawn(async move {
+        let last = outlet.sender.clone();
+        let error = reader.run(outlet).await;
+        tracing::debug!(%error, "live source ended");
+        let _ = last.send(Err(error));
+    });
+    (Arc::new(Upstream { sender, malformed, task: task.abort_handle() }), receiver)
+}
+
+/// One requester's part in a live source. The source is closed when the last
+/// of them is dropped.
+#[derive(Debug)]
+pub(crate) struct Live {
+    upstream: Arc<Upstream>,
+    receiver: broadcast::Receiver<Result<Bytes, SourceError>>,
+    address: String,
+    /// After this long without a datagram the source has failed.
+    silence: Option<Duration>,
+    dropped: u64,
+    heard: Option<Instant>,
+}
+
+impl Live {
+    /// The next datagram; `None` when `length` has passed since `start`.
+    pub(crate) async fn next(&mut self, start: Instant, length: Duration) -> Option<Result<Bytes, SourceError>> {
+        let end = start + length;
+        let patience = self.silence.map(|silence| self.heard.unwrap_or(start) + silence);
+        let until = patience.map_or(end, |patience| patience.min(end));
+        loop {
+            match tokio::time::timeout_at(until, self.receiver.recv()).await {
+                Ok(Ok(Ok(payload))) => {
+                    self.heard = Some(Instant::now());
+                    return (Instant::now() < end).then_some(Ok(payload));
+                }
+                Ok(Ok(Err(error))) => return Some(Err(error)),
+                Ok(Err(broadcast::error::RecvError::Lagged(count))) => self.dropped += count,
+                Ok(Err(broadcast::error::RecvError::Closed)) => return None,
+                Err(_) if until < end || self.heard.is_none() => {
+                    let waited = until - self.heard.unwrap_or(start);
+                    return Some(Err(SourceError::Silent { address: self.address.clone(), waited }));
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    pub(crate) const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub(crate) fn malformed(&self) -> u64 {
+        self.upstream.malformed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    struct Fake(mpsc::UnboundedReceiver<Bytes>);
+
+    impl Reader for Fake {
+        async fn run(mut self, outlet: Outlet) -> SourceError {
+            while let Some(payload) = self.0.recv().await {
+                outlet.put(payload);
+            }
+            SourceError::Unreachable { address: "fake".to_owned(), reason: "it ended".to_owned() }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_listeners_share_one_reader_and_the_last_one_closes_it() {
+        let shared = Shared::default();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut one = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
+        let never = async { Err::<Fake, _>(SourceError::NoPicture { path: "never".to_owned() }) };
+        let mut two = shared.join("fake", None, never).await.unwrap();
+        sender.send(Bytes::from_static(b"a")).unwrap();
+        let (start, length) = (Instant::now(), Duration::from_secs(1));
+        assert_eq!(one.next(start, length).await, Some(Ok(Bytes::from_static(b"a"))));
+        assert_eq!(two.next(start, length).await, Some(Ok(Bytes::from_static(b"a"))));
+        assert_eq!(two.next(start, length).await, None, "the time is up");
+        drop(one);
+        assert!(shared.is_running().await);
+        drop(two);
+        sender.closed().await;
+        assert!(!shared.is_running().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_listener_loses_the_oldest_and_counts() {
+        let shared = Shared::default();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut live = shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
+        for number in 0..(BACKLOG as u32 + 10) {
+            sender.send(Bytes::from(number.to_be_bytes().to_vec())).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let first = live.next(Instant::now(), Duration::from_secs(1)).await.unwrap().unwrap();
+        assert_eq!(&first[..], 10_u32.to_be_bytes());
+        assert_eq!(live.dropped(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_an_error_and_so_is_the_end_of_the_source() {
+        let shared = Shared::default();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let silence = Some(Duration::from_secs(4));
+        let mut live = shared.join("fake", silence, async { Ok(Fake(receiver)) }).await.unwrap();
+        let (start, length) = (Instant::now(), Duration::from_secs(10));
+        assert!(matches!(live.next(start, length).await, Some(Err(SourceError::Silent { .. }))));
+        drop(sender);
+        assert!(matches!(live.next(Instant::now(), length).await, Some(Err(SourceError::Unreachable { .. }))));
+    }
+}

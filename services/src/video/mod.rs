@@ -1,0 +1,3 @@
+//! Video: MPEG transport streams, or RTP.
+
+pub mod ts;
