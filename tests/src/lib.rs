@@ -3,4 +3,5 @@
 #![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
 pub mod fuzz;
+pub mod network;
 pub mod process;

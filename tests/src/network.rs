@@ -1,0 +1,163 @@
+//! A small Roost network of real daemons on loopback, set up with the commands
+//! that an operator would use.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{Process, binary, run, wait_until};
+
+/// How long a daemon may take to come up or to notice something, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A group, and the daemons that were started in it.
+pub struct Network {
+    folder: TempDir,
+}
+
+/// One running daemon.
+pub struct Daemon {
+    /// The process.
+    pub process: Process,
+    /// Its control socket.
+    pub socket: PathBuf,
+}
+
+impl Network {
+    /// A network with a fresh group and no daemons.
+    pub fn new() -> Self {
+        let network = Self { folder: TempDir::new().expect("a temporary folder") };
+        network.roost_ok(&["group", "init", &network.group(), "--name", "grove"]);
+        network
+    }
+
+    /// The group's folder.
+    pub fn group(&self) -> String {
+        self.path("grove").display().to_string()
+    }
+
+    /// A path in the network's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Issues an identity and returns its folder.
+    pub fn identity(&self, name: &str, role: &str) -> PathBuf {
+        let folder = self.path(&format!("id-{name}"));
+        self.roost_ok(&["group", "issue", &self.group(), name, "--role", role, "-o", &text(&folder)]);
+        folder
+    }
+
+    /// Starts a super node that listens on all transports.
+    pub fn supernode(&self, name: &str, arguments: &[&str]) -> Daemon {
+        let identity = self.identity(name, "supernode");
+        self.start("supernode", name, &identity, arguments).ready()
+    }
+
+    /// Starts the baseline's server.
+    pub fn server(&self, name: &str) -> Daemon {
+        let identity = self.identity(name, "server");
+        self.start("cs-server", name, &identity, &[]).ready()
+    }
+
+    /// Starts a node at a cell and waits until it is attached.
+    pub fn node(&self, name: &str, at: &str, arguments: &[&str]) -> Daemon {
+        let identity = self.identity(name, "node");
+        let mut all = vec!["--at", at];
+        all.extend_from_slice(arguments);
+        self.start("overlay-node", name, &identity, &all).ready()
+    }
+
+    /// Starts a daemon on ports of the system's choice, without waiting for it.
+    pub fn start(&self, program: &str, name: &str, identity: &Path, arguments: &[&str]) -> Daemon {
+        let socket = self.path(&format!("{name}.sock"));
+        let mut command = Command::new(binary(program));
+        command.arg("--identity").arg(identity).arg("--socket").arg(&socket);
+        for scheme in ["udp", "tcp", "quic"].iter().filter(|_| !arguments.contains(&"--listen")) {
+            command.args(["--listen", &format!("{scheme}://127.0.0.1:0")]);
+        }
+        command.args(arguments);
+        let process = Process::start(command, self.path(&format!("{name}.log"))).expect("the daemon starts");
+        Daemon { process, socket }
+    }
+
+    /// Runs `roost` and insists on its success; what it printed.
+    pub fn roost_ok(&self, arguments: &[&str]) -> String {
+        let output = run("roost", arguments);
+        assert!(output.status.success(), "roost {arguments:?} failed:\n{}", describe(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Daemon {
+    /// Waits until it serves: a hub listens, a node is attached.
+    ///
+    /// # Panics
+    /// When it does not within [`PATIENCE`]; the message has its log.
+    pub fn ready(self) -> Self {
+        let states = ["listening", "attached"];
+        let up = wait_until(PATIENCE, || self.status().filter(|status| states.iter().any(|s| status["state"] == *s)));
+        assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.process.log());
+        self
+    }
+
+    /// `roost status --json`, if it answers.
+    pub fn status(&self) -> Option<Value> {
+        let output = self.roost(&["status", "--json"]);
+        if output.status.success() { serde_json::from_slice(&output.stdout).ok() } else { None }
+    }
+
+    /// Its endpoint of a transport, with the port that it got.
+    pub fn endpoint(&self, scheme: &str) -> String {
+        let status = self.status().expect("a ready daemon answers");
+        let listen = status["listen"].as_array().expect("a list of endpoints").clone();
+        let endpoint = listen.iter().filter_map(Value::as_str).find(|endpoint| endpoint.starts_with(scheme));
+        endpoint.expect("it listens on that transport").to_owned()
+    }
+
+    /// Runs `roost` against this daemon.
+    pub fn roost(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(binary("roost"));
+        command.arg("--socket").arg(&self.socket).args(arguments).stdin(Stdio::null());
+        command.output().expect("roost starts")
+    }
+
+    /// The same, insisting on success and on JSON.
+    ///
+    /// # Panics
+    /// When it fails or prints no JSON.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.roost(&[arguments, &["--json"]].concat());
+        assert!(output.status.success(), "roost {arguments:?}:\n{}\n{}", describe(&output), self.process.log());
+        serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+    }
+
+    /// The same, insisting on an exit code; what it said on standard error.
+    ///
+    /// # Panics
+    /// When it ends with another code.
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.roost(arguments);
+        assert_eq!(output.status.code(), Some(code), "roost {arguments:?}:\n{}", describe(&output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn describe(output: &Output) -> String {
+    let part = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}\n{}{}", output.status, part(&output.stdout), part(&output.stderr))
+}
