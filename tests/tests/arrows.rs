@@ -1,5 +1,6 @@
 //! The architecture's arrows, as `ARCHITECTURE.md` draws them: which crate of
 //! ours may depend on which.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

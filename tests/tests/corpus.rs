@@ -1,4 +1,5 @@
 //! Replays the committed fuzz corpus: every input once found, every crash once mended.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use roost_tests::fuzz::TARGETS;
 use roost_tests::process::files_under;

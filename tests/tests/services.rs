@@ -1,5 +1,6 @@
 //! Every service over every transport, peer to peer and through the server,
 //! with the real daemons.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use roost_tests::network::{Daemon, Network, text};
 use serde_json::Value;
