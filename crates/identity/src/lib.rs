@@ -1,1 +1,45 @@
-//! The group of a Roost network: private CA, node keys and certificates, revocation, verification policy.
+//! The group of a Roost network: private CA, node keys and certificates,
+//! revocation, and the one policy that decides who may speak.
+//!
+//! A [`group::Group`] is the operator's side: a directory with the CA, from
+//! which bundles are issued and revoked. An [`Identity`] is a host's side: one
+//! loaded bundle. A [`Policy`] verifies a peer's certificate, the same for all
+//! transports, before any data is accepted; what it refuses it refuses with a
+//! [`Refusal`], which travels to the other side as a TLS alert so that both
+//! can name the reason. [`tls`] makes rustls configurations around it.
+//!
+//! ```
+//! use std::time::SystemTime;
+//! use roost_identity::{Policy, group::{Group, Validity}};
+//! use roost_proto::{Role, RoleSet};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let group = Group::init(&dir.path().join("group"), "alpha")?;
+//! group.issue("uav7", Role::Node, Validity::default(), &dir.path().join("uav7"))?;
+//!
+//! let identity = roost_identity::Identity::load(&dir.path().join("uav7"))?;
+//! let policy = Policy::new(&identity)?;
+//! let peer = policy.verify(identity.certificate_der(), RoleSet::ALL, SystemTime::now())?;
+//! assert_eq!(peer.name, "uav7");
+//! # Ok(())
+//! # }
+//! ```
+
+mod bundle;
+mod certificate;
+mod error;
+mod files;
+pub mod group;
+mod policy;
+mod refusal;
+mod revocation;
+mod subject;
+pub mod tls;
+
+pub use bundle::Identity;
+pub use certificate::read_peer;
+pub use error::{ListFault, LoadError};
+pub use policy::Policy;
+pub use refusal::{Refusal, Side};
+pub use subject::{MAX_NAME_BYTES, NameError};

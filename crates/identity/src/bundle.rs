@@ -1,0 +1,180 @@
+//! A host's side of the group: one loaded bundle.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use roost_proto::{NodeId, Role};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use crate::certificate::{Authority, Certificate, Leaf, date};
+use crate::error::LoadError;
+use crate::files::{GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, REVOCATION_LIST, read_key, read_pem};
+use crate::policy::member;
+use crate::refusal::Refusal;
+use crate::revocation::RevocationList;
+
+/// A loaded bundle: a member's certificate and key, its group's CA and
+/// revocation list.
+pub struct Identity {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    leaf: Leaf,
+    authority: Arc<Authority>,
+    list: Arc<RevocationList>,
+    list_path: Option<PathBuf>,
+    certificate_path: PathBuf,
+}
+
+impl Identity {
+    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`
+    /// and `revoked.pem`.
+    ///
+    /// Checks everything but the time: that the key is private, that it is the
+    /// certificate's, that the group issued the certificate and signed the
+    /// list. The time is for [`Identity::check_validity`].
+    ///
+    /// # Errors
+    /// One sentence that names the file and says what to do.
+    pub fn load(dir: &Path) -> Result<Self, LoadError> {
+        Self::load_with_list(dir, &dir.join(REVOCATION_LIST))
+    }
+
+    /// Like [`Identity::load`], with the revocation list at `list` instead of
+    /// in the bundle; [`crate::Policy::reload`] re-reads it from there.
+    ///
+    /// # Errors
+    /// As for [`Identity::load`].
+    pub fn load_with_list(dir: &Path, list: &Path) -> Result<Self, LoadError> {
+        let certificate_path = dir.join(LEAF_CERTIFICATE);
+        let key_path = dir.join(LEAF_KEY);
+        let authority_path = dir.join(GROUP_CERTIFICATE);
+        let certificate: CertificateDer<'_> = read_pem(&certificate_path, MAX_PEM_BYTES, "certificate")?;
+        let key: PrivatePkcs8KeyDer<'_> = read_key(&key_path)?;
+        let authority = Arc::new(read_authority(&authority_path)?);
+        let leaf = member(&certificate, &authority).map_err(|refusal| LoadError::Certificate {
+            path: certificate_path.clone(),
+            authority: authority_path,
+            refusal,
+        })?;
+        if !is_key_of(key.secret_pkcs8_der(), &certificate) {
+            return Err(LoadError::KeyMismatch { key: key_path, certificate: certificate_path });
+        }
+        Ok(Self {
+            certificate: certificate.to_vec(),
+            key: key.secret_pkcs8_der().to_vec(),
+            leaf,
+            list: RevocationList::read(list, &authority)?,
+            authority,
+            list_path: Some(list.to_owned()),
+            certificate_path,
+        })
+    }
+
+    /// An identity that was just issued; `None` if the certificate is not one
+    /// of `authority`'s.
+    pub(crate) fn from_issued(
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+        authority: Arc<Authority>,
+        list: Arc<RevocationList>,
+        list_path: PathBuf,
+    ) -> Option<Self> {
+        let leaf = Certificate::parse(&certificate)?.leaf()?;
+        let certificate_path = PathBuf::from("(in memory)");
+        Some(Self { certificate, key, leaf, authority, list, list_path: Some(list_path), certificate_path })
+    }
+
+    /// Checks that our own certificate is valid at `now`, which a daemon does
+    /// when it starts, to tell its operator instead of being refused by all.
+    ///
+    /// # Errors
+    /// [`LoadError::Expired`] or [`LoadError::NotYetValid`].
+    pub fn check_validity(&self, now: SystemTime) -> Result<(), LoadError> {
+        let path = self.certificate_path.clone();
+        match self.leaf.check_time(now) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(self.leaf.not_after) }),
+            Err(_) => Err(LoadError::NotYetValid { path, not_before: date(self.leaf.not_before) }),
+        }
+    }
+
+    /// The digest of our public key.
+    pub fn node(&self) -> NodeId {
+        self.leaf.node
+    }
+
+    /// As what we are certified.
+    pub fn role(&self) -> Role {
+        self.leaf.subject.role
+    }
+
+    /// The name that the operator gave us.
+    pub fn name(&self) -> &str {
+        &self.leaf.subject.name
+    }
+
+    /// The group's name.
+    pub fn group(&self) -> &str {
+        self.authority.group()
+    }
+
+    /// The first moment of our certificate's validity.
+    pub fn not_before(&self) -> SystemTime {
+        self.leaf.not_before
+    }
+
+    /// The last second of our certificate's validity.
+    pub fn not_after(&self) -> SystemTime {
+        self.leaf.not_after
+    }
+
+    /// Our certificate, DER.
+    pub fn certificate_der(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// Our private key, PKCS #8 DER.
+    pub fn key_pkcs8_der(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The CA's certificate, DER.
+    pub fn authority_der(&self) -> &[u8] {
+        self.authority.der()
+    }
+
+    /// Where the revocation list was read and will be read again.
+    pub fn revocation_list(&self) -> Option<&Path> {
+        self.list_path.as_deref()
+    }
+
+    pub(crate) fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
+    pub(crate) fn list(&self) -> &Arc<RevocationList> {
+        &self.list
+    }
+}
+
+impl fmt::Debug for Identity {
+    /// Leaves the key out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("subject", &self.leaf.subject).field("node", &self.leaf.node).finish()
+    }
+}
+
+pub(crate) fn read_authority(path: &Path) -> Result<Authority, LoadError> {
+    let der: CertificateDer<'_> = read_pem(path, MAX_PEM_BYTES, "certificate")?;
+    Authority::parse(&der).map_err(|reason| LoadError::Authority { path: path.to_owned(), reason })
+}
+
+/// Whether the private key is that of the certificate.
+fn is_key_of(pkcs8: &[u8], certificate: &[u8]) -> bool {
+    let Ok(pair) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8) else { return false };
+    let point = pair.public_key().as_ref();
+    Certificate::parse(certificate).is_some_and(|certificate| certificate.has_key(point))
+}

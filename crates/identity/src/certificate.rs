@@ -1,0 +1,267 @@
+//! Reading certificates: strict DER, one signature algorithm, one profile.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
+use roost_proto::NodeId;
+use roost_proto::machine::Peer;
+use sha2::{Digest, Sha256};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
+use x509_parser::time::ASN1Time;
+
+use crate::refusal::Refusal;
+use crate::subject::{Subject, check_name};
+
+/// The largest certificate that is looked at, in bytes. A group's are about 450.
+pub(crate) const MAX_CERTIFICATE_BYTES: usize = 4096;
+
+/// AlgorithmIdentifier of ecdsa-with-SHA256 (RFC 5758, section 3.2), DER.
+const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+
+/// How the SubjectPublicKeyInfo of an uncompressed P-256 key begins (RFC 5480).
+const P256_PREFIX: [u8; 27] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
+];
+
+/// Length of the whole SubjectPublicKeyInfo, in bytes.
+const P256_SPKI_BYTES: usize = P256_PREFIX.len() + 64;
+
+/// Who holds `leaf_der`, **without any verification**: for a certificate that
+/// [`crate::Policy`] has accepted already, such as the one that a finished
+/// handshake reports.
+///
+/// # Errors
+/// [`Refusal::Malformed`] if it is not of the form that a group issues.
+pub fn read_peer(leaf_der: &[u8]) -> Result<Peer, Refusal> {
+    let leaf = Certificate::parse(leaf_der).and_then(|certificate| certificate.leaf());
+    leaf.map(|leaf| leaf.peer()).ok_or(Refusal::Malformed)
+}
+
+/// A certificate that is well-formed; nothing more is known of it.
+pub(crate) struct Certificate<'a> {
+    der: &'a [u8],
+    x509: X509Certificate<'a>,
+}
+
+impl<'a> Certificate<'a> {
+    pub(crate) fn parse(der: &'a [u8]) -> Option<Self> {
+        if der.len() > MAX_CERTIFICATE_BYTES {
+            return None;
+        }
+        let (rest, x509) = X509Certificate::from_der(der).ok()?;
+        rest.is_empty().then_some(Self { der, x509 })
+    }
+
+    pub(crate) fn is_signed_by(&self, authority: &Authority) -> bool {
+        authority.signed(self.der, self.x509.tbs_certificate.as_ref(), &self.x509.signature_value.data)
+    }
+
+    /// Whether its public key is this uncompressed P-256 point.
+    pub(crate) fn has_key(&self, point: &[u8]) -> bool {
+        p256_spki(&self.x509).is_some_and(|spki| &spki[P256_PREFIX.len() - 1..] == point)
+    }
+
+    /// The holder, if the one subject alternative name is one of ours.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        let names = self.x509.subject_alternative_name().ok().flatten()?;
+        match names.value.general_names.as_slice() {
+            [GeneralName::URI(uri)] => Subject::parse(uri),
+            _ => None,
+        }
+    }
+
+    /// The certificate as a leaf of a group; `None` if it breaks the profile:
+    /// version 3, P-256, not a CA, for both ends of TLS, and no critical
+    /// extension besides those that are checked here.
+    pub(crate) fn leaf(&self) -> Option<Leaf> {
+        let x509 = &self.x509;
+        let spki = p256_spki(x509)?;
+        let purposes = x509.extended_key_usage().ok().flatten()?.value;
+        let is_ca = x509.basic_constraints().ok()?.is_some_and(|extension| extension.value.ca);
+        let may_sign = x509.key_usage().ok()?.is_none_or(|extension| extension.value.digital_signature());
+        let fits = purposes.client_auth && purposes.server_auth && !is_ca && may_sign;
+        if x509.version() != X509Version::V3 || !fits || has_unknown_critical_extension(x509) {
+            return None;
+        }
+        Some(Leaf {
+            node: node_id(spki),
+            subject: self.subject()?,
+            serial: Serial::from_raw(x509.raw_serial()),
+            not_before: system_time(x509.validity().not_before)?,
+            not_after: system_time(x509.validity().not_after)?,
+        })
+    }
+}
+
+fn p256_spki<'a>(x509: &X509Certificate<'a>) -> Option<&'a [u8]> {
+    let spki = x509.tbs_certificate.subject_pki.raw;
+    (spki.len() == P256_SPKI_BYTES && spki.starts_with(&P256_PREFIX)).then_some(spki)
+}
+
+fn has_unknown_critical_extension(x509: &X509Certificate<'_>) -> bool {
+    use x509_parser::prelude::ParsedExtension as E;
+    x509.extensions().iter().any(|extension| {
+        let known = matches!(
+            extension.parsed_extension(),
+            E::SubjectAlternativeName(_) | E::BasicConstraints(_) | E::KeyUsage(_) | E::ExtendedKeyUsage(_)
+        );
+        extension.critical && !known
+    })
+}
+
+/// The node id of the holder of a public key: the first half of the SHA-256
+/// digest of its DER SubjectPublicKeyInfo.
+pub(crate) fn node_id(spki_der: &[u8]) -> NodeId {
+    let mut id = [0; 16];
+    id.copy_from_slice(&Sha256::digest(spki_der)[..16]);
+    NodeId::from_bytes(id)
+}
+
+/// `None` for times before 1970, which no group issues.
+pub(crate) fn system_time(time: ASN1Time) -> Option<SystemTime> {
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).ok()?))
+}
+
+/// A time as people read it.
+pub(crate) fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let date = i64::try_from(seconds).ok().and_then(|seconds| ASN1Time::from_timestamp(seconds).ok());
+    date.map_or_else(|| format!("second {seconds} of the Unix epoch"), |date| date.to_string())
+}
+
+/// What a member's certificate says.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) node: NodeId,
+    pub(crate) subject: Subject,
+    pub(crate) serial: Serial,
+    pub(crate) not_before: SystemTime,
+    pub(crate) not_after: SystemTime,
+}
+
+impl Leaf {
+    pub(crate) fn peer(&self) -> Peer {
+        Peer { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
+    }
+
+    /// Both ends of the validity belong to it (RFC 5280, section 4.1.2.5).
+    pub(crate) fn check_time(&self, now: SystemTime) -> Result<(), Refusal> {
+        // Certificates count whole seconds.
+        if now >= self.not_after + Duration::from_secs(1) {
+            Err(Refusal::Expired)
+        } else if now < self.not_before {
+            Err(Refusal::NotYetValid)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A certificate's serial number: its big-endian bytes without leading zeros.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Serial(Box<[u8]>);
+
+impl Serial {
+    pub(crate) fn from_raw(bytes: &[u8]) -> Self {
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        Self(bytes[zeros..].into())
+    }
+
+    /// The number that [`Serial`] prints so.
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        let digit = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
+        bytes.map(|bytes| Self::from_raw(&bytes))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A group's CA, as the verifying side needs it.
+pub(crate) struct Authority {
+    der: Vec<u8>,
+    group: String,
+    key: ParsedPublicKey,
+    spki: Vec<u8>,
+    not_after: SystemTime,
+}
+
+impl Authority {
+    /// `Err` says what is wrong, as the end of a sentence.
+    pub(crate) fn parse(der: &[u8]) -> Result<Self, &'static str> {
+        let certificate = Certificate::parse(der).ok_or("it is not a certificate")?;
+        let x509 = &certificate.x509;
+        let is_ca = matches!(x509.basic_constraints(), Ok(Some(extension)) if extension.value.ca);
+        if !is_ca {
+            return Err("it is not a certificate of an authority");
+        }
+        let spki = p256_spki(x509).ok_or("its key is not of type ECDSA P-256")?;
+        let group = x509.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+        let group = group.filter(|name| check_name(name).is_ok()).ok_or("it names no group")?;
+        let point = &spki[P256_PREFIX.len() - 1..];
+        let authority = Self {
+            der: der.to_vec(),
+            group: group.to_owned(),
+            key: ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).map_err(|_| "its key is not on the curve")?,
+            spki: spki.to_vec(),
+            not_after: system_time(x509.validity().not_after).ok_or("its validity is out of range")?,
+        };
+        if certificate.is_signed_by(&authority) { Ok(authority) } else { Err("its own signature is wrong") }
+    }
+
+    pub(crate) fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    pub(crate) fn group(&self) -> &str {
+        &self.group
+    }
+
+    pub(crate) fn spki(&self) -> &[u8] {
+        &self.spki
+    }
+
+    pub(crate) fn not_after(&self) -> SystemTime {
+        self.not_after
+    }
+
+    /// Whether `der` is exactly what this authority signed: `body`, the one
+    /// algorithm and a good signature, in the one way that DER writes them.
+    pub(crate) fn signed(&self, der: &[u8], body: &[u8], signature: &[u8]) -> bool {
+        is_envelope(der, body, signature) && self.key.verify_sig(body, signature).is_ok()
+    }
+}
+
+/// Whether `der` is SEQUENCE { body, ecdsa-with-SHA256, BIT STRING signature }
+/// byte for byte. Parsers forgive some of what DER forbids outside the signed
+/// part; comparing with the only right encoding forgives nothing.
+fn is_envelope(der: &[u8], body: &[u8], signature: &[u8]) -> bool {
+    // A P-256 signature takes at most 72 bytes, so the short form of a length fits.
+    let Some(bits @ ..=127) = u8::try_from(signature.len()).ok().and_then(|len| len.checked_add(1)) else {
+        return false;
+    };
+    let content = body.len() + ECDSA_SHA256.len() + 2 + usize::from(bits);
+    let mut expected = Vec::with_capacity(content + 6);
+    expected.push(0x30);
+    let length = (content as u64).to_be_bytes();
+    let length = &length[length.iter().take_while(|byte| **byte == 0).count().min(7)..];
+    if content > 127 {
+        expected.push(0x80 | length.len() as u8);
+    }
+    expected.extend_from_slice(length);
+    expected.extend_from_slice(body);
+    expected.extend_from_slice(&ECDSA_SHA256);
+    expected.extend_from_slice(&[0x03, bits, 0x00]);
+    expected.extend_from_slice(signature);
+    expected == der
+}

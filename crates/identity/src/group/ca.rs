@@ -1,0 +1,121 @@
+//! The signing side of the CA: making certificates and revocation lists.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+};
+
+use crate::certificate::{Authority, Serial};
+use crate::subject::Subject;
+
+/// A new CA certificate is valid this long.
+pub(crate) const CA_VALIDITY: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// Bytes of a serial number. Random, so that two copies of a group directory
+/// that both issue do not give one number twice.
+const SERIAL_BYTES: usize = 16;
+
+/// The CA's key, with the name it signs under.
+pub(crate) struct Signer {
+    issuer: Issuer<'static, KeyPair>,
+    authority: Arc<Authority>,
+}
+
+/// A certificate just made, with its key.
+pub(crate) struct Made {
+    pub(crate) certificate: Certificate,
+    pub(crate) key: KeyPair,
+}
+
+impl Signer {
+    /// Makes the CA of a new group.
+    pub(crate) fn generate(group: &str, not_before: SystemTime, not_after: SystemTime) -> Result<Made, rcgen::Error> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = params(group, not_before, not_after)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Ok(Made { certificate: params.self_signed(&key)?, key })
+    }
+
+    /// The signer with this key; `None` if the key is not the authority's.
+    pub(crate) fn new(authority: Arc<Authority>, pkcs8: &[u8]) -> Result<Option<Self>, rcgen::Error> {
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8.into(), &PKCS_ECDSA_P256_SHA256)?;
+        if rcgen::PublicKeyData::subject_public_key_info(&key) != authority.spki() {
+            return Ok(None);
+        }
+        let issuer = Issuer::from_ca_cert_der(&authority.der().into(), key)?;
+        Ok(Some(Self { issuer, authority }))
+    }
+
+    pub(crate) fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
+    /// Makes a member's certificate and key.
+    pub(crate) fn issue(
+        &self,
+        subject: &Subject,
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> Result<Made, rcgen::Error> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = params(&subject.name, not_before, not_after)?;
+        params.subject_alt_names = vec![SanType::URI(subject.to_string().try_into()?)];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        Ok(Made { certificate: params.signed_by(&key, &self.issuer)?, key })
+    }
+
+    /// Signs a revocation list and returns it as PEM. It expires with the CA:
+    /// its number, not its age, tells which of two lists counts.
+    pub(crate) fn sign_list<'a>(
+        &self,
+        number: u64,
+        now: SystemTime,
+        revoked: impl Iterator<Item = (&'a Serial, SystemTime)>,
+    ) -> Result<String, rcgen::Error> {
+        let date_time = |at| date_time_ymd(1970, 1, 1) + since_epoch(at);
+        let entry = |(serial, at): (&Serial, _)| RevokedCertParams {
+            serial_number: SerialNumber::from_slice(serial.as_bytes()),
+            revocation_time: date_time(at),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time(now),
+            next_update: date_time(self.authority.not_after()),
+            crl_number: SerialNumber::from(number),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer)?.pem()
+    }
+}
+
+fn params(name: &str, not_before: SystemTime, not_after: SystemTime) -> Result<CertificateParams, rcgen::Error> {
+    let date_time = |at| date_time_ymd(1970, 1, 1) + since_epoch(at);
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time(not_before);
+    params.not_after = date_time(not_after);
+    params.serial_number = Some(random_serial()?);
+    Ok(params)
+}
+
+/// A positive number of full length: the first bit clear, the second set.
+fn random_serial() -> Result<SerialNumber, rcgen::Error> {
+    let mut bytes = [0; SERIAL_BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| rcgen::Error::RingUnspecified)?;
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(SerialNumber::from_slice(&bytes))
+}
+
+fn since_epoch(time: SystemTime) -> Duration {
+    Duration::from_secs(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}

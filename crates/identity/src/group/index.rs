@@ -1,0 +1,153 @@
+//! The group's index: a plain file to which a line is added for every
+//! certificate issued and every revocation list signed.
+//!
+//! ```text
+//! issued<TAB>SERIAL<TAB>NODE<TAB>ROLE<TAB>NAME<TAB>NOT_BEFORE<TAB>NOT_AFTER
+//! list<TAB>NUMBER
+//! ```
+//! Times are seconds of the Unix epoch. Which certificates are revoked is in
+//! the revocation list alone; the index remembers only that list's number, so
+//! that an old list put back in its place is noticed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use roost_proto::NodeId;
+
+use super::Issued;
+
+/// The largest index that is read, in bytes: some 400 000 certificates.
+const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The index, open and locked: one process at a time issues or revokes.
+pub(crate) struct Index {
+    path: PathBuf,
+    file: File,
+}
+
+/// What an index says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries {
+    /// Certificates in the order in which they were issued; `revoked` is unset.
+    pub(crate) issued: Vec<Issued>,
+    /// The greatest number of a revocation list.
+    pub(crate) list_number: u64,
+}
+
+impl Index {
+    /// Opens the index at `path`, waiting while another process holds it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        file.lock()?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Reads all of it; `Err` with `InvalidData` names the first bad line.
+    pub(crate) fn read(&mut self) -> io::Result<Entries> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut text = String::new();
+        (&self.file).take(MAX_INDEX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_INDEX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 64 MiB"));
+        }
+        let mut entries = Entries::default();
+        for (number, line) in text.lines().enumerate() {
+            entries.take(line).ok_or_else(|| {
+                let message = format!("line {} is damaged", number + 1);
+                io::Error::new(io::ErrorKind::InvalidData, message)
+            })?;
+        }
+        Ok(entries)
+    }
+
+    pub(crate) fn add_issued(&mut self, issued: &Issued) -> io::Result<()> {
+        self.add(&format!(
+            "issued\t{}\t{}\t{}\t{}\t{}\t{}\n",
+            issued.serial,
+            issued.node,
+            issued.role,
+            issued.name,
+            seconds(issued.not_before),
+            seconds(issued.not_after)
+        ))
+    }
+
+    pub(crate) fn add_list(&mut self, number: u64) -> io::Result<()> {
+        self.add(&format!("list\t{number}\n"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn add(&mut self, line: &str) -> io::Result<()> {
+        self.file.write_all(line.as_bytes())?;
+        self.file.sync_data()
+    }
+}
+
+impl Entries {
+    fn take(&mut self, line: &str) -> Option<()> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        match fields.as_slice() {
+            ["issued", serial, node, role, name, not_before, not_after] => self.issued.push(Issued {
+                name: (*name).to_owned(),
+                role: role.parse().ok()?,
+                node: node.parse::<NodeId>().ok()?,
+                serial: (*serial).to_owned(),
+                not_before: time(not_before)?,
+                not_after: time(not_after)?,
+                revoked: None,
+            }),
+            ["list", number] => self.list_number = self.list_number.max(number.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_secs(text.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roost_proto::Role;
+
+    #[test]
+    fn the_index_reads_back_what_it_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        File::create(&path).unwrap();
+        let issued = Issued {
+            name: "uav7".into(),
+            role: Role::Node,
+            node: NodeId::from_bytes([7; 16]),
+            serial: "4f00".into(),
+            not_before: UNIX_EPOCH + Duration::from_secs(5),
+            not_after: UNIX_EPOCH + Duration::from_secs(9),
+            revoked: None,
+        };
+        let mut index = Index::open(&path).unwrap();
+        index.add_list(1).unwrap();
+        index.add_issued(&issued).unwrap();
+        index.add_list(2).unwrap();
+        assert_eq!(index.read().unwrap(), Entries { issued: vec![issued], list_number: 2 });
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        std::fs::write(&path, "list\t1\nissued\tzz\n").unwrap();
+        let error = Index::open(&path).unwrap().read().unwrap_err();
+        assert_eq!(error.to_string(), "line 2 is damaged");
+    }
+}

@@ -1,0 +1,318 @@
+//! The operator's side of a group: a directory with its private CA.
+//!
+//! | file | |
+//! |---|---|
+//! | `group.pem` | the CA's certificate; every bundle has a copy |
+//! | `group.key` | the CA's private key, mode 0600: keep it off the network |
+//! | `revoked.pem` | the signed revocation list (an X.509 CRL); every bundle has a copy |
+//! | `issued.tsv` | every certificate issued |
+//!
+//! A bundle, which goes to one host, holds `identity.pem`, `identity.key`
+//! (0600), `group.pem` and `revoked.pem`.
+
+mod ca;
+mod error;
+mod index;
+mod revocation;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use roost_proto::{NodeId, Role, RoleSet};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+
+use self::ca::{CA_VALIDITY, Made, Signer};
+use self::index::{Entries, Index};
+use crate::bundle::{Identity, read_authority};
+use crate::certificate::{Authority, Certificate, Leaf, Serial};
+use crate::files::{
+    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, REVOCATION_LIST, create_private,
+    create_public, make_private_dir, read_key,
+};
+use crate::refusal::Refusal;
+use crate::revocation::RevocationList;
+use crate::subject::{Subject, check_name};
+
+pub use self::error::GroupError;
+pub use self::revocation::Revocation;
+
+/// New certificates are valid from this long ago, for hosts whose clocks are
+/// behind.
+pub const BACKDATED: Duration = Duration::from_secs(5 * 60);
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a certificate is to be valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// From now (less [`BACKDATED`]) for this many days, at most to the end of
+    /// the CA's own validity.
+    Days(u32),
+    /// From one moment to another, both included, in whole seconds.
+    Between {
+        /// The first second.
+        not_before: SystemTime,
+        /// The last second.
+        not_after: SystemTime,
+    },
+}
+
+impl Default for Validity {
+    /// A year.
+    fn default() -> Self {
+        Self::Days(365)
+    }
+}
+
+/// A certificate that the group has issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Its holder's name. Renewing gives several certificates one name.
+    pub name: String,
+    /// As what its holder may act.
+    pub role: Role,
+    /// The digest of its public key.
+    pub node: NodeId,
+    /// Its serial number, hexadecimal.
+    pub serial: String,
+    /// The first second of its validity.
+    pub not_before: SystemTime,
+    /// The last second of its validity.
+    pub not_after: SystemTime,
+    /// When it was revoked, if it was.
+    pub revoked: Option<SystemTime>,
+}
+
+impl Issued {
+    fn new(leaf: &Leaf) -> Self {
+        Self {
+            name: leaf.subject.name.clone(),
+            role: leaf.subject.role,
+            node: leaf.node,
+            serial: leaf.serial.to_string(),
+            not_before: leaf.not_before,
+            not_after: leaf.not_after,
+            revoked: None,
+        }
+    }
+}
+
+/// What the group says of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its holder's certificate.
+    pub certificate: Issued,
+    /// Why the group's members refuse it; `None` if they accept it.
+    pub refusal: Option<Refusal>,
+    /// Whether the bundle's own revocation list is older than the group's, so
+    /// that its holder would accept a certificate revoked since.
+    pub list_outdated: bool,
+}
+
+/// A group, open for issuing and revoking.
+pub struct Group {
+    dir: PathBuf,
+    signer: Signer,
+}
+
+impl Group {
+    /// Makes a new group called `name` in `dir`, which must not exist or be
+    /// empty: CA, empty revocation list number 1, empty index.
+    ///
+    /// # Errors
+    /// If the name or the place cannot be used.
+    pub fn init(dir: &Path, name: &str) -> Result<Self, GroupError> {
+        check_name(name)?;
+        let now = SystemTime::now();
+        let made = Signer::generate(name, now - BACKDATED, now + CA_VALIDITY)?;
+        let authority = Authority::parse(made.certificate.der()).map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
+        let signer = Signer::new(Arc::new(authority), made.key.serialized_der())?;
+        let signer = signer.ok_or_else(|| GroupError::WrongKey { path: dir.join(GROUP_KEY) })?;
+        let list = signer.sign_list(1, now, std::iter::empty())?;
+
+        write(dir, make_private_dir)?;
+        write(&dir.join(GROUP_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
+        write(&dir.join(GROUP_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
+        write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
+        write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))?;
+        Ok(Self { dir: dir.to_owned(), signer })
+    }
+
+    /// Opens the group in `dir`.
+    ///
+    /// # Errors
+    /// If there is none, or its key is missing, exposed or another's.
+    pub fn open(dir: &Path) -> Result<Self, GroupError> {
+        let certificate = dir.join(GROUP_CERTIFICATE);
+        if !certificate.exists() {
+            return Err(GroupError::NoGroup { path: dir.to_owned() });
+        }
+        let authority = Arc::new(read_authority(&certificate)?);
+        let path = dir.join(GROUP_KEY);
+        let key: PrivatePkcs8KeyDer<'_> = read_key(&path)?;
+        match Signer::new(authority, key.secret_pkcs8_der()) {
+            Ok(Some(signer)) => Ok(Self { dir: dir.to_owned(), signer }),
+            Ok(None) | Err(_) => Err(GroupError::WrongKey { path }),
+        }
+    }
+
+    /// The group's name.
+    pub fn name(&self) -> &str {
+        self.signer.authority().group()
+    }
+
+    /// The last second of the CA's validity, which no certificate outlives.
+    pub fn not_after(&self) -> SystemTime {
+        self.signer.authority().not_after()
+    }
+
+    /// Issues a certificate with a fresh key and writes the bundle to `out`,
+    /// a directory that must not exist or be empty. A name may be issued
+    /// again, which is how a certificate is renewed.
+    ///
+    /// # Errors
+    /// If the name, the validity or the place cannot be used.
+    pub fn issue(&self, name: &str, role: Role, validity: Validity, out: &Path) -> Result<Issued, GroupError> {
+        let (made, leaf) = self.make(name, role, validity)?;
+        let issued = Issued::new(&leaf);
+        let mut index = self.index()?;
+        let list = self.newest_list_text(&mut index)?;
+        write(out, make_private_dir)?;
+        index.add_issued(&issued).map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
+        self.write_bundle(out, &made, &list).inspect_err(|_| {
+            // The directory was empty, so all that is in it is ours.
+            drop(fs::remove_dir_all(out));
+        })?;
+        Ok(issued)
+    }
+
+    /// Issues an identity that is written nowhere, not even to the index: a
+    /// throw-away member for load generators and tests, valid for a year. It
+    /// cannot be revoked.
+    ///
+    /// # Errors
+    /// If the name cannot be used or the group's list cannot be read.
+    pub fn issue_in_memory(&self, name: &str, role: Role) -> Result<Identity, GroupError> {
+        self.issue_in_memory_with(name, role, Validity::default())
+    }
+
+    /// Like [`Group::issue_in_memory`], with another validity.
+    ///
+    /// # Errors
+    /// As there, and if the validity is not possible.
+    pub fn issue_in_memory_with(&self, name: &str, role: Role, validity: Validity) -> Result<Identity, GroupError> {
+        let (made, _) = self.make(name, role, validity)?;
+        let authority = Arc::clone(self.signer.authority());
+        let path = self.dir.join(REVOCATION_LIST);
+        let list = RevocationList::read(&path, &authority)?;
+        Identity::from_issued(made.certificate.der().to_vec(), made.key.serialize_der(), authority, list, path)
+            .ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))
+    }
+
+    /// Every certificate issued, in the order of issue.
+    ///
+    /// # Errors
+    /// If the index or the revocation list cannot be read.
+    pub fn show(&self) -> Result<Vec<Issued>, GroupError> {
+        let (entries, list) = self.state(&mut self.index()?)?;
+        let mut issued = entries.issued;
+        for certificate in &mut issued {
+            certificate.revoked = Serial::from_hex(&certificate.serial).and_then(|serial| list.revoked_at(&serial));
+        }
+        Ok(issued)
+    }
+
+    /// Says whether the group's members accept the bundle in `bundle` at
+    /// `now`, by the group's CA and newest list rather than the bundle's own.
+    ///
+    /// # Errors
+    /// If a file of the bundle is missing or damaged, or the key is exposed or
+    /// another's; a certificate that is merely refused is no error.
+    pub fn verify(&self, bundle: &Path, now: SystemTime) -> Result<Verdict, GroupError> {
+        let identity = Identity::load(bundle)?;
+        let (_, newest) = self.state(&mut self.index()?)?;
+        let authority = self.signer.authority();
+        let policy = crate::Policy::with_list(authority, &newest);
+        let leaf = Certificate::parse(identity.certificate_der()).and_then(|certificate| certificate.leaf());
+        let leaf = leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
+        let mut certificate = Issued::new(&leaf);
+        certificate.revoked = newest.revoked_at(&leaf.serial);
+        let refusal = policy.verify(identity.certificate_der(), RoleSet::ALL, now).err();
+        let list_outdated = identity.list().number() < newest.number();
+        Ok(Verdict { certificate, refusal, list_outdated })
+    }
+
+    fn make(&self, name: &str, role: Role, validity: Validity) -> Result<(Made, Leaf), GroupError> {
+        check_name(name)?;
+        let (not_before, not_after) = self.period(validity)?;
+        let subject = Subject { group: self.name().to_owned(), role, name: name.to_owned() };
+        let made = self.signer.issue(&subject, not_before, not_after)?;
+        let leaf = Certificate::parse(made.certificate.der()).and_then(|certificate| certificate.leaf());
+        Ok((made, leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?))
+    }
+
+    fn period(&self, validity: Validity) -> Result<(SystemTime, SystemTime), GroupError> {
+        let (not_before, not_after) = match validity {
+            Validity::Days(0) => return Err(GroupError::Validity("it lasts no day")),
+            Validity::Days(days) => {
+                let now = SystemTime::now();
+                let end = now.checked_add(DAY * days).unwrap_or_else(|| self.not_after());
+                (now - BACKDATED, end.min(self.not_after()))
+            }
+            Validity::Between { not_before, not_after } => (not_before, not_after),
+        };
+        if not_after <= not_before {
+            Err(GroupError::Validity("it ends before it begins"))
+        } else if not_before < UNIX_EPOCH {
+            Err(GroupError::Validity("it begins before 1970"))
+        } else if not_after > self.not_after() {
+            Err(GroupError::Validity("it ends after that of the group's authority"))
+        } else {
+            Ok((not_before, not_after))
+        }
+    }
+
+    fn write_bundle(&self, out: &Path, made: &Made, list: &str) -> Result<(), GroupError> {
+        let authority = self.dir.join(GROUP_CERTIFICATE);
+        write(&out.join(LEAF_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
+        write(&out.join(LEAF_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
+        write(&out.join(GROUP_CERTIFICATE), |path| create_public(path, &fs::read_to_string(&authority)?))?;
+        write(&out.join(REVOCATION_LIST), |path| create_public(path, list))
+    }
+
+    fn index(&self) -> Result<Index, GroupError> {
+        let path = self.dir.join(GROUP_INDEX);
+        Index::open(&path).map_err(|source| GroupError::Index { path, source })
+    }
+
+    /// What the group's files say, after checking that the list is the newest.
+    fn state(&self, index: &mut Index) -> Result<(Entries, Arc<RevocationList>), GroupError> {
+        let entries = index.read().map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
+        let path = self.dir.join(REVOCATION_LIST);
+        let list = RevocationList::read(&path, self.signer.authority())?;
+        if list.number() < entries.list_number {
+            return Err(GroupError::ListTooOld { path, found: list.number(), expected: entries.list_number });
+        }
+        Ok((entries, list))
+    }
+
+    fn newest_list_text(&self, index: &mut Index) -> Result<String, GroupError> {
+        self.state(index)?;
+        let path = self.dir.join(REVOCATION_LIST);
+        fs::read_to_string(&path).map_err(|source| crate::LoadError::Read { path, source }.into())
+    }
+}
+
+/// Runs `action` on `path` and names the path if it fails.
+fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), GroupError> {
+    action(path).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => GroupError::Exists { path: path.to_owned() },
+        _ => GroupError::Write { path: path.to_owned(), source },
+    })
+}
+
+#[cfg(test)]
+mod tests;

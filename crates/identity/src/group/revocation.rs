@@ -1,0 +1,56 @@
+//! Revoking certificates.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::{Group, GroupError, Issued, write};
+use crate::certificate::Serial;
+use crate::files::{REVOCATION_LIST, replace_public};
+
+/// What a revocation did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    /// The certificates that are revoked now and were not before.
+    pub revoked: Vec<Issued>,
+    /// The number of the new list.
+    pub number: u64,
+    /// The new list, which the operator copies over `revoked.pem` of every
+    /// host's bundle and makes its daemons re-read (SIGHUP).
+    pub list: PathBuf,
+}
+
+impl Group {
+    /// Revokes every certificate with the name, node id or serial number
+    /// `which` and signs the next revocation list.
+    ///
+    /// # Errors
+    /// If none matches, all that match are revoked already, or the files
+    /// cannot be written. If only adding the new list's number to the index
+    /// fails, the revocation has happened nevertheless.
+    pub fn revoke(&self, which: &str) -> Result<Revocation, GroupError> {
+        let mut index = self.index()?;
+        let (entries, list) = self.state(&mut index)?;
+        let matches =
+            |issued: &Issued| issued.name == which || issued.serial == which || issued.node.to_string() == which;
+        let matching: Vec<Issued> = entries.issued.into_iter().filter(matches).collect();
+        if matching.is_empty() {
+            return Err(GroupError::NotIssued(which.to_owned()));
+        }
+        let now = SystemTime::now();
+        let fresh = |issued: Issued| {
+            let serial = Serial::from_hex(&issued.serial)?;
+            (!list.contains(&serial)).then_some((serial, Issued { revoked: Some(now), ..issued }))
+        };
+        let (serials, revoked): (Vec<Serial>, Vec<Issued>) = matching.into_iter().filter_map(fresh).unzip();
+        if revoked.is_empty() {
+            return Err(GroupError::AlreadyRevoked(which.to_owned()));
+        }
+        let number = list.number() + 1;
+        let all = list.iter().chain(serials.iter().map(|serial| (serial, now)));
+        let text = self.signer.sign_list(number, now, all)?;
+        let path = self.dir.join(REVOCATION_LIST);
+        write(&path, |path| replace_public(path, &text))?;
+        index.add_list(number).map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
+        Ok(Revocation { revoked, number, list: path })
+    }
+}

@@ -1,0 +1,240 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::{ListFault, LoadError, Policy};
+
+struct World {
+    dir: tempfile::TempDir,
+    group: Group,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        Self { dir, group }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn issue(&self, name: &str) -> Issued {
+        self.group.issue(name, Role::Node, Validity::default(), &self.path(name)).unwrap()
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_bundle_loads_and_verifies() {
+    let world = World::new();
+    let issued = world.issue("uav7");
+    let identity = Identity::load(&world.path("uav7")).unwrap();
+    assert_eq!((identity.name(), identity.group(), identity.role()), ("uav7", "alpha", Role::Node));
+    assert_eq!(identity.node(), issued.node);
+    identity.check_validity(SystemTime::now()).unwrap();
+    let policy = Policy::new(&identity).unwrap();
+    let peer = policy.verify(identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap();
+    assert_eq!((peer.node, peer.role, peer.name.as_str()), (issued.node, Role::Node, "uav7"));
+    assert_eq!(crate::read_peer(identity.certificate_der()), Ok(peer));
+    assert!(identity.certificate_der().len() < 500, "{}", identity.certificate_der().len());
+}
+
+#[test]
+fn keys_are_private_and_directories_too() {
+    let world = World::new();
+    world.issue("uav7");
+    for (path, expected) in [
+        ("group", 0o700),
+        ("group/group.key", 0o600),
+        ("uav7", 0o700),
+        ("uav7/identity.key", 0o600),
+        ("uav7/identity.pem", 0o644),
+    ] {
+        assert_eq!(mode(&world.path(path)) & expected, mode(&world.path(path)), "{path}");
+    }
+}
+
+#[test]
+fn an_exposed_key_is_refused_with_the_remedy() {
+    let world = World::new();
+    world.issue("uav7");
+    for key in ["uav7/identity.key", "group/group.key"] {
+        fs::set_permissions(world.path(key), fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    let error = Identity::load(&world.path("uav7")).unwrap_err().to_string();
+    assert!(error.contains("chmod 600") && error.contains("identity.key"), "{error}");
+    assert!(matches!(Group::open(&world.path("group")), Err(GroupError::Load(LoadError::KeyExposed { .. }))));
+}
+
+#[test]
+fn nothing_is_written_over() {
+    let world = World::new();
+    world.issue("uav7");
+    let key = fs::read(world.path("uav7/identity.key")).unwrap();
+    let again = world.group.issue("uav7", Role::Node, Validity::default(), &world.path("uav7"));
+    assert!(matches!(again, Err(GroupError::Exists { .. })));
+    assert!(matches!(Group::init(&world.path("group"), "beta"), Err(GroupError::Exists { .. })));
+    assert_eq!(fs::read(world.path("uav7/identity.key")).unwrap(), key);
+    assert_eq!(world.group.show().unwrap().len(), 1);
+}
+
+#[test]
+fn a_failed_bundle_leaves_nothing_behind() {
+    let world = World::new();
+    fs::remove_file(world.path("group/group.pem")).unwrap();
+    let failed = world.group.issue("uav7", Role::Node, Validity::default(), &world.path("uav7"));
+    assert!(matches!(failed, Err(GroupError::Write { .. })));
+    assert!(!world.path("uav7").exists());
+}
+
+#[test]
+fn bad_names_and_validities_are_refused() {
+    let world = World::new();
+    assert!(matches!(Group::init(&world.path("x"), "a/b"), Err(GroupError::Name(_))));
+    assert!(!world.path("x").exists());
+    let ask = |name, validity| world.group.issue(name, Role::Node, validity, &world.path("y"));
+    assert!(matches!(ask("..", Validity::default()), Err(GroupError::Name(_))));
+    assert!(matches!(ask("a", Validity::Days(0)), Err(GroupError::Validity(_))));
+    let (early, late) = (SystemTime::now(), SystemTime::now() + DAY);
+    let between = |not_before, not_after| Validity::Between { not_before, not_after };
+    assert!(matches!(ask("a", between(late, early)), Err(GroupError::Validity(_))));
+    assert!(matches!(ask("a", between(early, late + DAY * 9999)), Err(GroupError::Validity(_))));
+    assert!(!world.path("y").exists());
+    let long = world.group.issue("long", Role::Node, Validity::Days(u32::MAX), &world.path("long")).unwrap();
+    assert_eq!(long.not_after, world.group.not_after());
+}
+
+#[test]
+fn an_opened_group_goes_on_where_it_was() {
+    let world = World::new();
+    let first = world.issue("uav7");
+    let group = Group::open(&world.path("group")).unwrap();
+    let second = group.issue("sn1", Role::SuperNode, Validity::Days(7), &world.path("sn1")).unwrap();
+    assert_eq!(group.show().unwrap(), [first, second]);
+    assert!(matches!(Group::open(&world.path("nowhere")), Err(GroupError::NoGroup { .. })));
+}
+
+#[test]
+fn another_groups_key_is_noticed() {
+    let (world, other) = (World::new(), World::new());
+    world.issue("a");
+    other.issue("a");
+    fs::copy(other.path("group/group.key"), world.path("group/group.key")).unwrap();
+    assert!(matches!(Group::open(&world.path("group")), Err(GroupError::WrongKey { .. })));
+    fs::copy(other.path("a/identity.key"), world.path("a/identity.key")).unwrap();
+    assert!(matches!(Identity::load(&world.path("a")), Err(LoadError::KeyMismatch { .. })));
+}
+
+#[test]
+fn mixed_bundles_name_the_file() {
+    let (world, other) = (World::new(), World::new());
+    world.issue("a");
+    other.issue("a");
+    fs::copy(other.path("a/revoked.pem"), world.path("a/revoked.pem")).unwrap();
+    let error = Identity::load(&world.path("a")).unwrap_err();
+    assert!(matches!(&error, LoadError::List { fault: ListFault::BadSignature, .. }), "{error}");
+    fs::copy(other.path("a/group.pem"), world.path("a/group.pem")).unwrap();
+    let error = Identity::load(&world.path("a")).unwrap_err().to_string();
+    assert!(error.contains("identity.pem") && error.contains("unknown authority"), "{error}");
+    fs::write(world.path("a/identity.pem"), "nonsense").unwrap();
+    let error = Identity::load(&world.path("a")).unwrap_err().to_string();
+    assert!(error.contains("identity.pem does not hold exactly one certificate"), "{error}");
+    fs::remove_file(world.path("a/identity.pem")).unwrap();
+    assert!(matches!(Identity::load(&world.path("a")), Err(LoadError::Read { .. })));
+}
+
+#[test]
+fn revoking_by_name_node_and_serial() {
+    let world = World::new();
+    let by_name = world.issue("a");
+    let by_node = world.issue("b");
+    let by_serial = world.issue("c");
+    let kept = world.issue("d");
+    for (which, number) in [(by_name.name.clone(), 2), (by_node.node.to_string(), 3), (by_serial.serial.clone(), 4)] {
+        let revocation = world.group.revoke(&which).unwrap();
+        assert_eq!((revocation.revoked.len(), revocation.number), (1, number));
+        assert_eq!(revocation.list, world.path("group/revoked.pem"));
+    }
+    let shown: Vec<bool> = world.group.show().unwrap().iter().map(|issued| issued.revoked.is_some()).collect();
+    assert_eq!(shown, [true, true, true, false]);
+    assert!(matches!(world.group.revoke("a"), Err(GroupError::AlreadyRevoked(_))));
+    assert!(matches!(world.group.revoke("nobody"), Err(GroupError::NotIssued(_))));
+    let now = SystemTime::now();
+    assert_eq!(world.group.verify(&world.path("a"), now).unwrap().refusal, Some(Refusal::Revoked));
+    let verdict = world.group.verify(&world.path(&kept.name), now).unwrap();
+    assert!(verdict.refusal.is_none() && verdict.list_outdated);
+}
+
+#[test]
+fn a_list_put_back_is_noticed_by_the_group_and_by_its_members() {
+    let world = World::new();
+    world.issue("a");
+    world.issue("b");
+    let list = world.path("group/revoked.pem");
+    let old = fs::read(&list).unwrap();
+    let revocation = world.group.revoke("a").unwrap();
+
+    let policy = Policy::new(&Identity::load(&world.path("b")).unwrap()).unwrap();
+    assert_eq!(policy.reload().unwrap(), 0);
+    fs::copy(&revocation.list, world.path("b/revoked.pem")).unwrap();
+    assert_eq!(policy.reload().unwrap(), 1);
+    assert_eq!(policy.reload().unwrap(), 1);
+    fs::write(world.path("b/revoked.pem"), &old).unwrap();
+    let error = policy.reload().unwrap_err();
+    assert!(matches!(error, LoadError::List { fault: ListFault::Older { held: 2, offered: 1 }, .. }), "{error}");
+    fs::write(world.path("b/revoked.pem"), "garbage").unwrap();
+    assert!(matches!(policy.reload(), Err(LoadError::NotPem { .. })));
+    fs::remove_file(world.path("b/revoked.pem")).unwrap();
+    assert!(matches!(policy.reload(), Err(LoadError::Read { .. })));
+    assert_eq!(policy.revocations(), (2, 1));
+
+    fs::write(&list, &old).unwrap();
+    assert!(matches!(world.group.revoke("b"), Err(GroupError::ListTooOld { found: 1, expected: 2, .. })));
+}
+
+#[test]
+fn two_lists_with_one_number_are_a_fork() {
+    let world = World::new();
+    world.issue("a");
+    world.issue("b");
+    fs::create_dir(world.path("copy")).unwrap();
+    for entry in fs::read_dir(world.path("group")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), world.path("copy").join(entry.file_name())).unwrap();
+    }
+    let ours = world.group.revoke("a").unwrap();
+    let theirs = Group::open(&world.path("copy")).unwrap().revoke("b").unwrap();
+    let policy = Policy::new(&Identity::load_with_list(&world.path("b"), &ours.list).unwrap()).unwrap();
+    fs::copy(&theirs.list, &ours.list).unwrap();
+    let error = policy.reload().unwrap_err();
+    assert!(matches!(error, LoadError::List { fault: ListFault::Forked(2), .. }), "{error}");
+}
+
+#[test]
+fn our_own_validity_is_told() {
+    let world = World::new();
+    let now = SystemTime::now();
+    let identity = world
+        .group
+        .issue_in_memory_with("a", Role::Node, Validity::Between { not_before: now, not_after: now + DAY })
+        .unwrap();
+    identity.check_validity(now).unwrap();
+    identity.check_validity(identity.not_after()).unwrap();
+    let early = identity.check_validity(now - DAY).unwrap_err();
+    assert!(matches!(early, LoadError::NotYetValid { .. }), "{early}");
+    let late = identity.check_validity(identity.not_after() + Duration::from_secs(1)).unwrap_err();
+    assert!(matches!(late, LoadError::Expired { .. }), "{late}");
+}
+
+#[test]
+fn throw_away_identities_are_members_but_not_listed() {
+    let world = World::new();
+    let identity = world.group.issue_in_memory("load-1", Role::Node).unwrap();
+    let policy = Policy::new(&identity).unwrap();
+    assert!(policy.verify(identity.certificate_der(), RoleSet::only(Role::Node), SystemTime::now()).is_ok());
+    assert_eq!(world.group.show().unwrap(), []);
+}

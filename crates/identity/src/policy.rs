@@ -1,0 +1,116 @@
+//! The one decision on whom to talk to, the same for all transports.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use roost_proto::RoleSet;
+use roost_proto::machine::Peer;
+
+use crate::bundle::Identity;
+use crate::certificate::{Authority, Certificate, Leaf};
+use crate::error::LoadError;
+use crate::refusal::Refusal;
+use crate::revocation::RevocationList;
+
+/// Decides whether a certificate is accepted. One per process, shared by all
+/// transports and listeners.
+pub struct Policy {
+    authority: Arc<Authority>,
+    list_path: Option<PathBuf>,
+    list: RwLock<Arc<RevocationList>>,
+}
+
+impl Policy {
+    /// The policy of `identity`'s group, with the revocation list that the
+    /// identity was loaded with.
+    ///
+    /// # Errors
+    /// None at present; a policy may come to need more files.
+    pub fn new(identity: &Identity) -> Result<Arc<Self>, LoadError> {
+        Ok(Arc::new(Self {
+            authority: Arc::clone(identity.authority()),
+            list_path: identity.revocation_list().map(ToOwned::to_owned),
+            list: RwLock::new(Arc::clone(identity.list())),
+        }))
+    }
+
+    /// The policy of a group whose directory is at hand.
+    pub(crate) fn with_list(authority: &Arc<Authority>, list: &Arc<RevocationList>) -> Self {
+        Self { authority: Arc::clone(authority), list_path: None, list: RwLock::new(Arc::clone(list)) }
+    }
+
+    /// Accepts the holder of `leaf_der` as a peer of an expected role, at the
+    /// time `now`. Checks, in this order: form, the CA's signature, group,
+    /// validity, revocation, role.
+    ///
+    /// It does not prove that the peer holds the key; the handshake does.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn verify(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<Peer, Refusal> {
+        let leaf = member(leaf_der, &self.authority)?;
+        leaf.check_time(now)?;
+        if self.held().contains(&leaf.serial) {
+            return Err(Refusal::Revoked);
+        }
+        if !expect.contains(leaf.subject.role) {
+            return Err(Refusal::WrongRole);
+        }
+        Ok(leaf.peer())
+    }
+
+    /// Reads the revocation list again and returns how many certificates it
+    /// revokes. Associations that are up are not ended by it: verify the
+    /// certificates of their peers again.
+    ///
+    /// # Errors
+    /// If the list is missing, malformed, not signed by the group or older
+    /// than the one held; then the one held stays.
+    pub fn reload(&self) -> Result<usize, LoadError> {
+        let path = self.list_path.as_ref().ok_or(LoadError::NoList)?;
+        let offered = RevocationList::read(path, &self.authority)?;
+        let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        offered.may_replace(&held).map_err(|fault| LoadError::List { path: path.clone(), fault })?;
+        *held = offered;
+        Ok(held.len())
+    }
+
+    /// The group's name.
+    pub fn group(&self) -> &str {
+        self.authority.group()
+    }
+
+    /// The number of the revocation list held, and how many certificates it
+    /// revokes.
+    pub fn revocations(&self) -> (u64, usize) {
+        let held = self.held();
+        (held.number(), held.len())
+    }
+
+    fn held(&self) -> Arc<RevocationList> {
+        Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("group", &self.group()).field("revocations", &self.revocations()).finish()
+    }
+}
+
+/// The checks that do not change with time: form, signature, group.
+pub(crate) fn member(der: &[u8], authority: &Authority) -> Result<Leaf, Refusal> {
+    let certificate = Certificate::parse(der).ok_or(Refusal::Malformed)?;
+    if !certificate.is_signed_by(authority) {
+        // The name of another group is its own claim, good enough for a reason.
+        let elsewhere = certificate.subject().is_some_and(|subject| subject.group != authority.group());
+        return Err(if elsewhere { Refusal::WrongGroup } else { Refusal::Stranger });
+    }
+    let leaf = certificate.leaf().ok_or(Refusal::Malformed)?;
+    if leaf.subject.group != authority.group() {
+        return Err(Refusal::WrongGroup);
+    }
+    Ok(leaf)
+}

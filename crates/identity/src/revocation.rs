@@ -1,0 +1,84 @@
+//! Reading revocation lists: standard X.509 CRLs, signed by the group's CA.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls_pki_types::CertificateRevocationListDer;
+use x509_parser::prelude::{CertificateRevocationList, FromDer};
+
+use crate::certificate::{Authority, Serial, system_time};
+use crate::error::{ListFault, LoadError};
+use crate::files::{MAX_LIST_BYTES, read_pem};
+
+/// A verified revocation list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RevocationList {
+    /// Greater than that of every list before it.
+    number: u64,
+    revoked: BTreeMap<Serial, SystemTime>,
+}
+
+impl RevocationList {
+    pub(crate) fn read(path: &Path, authority: &Authority) -> Result<Arc<Self>, LoadError> {
+        let der: CertificateRevocationListDer<'_> = read_pem(path, MAX_LIST_BYTES, "revocation list")?;
+        let list = Self::parse(&der, authority);
+        list.map(Arc::new).map_err(|fault| LoadError::List { path: path.to_owned(), fault })
+    }
+
+    /// Parses a list and verifies that `authority` signed it. Its `nextUpdate`
+    /// is not looked at: an area that is cut off keeps the list it has.
+    pub(crate) fn parse(der: &[u8], authority: &Authority) -> Result<Self, ListFault> {
+        let (rest, crl) = CertificateRevocationList::from_der(der).map_err(|_| ListFault::Malformed)?;
+        if !rest.is_empty() {
+            return Err(ListFault::Malformed);
+        }
+        if !authority.signed(der, crl.tbs_cert_list.as_ref(), &crl.signature_value.data) {
+            return Err(ListFault::BadSignature);
+        }
+        let digits = crl.crl_number().ok_or(ListFault::Malformed)?.to_u64_digits();
+        let number = match digits.as_slice() {
+            [] => 0,
+            [number] => *number,
+            _ => return Err(ListFault::Malformed),
+        };
+        let entry = |revoked: &x509_parser::prelude::RevokedCertificate<'_>| {
+            Some((Serial::from_raw(revoked.raw_serial()), system_time(revoked.revocation_date)?))
+        };
+        let revoked = crl.iter_revoked_certificates().map(entry).collect::<Option<_>>();
+        Ok(Self { number, revoked: revoked.ok_or(ListFault::Malformed)? })
+    }
+
+    /// Accepts `self` in place of `held`: a newer list, or the same again.
+    pub(crate) fn may_replace(&self, held: &Self) -> Result<(), ListFault> {
+        if self.number < held.number {
+            Err(ListFault::Older { held: held.number, offered: self.number })
+        } else if self.number == held.number && self.revoked != held.revoked {
+            Err(ListFault::Forked(self.number))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.revoked.len()
+    }
+
+    pub(crate) fn contains(&self, serial: &Serial) -> bool {
+        self.revoked.contains_key(serial)
+    }
+
+    /// When the certificate with this serial number was revoked.
+    pub(crate) fn revoked_at(&self, serial: &Serial) -> Option<SystemTime> {
+        self.revoked.get(serial).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Serial, SystemTime)> {
+        self.revoked.iter().map(|(serial, at)| (serial, *at))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a certificate says of its holder: `roost:GROUP:ROLE:NAME`.
+
+use std::fmt;
+
+use roost_proto::Role;
+
+/// The longest name of a group or a node, in bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// Why a text names no group and no node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a name: use 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")]
+pub struct NameError(String);
+
+/// Accepts a name that is safe in a URI, a file name and a log line.
+pub(crate) fn check_name(text: &str) -> Result<(), NameError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if first && text.len() <= MAX_NAME_BYTES && text.bytes().all(plain) {
+        Ok(())
+    } else {
+        Err(NameError(text.to_owned()))
+    }
+}
+
+/// The holder of a certificate, as its one subject alternative name gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) group: String,
+    pub(crate) role: Role,
+    pub(crate) name: String,
+}
+
+impl Subject {
+    /// The holder that `uri` names; `None` unless it has exactly the form
+    /// `roost:GROUP:ROLE:NAME` with valid names.
+    pub(crate) fn parse(uri: &str) -> Option<Self> {
+        let mut parts = uri.strip_prefix("roost:")?.split(':');
+        let (group, role, name) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() {
+            return None;
+        }
+        check_name(group).ok()?;
+        check_name(name).ok()?;
+        Some(Self { group: group.to_owned(), role: role.parse().ok()?, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "roost:{}:{}:{}", self.group, self.role, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_reads_back_what_it_prints() {
+        let subject = Subject { group: "alpha".into(), role: Role::SuperNode, name: "sn-1.west_2".into() };
+        assert_eq!(Subject::parse(&subject.to_string()), Some(subject));
+    }
+
+    #[test]
+    fn anything_else_is_no_subject() {
+        for uri in [
+            "",
+            "roost:",
+            "roost:a:node",
+            "roost:a:node:",
+            "roost::node:b",
+            "roost:a:king:b",
+            "roost:a:Node:b",
+            "roost:a:node:b:c",
+            "Roost:a:node:b",
+            " roost:a:node:b",
+            "roost:a:node:b c",
+            "roost:a:node:b\0",
+        ] {
+            assert_eq!(Subject::parse(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["a", "7", "uav-7.west_2", &"n".repeat(64)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "-h", "a/b", "a b", "ü", "a:b", &"n".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}
