@@ -82,3 +82,49 @@ impl RevocationList {
         self.revoked.iter().map(|(serial, at)| (serial, *at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Group;
+    use roost_proto::Role;
+    use rustls_pki_types::pem::PemObject;
+
+    /// A group's second list, with one entry, and the authority that signed it.
+    fn list() -> (Vec<u8>, Authority) {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        group.issue("a", Role::Node, Default::default(), &dir.path().join("a")).unwrap();
+        let revocation = group.revoke("a").unwrap();
+        let authority = crate::bundle::read_authority(&dir.path().join("group/group.pem")).unwrap();
+        (CertificateRevocationListDer::from_pem_file(revocation.list).unwrap().to_vec(), authority)
+    }
+
+    #[test]
+    fn a_list_reads_back() {
+        let (der, authority) = list();
+        let list = RevocationList::parse(&der, &authority).unwrap();
+        assert_eq!((list.number(), list.len()), (2, 1));
+    }
+
+    #[test]
+    fn no_flipped_bit_and_no_cut_is_accepted() {
+        let (der, authority) = list();
+        for bit in 0..der.len() * 8 {
+            let mut bad = der.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(RevocationList::parse(&bad, &authority).is_err(), "bit {bit}");
+        }
+        for len in 0..der.len() {
+            assert_eq!(RevocationList::parse(&der[..len], &authority), Err(ListFault::Malformed));
+        }
+        let padded = [der.as_slice(), &[0]].concat();
+        assert_eq!(RevocationList::parse(&padded, &authority), Err(ListFault::Malformed));
+    }
+
+    #[test]
+    fn another_authoritys_list_is_not_ours() {
+        let ((der, _), (_, authority)) = (list(), list());
+        assert_eq!(RevocationList::parse(&der, &authority), Err(ListFault::BadSignature));
+    }
+}

@@ -28,6 +28,7 @@ use self::ca::{CA_VALIDITY, Made, Signer};
 use self::index::{Entries, Index};
 use crate::bundle::{Identity, read_authority};
 use crate::certificate::{Authority, Certificate, Leaf, Serial};
+use crate::error::LoadError;
 use crate::files::{
     GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, REVOCATION_LIST, create_private,
     create_public, make_private_dir, read_key,
@@ -146,14 +147,15 @@ impl Group {
     /// # Errors
     /// If there is none, or its key is missing, exposed or another's.
     pub fn open(dir: &Path) -> Result<Self, GroupError> {
-        let certificate = dir.join(GROUP_CERTIFICATE);
-        if !certificate.exists() {
-            return Err(GroupError::NoGroup { path: dir.to_owned() });
-        }
-        let authority = Arc::new(read_authority(&certificate)?);
+        let authority = read_authority(&dir.join(GROUP_CERTIFICATE)).map_err(|error| match error {
+            LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                GroupError::NoGroup { path: dir.to_owned() }
+            }
+            other => other.into(),
+        })?;
         let path = dir.join(GROUP_KEY);
         let key: PrivatePkcs8KeyDer<'_> = read_key(&path)?;
-        match Signer::new(authority, key.secret_pkcs8_der()) {
+        match Signer::new(Arc::new(authority), key.secret_pkcs8_der()) {
             Ok(Some(signer)) => Ok(Self { dir: dir.to_owned(), signer }),
             Ok(None) | Err(_) => Err(GroupError::WrongKey { path }),
         }
@@ -181,8 +183,9 @@ impl Group {
         let mut index = self.index()?;
         let list = self.newest_list_text(&mut index)?;
         write(out, make_private_dir)?;
-        index.add_issued(&issued).map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
-        self.write_bundle(out, &made, &list).inspect_err(|_| {
+        let listed = index.add_issued(&issued);
+        let listed = listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source });
+        listed.and_then(|()| self.write_bundle(out, &made, &list)).inspect_err(|_| {
             // The directory was empty, so all that is in it is ours.
             drop(fs::remove_dir_all(out));
         })?;
@@ -302,7 +305,7 @@ impl Group {
     fn newest_list_text(&self, index: &mut Index) -> Result<String, GroupError> {
         self.state(index)?;
         let path = self.dir.join(REVOCATION_LIST);
-        fs::read_to_string(&path).map_err(|source| crate::LoadError::Read { path, source }.into())
+        fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source }.into())
     }
 }
 

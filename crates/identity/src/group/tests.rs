@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::{ListFault, LoadError, Policy};
+use crate::{ListFault, Policy};
 
 struct World {
     dir: tempfile::TempDir,

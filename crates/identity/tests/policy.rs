@@ -1,0 +1,207 @@
+//! The policy's decisions: every reason to refuse, and that nothing altered
+//! is ever accepted.
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use rcgen::{
+    CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384,
+    SanType,
+};
+use roost_identity::group::{Group, Validity};
+use roost_identity::{Identity, Policy, Refusal};
+use roost_proto::{Role, RoleSet};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A group with its directory, a member and the group's policy.
+struct World {
+    dir: tempfile::TempDir,
+    group: Group,
+    member: Identity,
+    policy: Arc<Policy>,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), name).unwrap();
+        let member = group.issue_in_memory("uav7", Role::Node).unwrap();
+        let policy = Policy::new(&member).unwrap();
+        Self { dir, group, member, policy }
+    }
+
+    fn verify(&self, certificate: &[u8]) -> Result<(), Refusal> {
+        self.policy.verify(certificate, RoleSet::ALL, SystemTime::now()).map(drop)
+    }
+
+    /// The CA itself, to sign what a group would never sign.
+    fn issuer(&self) -> Issuer<'static, KeyPair> {
+        let dir = self.dir.path().join("group");
+        let key = std::fs::read_to_string(dir.join("group.key")).unwrap();
+        let certificate = std::fs::read_to_string(dir.join("group.pem")).unwrap();
+        Issuer::from_ca_cert_pem(&certificate, KeyPair::from_pem(&key).unwrap()).unwrap()
+    }
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| World::new("alpha"));
+
+fn member_params(uri: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+    params
+}
+
+fn p256() -> KeyPair {
+    KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap()
+}
+
+#[test]
+fn a_member_is_accepted() {
+    assert_eq!(WORLD.verify(WORLD.member.certificate_der()), Ok(()));
+}
+
+#[test]
+fn another_group_and_strangers_are_told_apart() {
+    let (beta, impostor) = (World::new("beta"), World::new("alpha"));
+    assert_eq!(WORLD.verify(beta.member.certificate_der()), Err(Refusal::WrongGroup));
+    assert_eq!(WORLD.verify(impostor.member.certificate_der()), Err(Refusal::Stranger));
+    let web = CertificateParams::new(["example.org".to_owned()]).unwrap();
+    assert_eq!(WORLD.verify(web.self_signed(&p256()).unwrap().der()), Err(Refusal::Stranger));
+    let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
+    assert_eq!(WORLD.verify(web.self_signed(&p384).unwrap().der()), Err(Refusal::Stranger));
+}
+
+#[test]
+fn a_member_cannot_sign_for_others() {
+    let key = KeyPair::try_from(WORLD.member.key_pkcs8_der()).unwrap();
+    let mut params = member_params("roost:alpha:supernode:evil");
+    params.is_ca = IsCa::NoCa;
+    let issuer = Issuer::new(member_params("roost:alpha:node:uav7"), key);
+    let forged = params.signed_by(&p256(), &issuer).unwrap();
+    assert_eq!(WORLD.verify(forged.der()), Err(Refusal::Stranger));
+}
+
+#[test]
+fn time_is_checked_to_the_second() {
+    let member = &WORLD.member;
+    let at = |now| WORLD.policy.verify(member.certificate_der(), RoleSet::ALL, now).map(drop);
+    let second = Duration::from_secs(1);
+    assert_eq!(at(member.not_before() - second), Err(Refusal::NotYetValid));
+    assert_eq!(at(member.not_before()), Ok(()));
+    assert_eq!(at(member.not_after() + second / 2), Ok(()));
+    assert_eq!(at(member.not_after() + second), Err(Refusal::Expired));
+}
+
+#[test]
+fn roles_are_enforced() {
+    for role in Role::ALL {
+        let identity = WORLD.group.issue_in_memory("x", role).unwrap();
+        for expected in Role::ALL {
+            let verdict = WORLD.policy.verify(identity.certificate_der(), RoleSet::only(expected), SystemTime::now());
+            let right = if role == expected { None } else { Some(Refusal::WrongRole) };
+            assert_eq!(verdict.err(), right, "{role} as {expected}");
+        }
+    }
+}
+
+#[test]
+fn reasons_have_an_order() {
+    let world = World::new("alpha");
+    let bundle = world.dir.path().join("a");
+    let (not_before, not_after) = (SystemTime::now() - HOUR * 2, SystemTime::now() - HOUR);
+    world.group.issue("a", Role::Node, Validity::Between { not_before, not_after }, &bundle).unwrap();
+    let identity = Identity::load(&bundle).unwrap();
+    world.group.revoke("a").unwrap();
+    assert_eq!(world.policy.reload().unwrap(), 1);
+    let verify = |expect, now| world.policy.verify(identity.certificate_der(), expect, now).unwrap_err();
+    let server = RoleSet::only(Role::Server);
+    assert_eq!(verify(server, SystemTime::now()), Refusal::Expired);
+    assert_eq!(verify(server, not_after), Refusal::Revoked);
+}
+
+#[test]
+fn what_the_authority_signed_must_also_fit_the_profile() {
+    let issuer = WORLD.issuer();
+    let sign = |params: CertificateParams, key: &KeyPair| params.signed_by(key, &issuer).unwrap().der().to_vec();
+    assert_eq!(WORLD.verify(&sign(member_params("roost:alpha:node:ok"), &p256())), Ok(()));
+    assert_eq!(WORLD.verify(&sign(member_params("roost:beta:node:x"), &p256())), Err(Refusal::WrongGroup));
+
+    let malformed = |change: fn(&mut CertificateParams)| {
+        let mut params = member_params("roost:alpha:node:x");
+        change(&mut params);
+        assert_eq!(WORLD.verify(&sign(params, &p256())), Err(Refusal::Malformed));
+    };
+    malformed(|params| params.subject_alt_names.clear());
+    malformed(|params| params.subject_alt_names.push(SanType::URI("roost:alpha:server:x".try_into().unwrap())));
+    malformed(|params| params.subject_alt_names = vec![SanType::DnsName("roost".try_into().unwrap())]);
+    malformed(|params| params.subject_alt_names = vec![SanType::URI("roost:alpha:king:x".try_into().unwrap())]);
+    malformed(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
+    malformed(|params| params.extended_key_usages.clear());
+    malformed(|params| params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
+    malformed(|params| {
+        let mut unknown = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
+        unknown.set_criticality(true);
+        params.custom_extensions = vec![unknown];
+    });
+    let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
+    let other_curve = sign(member_params("roost:alpha:node:x"), &p384);
+    assert_eq!(WORLD.verify(&other_curve), Err(Refusal::Malformed));
+}
+
+#[test]
+fn the_authority_itself_is_no_member() {
+    let path = WORLD.dir.path().join("group/group.pem");
+    let authority = CertificateDer::from_pem_file(path).unwrap();
+    assert_eq!(WORLD.verify(&authority), Err(Refusal::Malformed));
+}
+
+#[test]
+fn no_single_flipped_bit_is_accepted() {
+    let good = WORLD.member.certificate_der();
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.to_vec();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(WORLD.verify(&bad).is_err(), "bit {bit} of {}", good.len() * 8);
+    }
+}
+
+#[test]
+fn oversized_and_padded_certificates_are_malformed() {
+    let mut padded = WORLD.member.certificate_der().to_vec();
+    padded.push(0);
+    assert_eq!(WORLD.verify(&padded), Err(Refusal::Malformed));
+    padded.resize(1 << 20, 0);
+    assert_eq!(WORLD.verify(&padded), Err(Refusal::Malformed));
+    assert_eq!(WORLD.verify(&[]), Err(Refusal::Malformed));
+}
+
+proptest! {
+    #[test]
+    fn altered_certificates_are_never_accepted(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let good = WORLD.member.certificate_der();
+        let mut bad = good.to_vec();
+        for (at, value) in changes {
+            let at = at.index(bad.len());
+            bad[at] = value;
+        }
+        if let Some(cut) = cut {
+            bad.truncate(cut.index(bad.len()));
+        }
+        prop_assume!(bad != good);
+        prop_assert!(WORLD.verify(&bad).is_err());
+    }
+
+    #[test]
+    fn random_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        prop_assert_eq!(WORLD.verify(&bytes), Err(Refusal::Malformed));
+    }
+}
