@@ -19,9 +19,11 @@
 //! Time must never run backwards between two calls.
 
 pub mod address;
+pub mod flow;
 pub mod grid;
 pub mod ids;
 pub mod machine;
+pub mod peer;
 pub mod random;
 pub mod record;
 pub mod service;

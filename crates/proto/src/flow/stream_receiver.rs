@@ -1,0 +1,239 @@
+//! The requester's end of a stream.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::ids::RequestId;
+use crate::time::Time;
+use crate::wire::{Packet, Report};
+
+/// How many of the latest datagrams are remembered one by one. What comes
+/// later than that is taken for a duplicate.
+const WINDOW: u64 = 1024;
+
+/// Takes a stream's datagrams as they come, drops repeated ones and counts.
+#[derive(Clone, Debug)]
+pub struct StreamReceiver {
+    id: RequestId,
+    /// One more than the greatest number seen.
+    next: u64,
+    /// Whether each of the last [`WINDOW`] numbers has come; bit `n % WINDOW`.
+    seen: [u64; (WINDOW / 64) as usize],
+    statistics: StreamStatistics,
+    /// Time of arrival less time stamp of the last datagram, microseconds.
+    transit_us: Option<i64>,
+    /// RFC 3550's jitter in sixteenths of a microsecond.
+    jitter_16ths: u64,
+    digest: Sha256,
+    totals: Option<Totals>,
+}
+
+/// What a stream's receiver has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStatistics {
+    /// Payload bytes taken.
+    pub bytes: u64,
+    /// Datagrams taken.
+    pub packets: u64,
+    /// Datagrams that are missing so far; of all, once the end is known.
+    pub lost: u64,
+    /// Datagrams that came after one with a greater number.
+    pub reordered: u64,
+    /// Datagrams that came again.
+    pub duplicates: u64,
+    /// Interarrival jitter.
+    pub jitter: Duration,
+}
+
+/// What the sender's end says.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    packets: u64,
+    bytes: u64,
+    digest: [u8; 32],
+}
+
+impl StreamReceiver {
+    /// The receiver of flow `id`.
+    pub fn new(id: RequestId) -> Self {
+        Self {
+            id,
+            next: 0,
+            seen: [0; (WINDOW / 64) as usize],
+            statistics: StreamStatistics::default(),
+            transit_us: None,
+            jitter_16ths: 0,
+            digest: Sha256::new(),
+            totals: None,
+        }
+    }
+
+    /// The payload of `packet`, or `None` if it has come before.
+    pub fn packet(&mut self, now: Time, packet: Packet) -> Option<Bytes> {
+        if !self.note(packet.sequence) {
+            self.statistics.duplicates += 1;
+            return None;
+        }
+        self.measure_jitter(now, packet.sent_us);
+        self.statistics.packets += 1;
+        self.statistics.bytes += packet.payload.len() as u64;
+        self.digest.update(&packet.payload);
+        Some(packet.payload)
+    }
+
+    /// Takes the sender's totals.
+    pub fn end(&mut self, packets: u64, bytes: u64, digest: [u8; 32]) {
+        self.totals = Some(Totals { packets, bytes, digest });
+    }
+
+    /// Whether the end is known.
+    pub fn has_ended(&self) -> bool {
+        self.totals.is_some()
+    }
+
+    /// Whether the end is known and nothing is missing before it.
+    pub fn has_everything(&self) -> bool {
+        self.totals.is_some_and(|totals| self.statistics.packets >= totals.packets)
+    }
+
+    /// What to report to the sender.
+    pub fn report(&self) -> Report {
+        let now = self.statistics();
+        Report {
+            id: self.id,
+            bytes: now.bytes,
+            packets: now.packets,
+            lost: now.lost,
+            jitter_us: u32::try_from(now.jitter.as_micros()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What has been counted.
+    pub fn statistics(&self) -> StreamStatistics {
+        let expected = self.totals.map_or(self.next, |totals| totals.packets.max(self.next));
+        StreamStatistics {
+            lost: expected.saturating_sub(self.statistics.packets),
+            jitter: Duration::from_micros(self.jitter_16ths / 16),
+            ..self.statistics
+        }
+    }
+
+    /// Whether the payload has the sender's digest; `None` if that cannot be
+    /// said: the end is not known, or something was lost or overtaken.
+    pub fn digest_ok(&self) -> Option<bool> {
+        let totals = self.totals?;
+        let counted = self.statistics();
+        (counted.lost == 0 && counted.reordered == 0).then(|| {
+            let ours: [u8; 32] = self.digest.clone().finalize().into();
+            ours == totals.digest && counted.bytes == totals.bytes
+        })
+    }
+
+    /// Marks a number as seen; false if it was, or is too old to tell.
+    fn note(&mut self, sequence: u64) -> bool {
+        if sequence >= self.next {
+            let skipped = (sequence - self.next).min(WINDOW);
+            for missing in (sequence - skipped)..sequence {
+                self.set(missing, false);
+            }
+            self.next = sequence.saturating_add(1);
+        } else if self.next - sequence > WINDOW || self.is_set(sequence) {
+            return false;
+        } else {
+            self.statistics.reordered += 1;
+        }
+        self.set(sequence, true);
+        true
+    }
+
+    fn is_set(&self, sequence: u64) -> bool {
+        let bit = sequence % WINDOW;
+        self.seen[(bit / 64) as usize] & 1 << (bit % 64) != 0
+    }
+
+    fn set(&mut self, sequence: u64, value: bool) {
+        let bit = sequence % WINDOW;
+        let word = &mut self.seen[(bit / 64) as usize];
+        let mask = 1 << (bit % 64);
+        *word = if value { *word | mask } else { *word & !mask };
+    }
+
+    /// RFC 3550, section 6.4.1: `J += (|D| − J) / 16`, with the clocks'
+    /// unknown offset cancelling out between two datagrams.
+    fn measure_jitter(&mut self, now: Time, sent_us: u64) {
+        let arrival = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        let transit = arrival.saturating_sub(i64::try_from(sent_us).unwrap_or(i64::MAX));
+        if let Some(before) = self.transit_us.replace(transit) {
+            // Bounded, because the stamps are the sender's word.
+            let difference = transit.abs_diff(before).min(u64::from(u32::MAX));
+            self.jitter_16ths = self.jitter_16ths + difference - (self.jitter_16ths + 8) / 16;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(sequence: u64) -> Packet {
+        Packet {
+            id: RequestId(1),
+            sequence,
+            sent_us: sequence.wrapping_mul(1000),
+            payload: Bytes::from(sequence.to_be_bytes().to_vec()),
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn repeated_datagrams_are_dropped_and_overtaken_ones_delivered() {
+        let mut receiver = StreamReceiver::new(RequestId(1));
+        let delivered: Vec<_> =
+            [0, 2, 1, 2, 5, 0].into_iter().filter(|n| receiver.packet(at(*n), packet(*n)).is_some()).collect();
+        assert_eq!(delivered, [0, 2, 1, 5]);
+        let counted = receiver.statistics();
+        assert_eq!((counted.packets, counted.reordered, counted.duplicates, counted.lost), (4, 1, 2, 2));
+    }
+
+    #[test]
+    fn a_jump_beyond_the_window_forgets_what_lies_behind() {
+        let mut receiver = StreamReceiver::new(RequestId(1));
+        assert!(receiver.packet(at(0), packet(3)).is_some());
+        assert!(receiver.packet(at(1), packet(u64::MAX - 1)).is_some());
+        assert!(receiver.packet(at(2), packet(3)).is_none());
+        assert!(receiver.packet(at(3), packet(u64::MAX - 2)).is_some());
+    }
+
+    #[test]
+    fn a_steady_stream_has_no_jitter_and_a_late_datagram_adds_a_sixteenth() {
+        let mut receiver = StreamReceiver::new(RequestId(1));
+        for n in 0..10 {
+            receiver.packet(at(n), packet(n));
+        }
+        assert_eq!(receiver.statistics().jitter, Duration::ZERO);
+        receiver.packet(at(10 + 16), packet(10));
+        assert_eq!(receiver.statistics().jitter, Duration::from_millis(1));
+    }
+
+    #[test]
+    fn the_digest_is_judged_only_when_nothing_is_missing() {
+        let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
+        let mut receiver = StreamReceiver::new(RequestId(1));
+        for n in 0..3_u8 {
+            let crate::wire::Message::Packet(packet) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
+            receiver.packet(at(1), packet);
+        }
+        let crate::wire::Message::End { packets, bytes, digest, .. } = sender.end() else { panic!() };
+        receiver.end(packets, bytes, digest);
+        assert_eq!(receiver.digest_ok(), Some(true));
+        receiver.end(packets, bytes, [0; 32]);
+        assert_eq!(receiver.digest_ok(), Some(false));
+        receiver.end(packets + 1, bytes, digest);
+        assert_eq!((receiver.digest_ok(), receiver.statistics().lost), (None, 1));
+    }
+}

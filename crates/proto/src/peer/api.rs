@@ -1,0 +1,428 @@
+//! What a node is told, what it is asked, and what it tells.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::address::{Address, Scheme, SchemeSet};
+use crate::grid::{Area, Cell};
+use crate::ids::NodeId;
+use crate::machine::Peer as Neighbour;
+use crate::record::Version;
+use crate::service::{Role, Service, ServiceSet};
+use crate::wire::{Change, Found, Mode, Offer, Reason};
+
+/// Who a node is and what it does.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its id, as its certificate gives it.
+    pub node: NodeId,
+    /// When it started, in seconds of the Unix epoch. A record of a later
+    /// epoch replaces any of an earlier one, so this must not go back.
+    pub epoch: u32,
+    /// Where it is.
+    pub cell: Cell,
+    /// What it offers; may be empty.
+    pub services: ServiceSet,
+    /// The hubs that it may turn to, the preferred one first; each with the
+    /// addresses at which it listens, the preferred transport first. At most
+    /// [`super::MAX_HUBS`] are used.
+    pub hubs: Vec<Vec<Address>>,
+    /// What the hubs are certified as: [`Role::SuperNode`] in the overlay,
+    /// [`Role::Server`] in the client/server baseline, where every request is relayed.
+    pub hub_role: Role,
+    /// Where other nodes can dial this one; advertised in its record.
+    pub addresses: Vec<Address>,
+    /// How many streams it provides at once. Default of the daemons: 8. More
+    /// requests are answered "busy" and go to the next provider.
+    pub max_streams: u16,
+    /// How much uplink its streams may use together, kbit/s. Beyond it: "busy".
+    /// `u32::MAX` sets no limit.
+    pub uplink_kbps: u32,
+    /// How long a stream lasts that was requested without a duration. Usual: 10 s.
+    pub stream_duration: Duration,
+    /// Where its random numbers start. Nonces come from it, so a daemon takes
+    /// it from the system's random source.
+    pub seed: u64,
+}
+
+/// The owner's number for something that it asked for. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The machine's number for something that it provides. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// What is requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What.
+    pub service: Service,
+    /// Where.
+    pub area: Area,
+    /// How; [`Mode::Locate`] is what [`Command::Lookup`] is for and is declined here.
+    pub mode: Mode,
+    /// How many providers to consider; 0 leaves it to the hub.
+    pub count: u8,
+    /// How long a stream shall last; `None` leaves it to the provider (10 s).
+    pub duration: Option<Duration>,
+    /// The transports that may serve it.
+    pub transports: SchemeSet,
+    /// How long to wait for a provider to accept.
+    pub deadline: Duration,
+}
+
+/// What a node's owner asks of it.
+///
+/// Every [`Ticket`] but a watch's ends with exactly one of [`Event::Finished`],
+/// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; a watch ends with
+/// [`Event::Failed`] when it is cancelled or cannot be kept.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Get a service.
+    Request {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        wanted: Wanted,
+    },
+    /// Tell who offers a service.
+    Lookup {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        service: Service,
+        /// Where.
+        area: Area,
+        /// How many to list at most; 0 leaves it to the hub.
+        count: u8,
+    },
+    /// Tell of every change in an area until cancelled.
+    Watch {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        services: ServiceSet,
+        /// Where.
+        area: Area,
+    },
+    /// Measure the round trip to a neighbour.
+    Ping {
+        /// Its number.
+        ticket: Ticket,
+        /// A node to which there is an association; `None` is the home hub.
+        node: Option<NodeId>,
+    },
+    /// No longer wanted.
+    Cancel {
+        /// What.
+        ticket: Ticket,
+    },
+    /// The node is elsewhere now.
+    Move {
+        /// Where.
+        cell: Cell,
+    },
+    /// A session's source has started.
+    Opened {
+        /// Which.
+        session: SessionId,
+        /// What it gives.
+        opened: Opened,
+    },
+    /// A session's source has nothing to give.
+    OpenFailed {
+        /// Which.
+        session: SessionId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// One datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`]
+    /// (what is longer is sent in pieces).
+    Data {
+        /// Which.
+        session: SessionId,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// A stream is over.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// The node offers something else from now on.
+    Reconfigure {
+        /// What.
+        services: ServiceSet,
+        /// As in [`Config`].
+        max_streams: u16,
+        /// As in [`Config`].
+        uplink_kbps: u32,
+    },
+    /// Withdraw, end everything, close every association. [`Event::Left`] is
+    /// the last event.
+    Leave,
+}
+
+/// What a source gives.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// Datagrams, by [`Command::Data`], until [`Command::Ended`] or [`Event::Close`].
+    Stream {
+        /// Payload rate to expect.
+        bits_per_second: u32,
+        /// Media type or format of the payload.
+        format: String,
+    },
+    /// One object, here and whole; at most [`crate::flow::MAX_OBJECT_BYTES`].
+    Object {
+        /// The object.
+        bytes: Bytes,
+        /// Its media type.
+        format: String,
+    },
+}
+
+/// What a node tells its owner.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node has a home: a hub that holds its record.
+    Attached {
+        /// Which hub.
+        hub: Neighbour,
+        /// At what address.
+        address: Address,
+    },
+    /// The node has lost its home and looks for another.
+    Detached {
+        /// Why, in a sentence.
+        reason: String,
+    },
+    /// A service of this node is wanted: start its source and answer with
+    /// [`Command::Opened`] or [`Command::OpenFailed`].
+    Open {
+        /// Its number.
+        session: SessionId,
+        /// What.
+        service: Service,
+        /// How long a stream shall last; `None` for an object.
+        duration: Option<Duration>,
+        /// For whom.
+        requester: NodeId,
+    },
+    /// A session is over: stop its source. Comes exactly once for each `Open`,
+    /// whoever ended it.
+    Close {
+        /// Which.
+        session: SessionId,
+        /// Payload bytes sent.
+        bytes: u64,
+        /// Why it ended early; `None` if it served the request.
+        reason: Option<Reason>,
+    },
+    /// A provider has accepted. Comes again if that provider falls silent
+    /// before any data and another one accepts.
+    Accepted {
+        /// Which request.
+        ticket: Ticket,
+        /// Who provides.
+        provider: NodeId,
+        /// Where the provider is.
+        cell: Cell,
+        /// What comes; `inline` is always `None`, the data follows as [`Event::Data`].
+        offer: Offer,
+        /// Over which transport, as seen from here.
+        scheme: Scheme,
+        /// Whether a hub carries the data.
+        relayed: bool,
+    },
+    /// A piece of what was requested: of an object in order and without gaps,
+    /// of a stream one datagram as it came.
+    Data {
+        /// Which request.
+        ticket: Ticket,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// A request was served, in whole or in part: see [`Summary::complete`].
+    Finished {
+        /// Which request.
+        ticket: Ticket,
+        /// How it went.
+        summary: Summary,
+    },
+    /// A request, lookup, watch or ping came to nothing.
+    Failed {
+        /// Which.
+        ticket: Ticket,
+        /// Why.
+        reason: Reason,
+        /// The same in a sentence.
+        detail: String,
+    },
+    /// The answer to a lookup.
+    Found {
+        /// Which.
+        ticket: Ticket,
+        /// The answer.
+        found: Found,
+    },
+    /// Something has changed where one watches. The first change lists what is
+    /// there already.
+    Changed {
+        /// Which watch.
+        ticket: Ticket,
+        /// What.
+        change: Change,
+    },
+    /// A neighbour has answered.
+    Pong {
+        /// Which ping.
+        ticket: Ticket,
+        /// Round trip.
+        rtt: Duration,
+        /// Where the neighbour is seen.
+        address: Address,
+    },
+    /// The node has left.
+    Left,
+}
+
+/// How a request went.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Who provided.
+    pub provider: NodeId,
+    /// Where the provider was.
+    pub cell: Cell,
+    /// Over which transport, as seen from here.
+    pub scheme: Scheme,
+    /// Whether a hub carried the data.
+    pub relayed: bool,
+    /// Payload bytes delivered.
+    pub bytes: u64,
+    /// Datagrams delivered; 0 for an object.
+    pub packets: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams that came after one with a greater number; delivered nevertheless.
+    pub reordered: u64,
+    /// Datagrams that came once more; dropped.
+    pub duplicates: u64,
+    /// Interarrival jitter (RFC 3550, section 6.4.1).
+    pub jitter: Duration,
+    /// From the command to the first payload.
+    pub first_byte: Duration,
+    /// From the command to the end.
+    pub elapsed: Duration,
+    /// Payload rate between the first payload and the end; 0 if both came at once.
+    pub bits_per_second: u64,
+    /// Whether the payload has the digest that the provider announced; `None`
+    /// if it cannot be said, because datagrams were lost or overtaken or the
+    /// end was never heard of.
+    pub digest_ok: Option<bool>,
+    /// Whether the provider's end was reached: of an object every byte with the
+    /// right digest, of a stream the announced end (datagrams may have been lost).
+    pub complete: bool,
+    /// Why it ended early.
+    pub reason: Option<Reason>,
+}
+
+/// A node at one moment, for people and metrics.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Status {
+    /// The node's id.
+    pub node: NodeId,
+    /// The version of its record.
+    pub version: Version,
+    /// Where it is.
+    pub cell: Cell,
+    /// What it offers.
+    pub services: ServiceSet,
+    /// Its home; `None` while it looks for one.
+    pub home: Option<Home>,
+    /// What it does about its home, in a word: `attached`, `publishing`,
+    /// `dialling`, `waiting`, `left`.
+    pub attachment: &'static str,
+    /// The hubs that it knows, configured and learnt.
+    pub hubs: Vec<Vec<Address>>,
+    /// What it provides.
+    pub sessions: Vec<SessionStatus>,
+    /// What it waits for or receives.
+    pub requests: Vec<RequestStatus>,
+    /// Watches under way.
+    pub watches: usize,
+    /// Associations that are up.
+    pub links: usize,
+    /// Counts since the start.
+    pub counters: Counters,
+}
+
+/// A node's home hub.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Which hub.
+    pub hub: Neighbour,
+    /// At what address.
+    pub address: Address,
+    /// Smoothed round trip.
+    pub rtt: Duration,
+    /// How long it has been home.
+    pub attached: Duration,
+}
+
+/// One session that a node provides.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// Its number.
+    pub session: SessionId,
+    /// What.
+    pub service: Service,
+    /// For whom.
+    pub requester: NodeId,
+    /// Whether a hub carries the data.
+    pub relayed: bool,
+    /// Payload bytes sent.
+    pub bytes: u64,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+/// One request of a node.
+#[derive(Clone, Debug)]
+pub struct RequestStatus {
+    /// Its number.
+    pub ticket: Ticket,
+    /// What.
+    pub service: Service,
+    /// Who provides; `None` until somebody accepts.
+    pub provider: Option<NodeId>,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+/// What a node counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages from one who may not send them, or with a wrong nonce.
+    pub refused: u64,
+    /// Messages of a request or flow that is no longer there.
+    pub stale: u64,
+    /// Requests sent to a hub again because nothing was heard.
+    pub retries: u64,
+    /// Times that the home was lost.
+    pub failovers: u64,
+    /// Requests turned away because of a limit on streams or uplink.
+    pub declined_busy: u64,
+    /// Sessions accepted.
+    pub accepted: u64,
+}

@@ -1,0 +1,134 @@
+//! What all parts of the machine share: time, links, timers, chance, and what
+//! waits to leave.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::api::{Counters, Event};
+use super::links::{IDLE, Links, Purpose};
+use super::timers::{Timer, Timers};
+use crate::address::Address;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::random::SplitMix64;
+use crate::service::{Role, RoleSet};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// Shared by the parts; each gets it by reference when it is called.
+pub(super) struct Core {
+    pub(super) now: Time,
+    pub(super) node: NodeId,
+    pub(super) hub_role: Role,
+    pub(super) links: Links,
+    pub(super) timers: Timers,
+    pub(super) random: SplitMix64,
+    pub(super) counters: Counters,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    next_request: u32,
+}
+
+impl Core {
+    pub(super) fn new(node: NodeId, hub_role: Role, seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        // A node that restarts must not repeat the numbers of its last run.
+        let next_request = random.next_u64() as u32;
+        Self {
+            now: Time::ZERO,
+            node,
+            hub_role,
+            links: Links::default(),
+            timers: Timers::default(),
+            random,
+            counters: Counters::default(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            next_request,
+        }
+    }
+
+    /// Sends a message as a datagram.
+    pub(super) fn send(&mut self, link: LinkId, message: &Message) {
+        self.transmit(link, Channel::Datagram, message);
+    }
+
+    /// Sends a message of a flow, exactly once and in order.
+    pub(super) fn send_reliably(&mut self, link: LinkId, flow: RequestId, message: &Message) {
+        self.transmit(link, Channel::Reliable { flow: flow.0 }, message);
+    }
+
+    fn transmit(&mut self, link: LinkId, channel: Channel, message: &Message) {
+        let now = self.now;
+        if let Some(entry) = self.links.get_mut(link) {
+            entry.used = now;
+            let traffic = traffic_of(message);
+            self.transmits.push_back(Transmit::Message { link, channel, traffic, message: message.encode() });
+        }
+    }
+
+    /// Reaches for somebody.
+    pub(super) fn dial(&mut self, purpose: Purpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
+        let dial = self.links.dial(purpose);
+        self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+    }
+
+    /// Ends an association.
+    pub(super) fn close(&mut self, link: LinkId, reason: &str) {
+        if self.links.remove(link).is_some() {
+            self.timers.clear(Timer::Idle(link));
+        }
+        self.transmits.push_back(Transmit::Close { link, reason: reason.to_owned() });
+    }
+
+    pub(super) fn emit(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(super) fn set(&mut self, timer: Timer, after: Duration) {
+        self.timers.set(timer, self.now + after);
+    }
+
+    /// A number for a request or a watch, not used by this node before.
+    pub(super) fn next_request(&mut self) -> RequestId {
+        self.next_request = self.next_request.wrapping_add(1) % RequestId::FIRST_OF_HUB;
+        RequestId(self.next_request)
+    }
+
+    /// How long to wait for an answer over `link`.
+    pub(super) fn pto(&self, link: LinkId) -> Duration {
+        self.links.get(link).map_or(Duration::from_secs(1), |link| link.rtt.pto())
+    }
+
+    /// Whether the neighbour at `link` is certified as a hub of the kind that
+    /// this node uses.
+    pub(super) fn is_hub(&self, link: LinkId) -> bool {
+        self.links.get(link).is_some_and(|link| link.peer.role == self.hub_role)
+    }
+
+    /// Watches over a direct association that this node dialled.
+    pub(super) fn mind_idleness(&mut self, link: LinkId) {
+        self.set(Timer::Idle(link), IDLE);
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+/// The class in which a message's bytes are counted.
+fn traffic_of(message: &Message) -> Traffic {
+    match message {
+        Message::Publish(_) | Message::Lease { .. } | Message::Withdraw(_) | Message::Anew => Traffic::Join,
+        Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
+        Message::Claim { .. } | Message::Seek(_) => Traffic::Mesh,
+        Message::Packet(_) | Message::Chunk(_) | Message::End { .. } | Message::Report(_) | Message::Stop { .. } => {
+            Traffic::Payload
+        }
+        _ => Traffic::Lookup,
+    }
+}

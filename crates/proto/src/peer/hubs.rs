@@ -1,0 +1,110 @@
+//! The hubs that a node knows, and the order in which it turns to them.
+
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::random::SplitMix64;
+
+/// The most hubs that a node knows, configured and learnt.
+pub const MAX_HUBS: usize = 16;
+
+/// The pause after every hub has failed once; doubled each round.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// A ring of hubs: who fails is followed by the next one.
+#[derive(Clone, Debug)]
+pub(super) struct Hubs {
+    list: Vec<Vec<Address>>,
+    current: usize,
+    /// Failures in a row since the last success or pause.
+    failures: usize,
+    pause: Duration,
+}
+
+impl Hubs {
+    pub(super) fn new(configured: Vec<Vec<Address>>) -> Self {
+        let list = configured.into_iter().filter(|hub| !hub.is_empty()).take(MAX_HUBS).collect();
+        Self { list, current: 0, failures: 0, pause: FIRST_PAUSE }
+    }
+
+    /// All of them, configured first.
+    pub(super) fn list(&self) -> &[Vec<Address>] {
+        &self.list
+    }
+
+    /// The addresses of the one whose turn it is; `None` if none is known.
+    pub(super) fn current(&self) -> Option<&[Address]> {
+        self.list.get(self.current).map(Vec::as_slice)
+    }
+
+    /// Takes up hubs that another one names, as long as there is room. One
+    /// that shares an address with a known hub is that hub.
+    pub(super) fn learn(&mut self, siblings: Vec<Address>) {
+        for address in siblings {
+            let known = self.list.iter().any(|hub| hub.contains(&address));
+            if !known && self.list.len() < MAX_HUBS {
+                self.list.push(vec![address]);
+            }
+        }
+    }
+
+    /// The current hub has become the home.
+    pub(super) fn succeeded(&mut self) {
+        self.failures = 0;
+        self.pause = FIRST_PAUSE;
+    }
+
+    /// Goes on to the next hub. Returns how long to wait before turning to it.
+    pub(super) fn failed(&mut self, random: &mut SplitMix64) -> Duration {
+        self.current = (self.current + 1) % self.list.len().max(1);
+        self.failures += 1;
+        if self.failures < self.list.len() {
+            return Duration::ZERO;
+        }
+        self.failures = 0;
+        let pause = random.jitter(self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+
+    /// Goes on to the next hub at once: the current one had been a good home.
+    pub(super) fn lost(&mut self) {
+        self.current = (self.current + 1) % self.list.len().max(1);
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Scheme;
+
+    fn address(port: u16) -> Address {
+        Address::single(Scheme::Udp, ([127, 0, 0, 1], port).into())
+    }
+
+    #[test]
+    fn every_hub_is_tried_before_a_growing_pause() {
+        let mut random = SplitMix64::new(1);
+        let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(2)]]);
+        assert_eq!(hubs.failed(&mut random), Duration::ZERO);
+        assert_eq!(hubs.current(), Some(&[address(2)][..]));
+        let first = hubs.failed(&mut random);
+        assert!(first >= FIRST_PAUSE * 3 / 4 && first <= FIRST_PAUSE * 5 / 4);
+        for _ in 0..40 {
+            assert!(hubs.failed(&mut random) <= LONGEST_PAUSE * 5 / 4);
+        }
+    }
+
+    #[test]
+    fn learnt_hubs_are_bounded_and_known_ones_not_doubled() {
+        let mut hubs = Hubs::new(vec![vec![address(1), address(2)]]);
+        hubs.learn(vec![address(2)]);
+        assert_eq!(hubs.list().len(), 1);
+        hubs.learn((3..100).map(address).collect());
+        assert_eq!(hubs.list().len(), MAX_HUBS);
+    }
+}

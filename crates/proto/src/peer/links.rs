@@ -1,0 +1,103 @@
+//! The associations that a node has, and the dials that may lead to more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::SessionId;
+use super::rtt::Rtt;
+use crate::address::{Address, SchemeSet};
+use crate::ids::{DialId, LinkId, NodeId, RequestId};
+use crate::machine::Peer as Neighbour;
+use crate::time::Time;
+
+/// The most associations at once. One more is closed as soon as it is up.
+pub(super) const MAX_LINKS: usize = 1024;
+
+/// How long a direct association that this node dialled may carry nothing
+/// before it is closed. Until then a further request needs no handshake.
+pub(super) const IDLE: Duration = Duration::from_secs(120);
+
+/// What a dial is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A home.
+    Home,
+    /// The home hub over another transport, for a request restricted to it.
+    Hub(RequestId),
+    /// The requester of a session.
+    Requester(SessionId),
+}
+
+/// One association.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Who is there.
+    pub(super) peer: Neighbour,
+    /// Where.
+    pub(super) address: Address,
+    /// How far away.
+    pub(super) rtt: Rtt,
+    /// When something was last sent or heard.
+    pub(super) used: Time,
+    /// When something was last heard.
+    pub(super) heard: Time,
+}
+
+/// All associations and dials.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    links: BTreeMap<LinkId, Link>,
+    dials: BTreeMap<DialId, Purpose>,
+    next_dial: u64,
+}
+
+impl Links {
+    pub(super) fn get(&self, link: LinkId) -> Option<&Link> {
+        self.links.get(&link)
+    }
+
+    pub(super) fn get_mut(&mut self, link: LinkId) -> Option<&mut Link> {
+        self.links.get_mut(&link)
+    }
+
+    pub(super) fn insert(&mut self, link: LinkId, entry: Link) {
+        self.links.insert(link, entry);
+    }
+
+    pub(super) fn remove(&mut self, link: LinkId) -> Option<Link> {
+        self.links.remove(&link)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn ids(&self) -> Vec<LinkId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// The youngest association with `node` over one of `schemes`: an older
+    /// one may have died without a word.
+    pub(super) fn between(&self, node: NodeId, schemes: SchemeSet) -> Option<LinkId> {
+        let fits = |link: &Link| link.peer.node == node && schemes.contains(link.address.scheme);
+        self.links.iter().rev().find(|(_, link)| fits(link)).map(|(id, _)| *id)
+    }
+
+    /// Numbers a dial.
+    pub(super) fn dial(&mut self, purpose: Purpose) -> DialId {
+        let dial = DialId(self.next_dial);
+        self.next_dial += 1;
+        self.dials.insert(dial, purpose);
+        dial
+    }
+
+    /// What a dial was for, now that it is answered.
+    pub(super) fn answered(&mut self, dial: DialId) -> Option<Purpose> {
+        self.dials.remove(&dial)
+    }
+
+    /// Forgets what a dial was for: its association will not be wanted for it.
+    pub(super) fn forget(&mut self, purpose: Purpose) {
+        self.dials.retain(|_, wanted| *wanted != purpose);
+    }
+}

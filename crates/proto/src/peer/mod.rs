@@ -1,0 +1,371 @@
+//! The machine of a node: it keeps a home, asks for services and provides its own.
+//!
+//! The same machine serves in the overlay and in the client/server baseline;
+//! which it is follows from what the hub is certified as.
+//!
+//! | part | decides |
+//! |---|---|
+//! | `attach`, `hubs` | which hub is home, when it is gone, what it is told |
+//! | `requests` | whom to ask, when to ask again, when to give up |
+//! | `receive` | what belongs to a request and how it ends |
+//! | `provide`, `session` | what to take on, how to reach the requester, what to send |
+//! | `watch`, `ping` | what their names say |
+//!
+//! The parts share a `core`: time, associations, timers, chance, and what waits
+//! to leave. They know of one another only through this file.
+
+mod api;
+mod attach;
+mod core;
+mod hubs;
+mod links;
+mod ping;
+mod provide;
+mod receive;
+mod requests;
+mod rtt;
+mod session;
+mod timers;
+mod watch;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use self::attach::{Attach, Notice};
+use self::core::Core;
+use self::links::{IDLE, Link, MAX_LINKS, Purpose};
+use self::ping::Pings;
+use self::provide::Provide;
+use self::requests::Requests;
+use self::rtt::Rtt;
+use self::timers::Timer;
+use self::watch::Watches;
+use crate::address::{Address, SchemeSet};
+use crate::ids::{DialId, LinkId};
+use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
+use crate::record::{Record, Version};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+pub use api::{
+    Command, Config, Counters, Event, Home, Opened, RequestStatus, SessionId, SessionStatus, Status, Summary, Ticket,
+    Wanted,
+};
+pub use hubs::MAX_HUBS;
+pub use ping::MAX_PINGS;
+pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
+pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
+pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
+
+/// The most timers handled in one wake; the rest follow in the next.
+const MAX_TIMERS_PER_WAKE: usize = 1024;
+
+/// A node. The crate's documentation has the contract by which it is driven.
+pub struct Peer {
+    core: Core,
+    attach: Attach,
+    requests: Requests,
+    provide: Provide,
+    watches: Watches,
+    pings: Pings,
+    left: bool,
+}
+
+impl Peer {
+    /// A node that has not yet turned to any hub: it does so when first driven.
+    pub fn new(config: Config) -> Self {
+        let mut core = Core::new(config.node, config.hub_role, config.seed);
+        let provide = Provide::new(&config);
+        let record = Record {
+            node: config.node,
+            version: Version { epoch: config.epoch, sequence: 0 },
+            cell: config.cell,
+            services: config.services,
+            capacity: provide.capacity(),
+            addresses: config.addresses.into_iter().take(crate::record::MAX_ADDRESSES).collect(),
+        };
+        let attach = Attach::new(&mut core, record, config.hubs);
+        let requests = Requests::new(config.seed);
+        Self { core, attach, requests, provide, watches: Watches::default(), pings: Pings::default(), left: false }
+    }
+
+    /// The node as it is at `now`.
+    pub fn status(&self, now: Time) -> Status {
+        let home = self.attach.home_since().and_then(|(link, since)| {
+            let entry = self.core.links.get(link)?;
+            Some(Home {
+                hub: entry.peer.clone(),
+                address: entry.address.clone(),
+                rtt: entry.rtt.smoothed(),
+                attached: now.since(since),
+            })
+        });
+        let record = self.attach.record();
+        Status {
+            node: record.node,
+            version: record.version,
+            cell: record.cell,
+            services: record.services,
+            home,
+            attachment: self.attach.state(),
+            hubs: self.attach.hubs().to_vec(),
+            sessions: self.provide.status(now),
+            requests: self.requests.status(now),
+            watches: self.watches.len(),
+            links: self.core.links.len(),
+            counters: self.core.counters,
+        }
+    }
+
+    fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
+        let purpose = dial.and_then(|dial| self.core.links.answered(dial));
+        let welcome = peer.role == Role::Node || peer.role == self.core.hub_role;
+        if self.left || !welcome || peer.node == self.core.node || self.core.links.len() >= MAX_LINKS {
+            return self.core.close(link, "not wanted");
+        }
+        let (node, role, now) = (peer.node, peer.role, self.core.now);
+        let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now };
+        self.core.links.insert(link, entry);
+        match purpose {
+            Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
+            Some(Purpose::Hub(id)) => self.requests.on_hub_reached(&mut self.core, id, link),
+            Some(Purpose::Requester(id)) => self.provide.on_requester_reached(&mut self.core, id, link),
+            None if dial.is_some() => self.core.close(link, "no longer needed"),
+            None if role == Role::Node => self.provide.on_node_up(&mut self.core, node, link),
+            None => {}
+        }
+    }
+
+    fn on_dial_failed(&mut self, dial: DialId, reason: &str) {
+        match self.core.links.answered(dial) {
+            Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, reason),
+            Some(Purpose::Hub(id)) => self.requests.on_hub_unreachable(&mut self.core, id),
+            Some(Purpose::Requester(id)) => self.provide.on_requester_unreachable(&mut self.core, id),
+            None => {}
+        }
+    }
+
+    fn on_link_down(&mut self, link: LinkId, reason: &str) {
+        if self.core.links.remove(link).is_none() {
+            return;
+        }
+        self.core.timers.clear(Timer::Idle(link));
+        self.attach.on_link_down(&mut self.core, link, reason);
+        self.on_link_gone(link);
+    }
+
+    /// What depended on an association looks for another way.
+    fn on_link_gone(&mut self, link: LinkId) {
+        self.requests.on_link_down(&mut self.core, &self.attach, link);
+        self.provide.on_link_down(&mut self.core, link);
+        self.pings.on_link_down(&mut self.core, link);
+    }
+
+    fn on_message(&mut self, link: LinkId, bytes: &Bytes) {
+        let now = self.core.now;
+        let Some(entry) = self.core.links.get_mut(link) else { return };
+        let Ok(message) = Message::decode(bytes) else {
+            self.core.counters.malformed += 1;
+            return;
+        };
+        entry.heard = now;
+        entry.used = now;
+        if let Message::Pong(token) = message {
+            let asked = self.attach.probe_sent(token);
+            self.attach.on_pong(&mut self.core, link, asked);
+            self.pings.on_pong(&mut self.core, link, token);
+        }
+        self.attach.on_heard(&mut self.core, link);
+        self.dispatch(link, message);
+    }
+
+    fn dispatch(&mut self, link: LinkId, message: Message) {
+        let Self { core, attach, requests, provide, watches, .. } = self;
+        match message {
+            Message::Lease { version, lease_ms, siblings } => {
+                let lease = Duration::from_millis(lease_ms.into());
+                attach.on_lease(core, link, version, lease, siblings.unwrap_or_default());
+            }
+            Message::Anew => attach.on_anew(core, link),
+            Message::Ping(token) => core.send(link, &Message::Pong(token)),
+            Message::Pong(_) => {}
+            Message::Forward(forward) => provide.on_forward(core, link, forward),
+            Message::Request(request) => provide.on_request(core, link, request),
+            Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
+            Message::Decline(decline) => {
+                if !watches.on_decline(core, decline.id, decline.reason) {
+                    requests.on_decline(core, link, decline);
+                }
+            }
+            Message::Pending { id, .. } => requests.on_pending(core, link, id),
+            Message::Found(found) => requests.on_found(core, link, found),
+            Message::Change(change) => watches.on_change(core, attach, link, change),
+            Message::Report(report) => provide.on_report(core, link, report),
+            Message::Stop { id, reason } => {
+                if !provide.on_stop(core, link, id, reason) {
+                    requests.on_data(core, attach, link, id, message);
+                }
+            }
+            Message::End { id, .. } => requests.on_data(core, attach, link, id, message),
+            Message::Packet(ref packet) => requests.on_data(core, attach, link, packet.id, message),
+            Message::Chunk(ref chunk) => requests.on_data(core, attach, link, chunk.id, message),
+            // For hubs only.
+            Message::Publish(_)
+            | Message::Renew(_)
+            | Message::Withdraw(_)
+            | Message::Watch(_)
+            | Message::Unwatch(_)
+            | Message::Claim { .. }
+            | Message::Seek(_) => core.counters.refused += 1,
+        }
+    }
+
+    fn on_timeout(&mut self) {
+        for _ in 0..MAX_TIMERS_PER_WAKE {
+            let Some(timer) = self.core.timers.pop(self.core.now) else { return };
+            self.on_timer(timer);
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer) {
+        let Self { core, attach, requests, provide, watches, pings, .. } = self;
+        match timer {
+            Timer::Attach => attach.on_attach_timer(core),
+            Timer::Renew => attach.on_renew_timer(core),
+            Timer::Exchange => attach.on_exchange_timer(core),
+            Timer::Ask(id) => {
+                if requests.on_ask_timer(core, attach, id) {
+                    attach.suspect(core);
+                }
+            }
+            Timer::Deadline(id) => requests.on_deadline(core, id),
+            Timer::Report(id) => requests.on_report_timer(core, id),
+            Timer::Receive(id) => requests.on_receive_timer(core, attach, id),
+            Timer::Accept(id) => provide.on_accept_timer(core, id),
+            Timer::Expire(id) => provide.on_expire_timer(core, id),
+            Timer::Serve(id) => provide.on_serve_timer(core, id),
+            Timer::Watch(id) => watches.on_timer(core, attach, id),
+            Timer::Settle(id) => watches.on_settle_timer(core, id),
+            Timer::Ping(token) => pings.on_timer(core, token),
+            Timer::Idle(link) => self.on_idle_timer(link),
+        }
+    }
+
+    /// Closes a direct association that has carried nothing for a while.
+    fn on_idle_timer(&mut self, link: LinkId) {
+        let Some(entry) = self.core.links.get(link) else { return };
+        let idle_at = entry.used + IDLE;
+        if self.core.now < idle_at {
+            return self.core.timers.set(Timer::Idle(link), idle_at);
+        }
+        self.core.close(link, "idle");
+        self.on_link_gone(link);
+    }
+
+    fn on_command(&mut self, command: Command) {
+        let Self { core, attach, requests, provide, watches, pings, .. } = self;
+        match command {
+            Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
+            Command::Lookup { ticket, service, area, count } => {
+                requests.lookup(core, attach, ticket, service, area, count);
+            }
+            Command::Watch { ticket, services, area } => watches.watch(core, attach, ticket, services, area),
+            Command::Ping { ticket, node } => {
+                let link = match node {
+                    Some(node) => core.links.between(node, SchemeSet::ALL),
+                    None => attach.home(),
+                };
+                pings.ping(core, ticket, link);
+            }
+            Command::Cancel { ticket } => {
+                if !requests.cancel(core, ticket) && !watches.cancel(core, attach, ticket) {
+                    pings.cancel(core, ticket);
+                }
+            }
+            Command::Move { cell } => {
+                provide.cell = cell;
+                attach.relocate(core, cell);
+            }
+            Command::Opened { session, opened } => provide.on_opened(core, session, opened),
+            Command::OpenFailed { session, .. } => provide.on_open_failed(core, session),
+            Command::Data { session, payload } => provide.on_payload(core, session, payload),
+            Command::Ended { session } => provide.on_ended(core, session),
+            Command::Reconfigure { services, max_streams, uplink_kbps } => {
+                provide.reconfigure(services, max_streams, uplink_kbps);
+                attach.offer(core, services, provide.capacity());
+            }
+            Command::Leave => self.leave(),
+        }
+    }
+
+    fn leave(&mut self) {
+        let core = &mut self.core;
+        self.requests.leave(core);
+        self.provide.leave(core);
+        self.watches.leave(core);
+        self.pings.leave(core);
+        self.attach.leave(core);
+        for link in core.links.ids() {
+            core.close(link, "leaving");
+        }
+        core.timers.clear_all();
+        core.emit(Event::Left);
+        self.left = true;
+    }
+
+    /// Passes on what has become of the home.
+    fn settle(&mut self) {
+        while let Some(notice) = self.attach.poll() {
+            match notice {
+                Notice::Attached(link) => {
+                    if let Some(entry) = self.core.links.get(link) {
+                        let (hub, address) = (entry.peer.clone(), entry.address.clone());
+                        self.core.emit(Event::Attached { hub, address });
+                    }
+                    self.requests.on_attached(&mut self.core, &self.attach);
+                    self.watches.on_attached(&mut self.core, &self.attach);
+                }
+                Notice::Lost { link, reason } => {
+                    self.core.emit(Event::Detached { reason });
+                    if let Some(link) = link {
+                        self.on_link_gone(link);
+                    }
+                }
+            }
+        }
+        self.attach.set_capacity(self.provide.capacity());
+    }
+}
+
+impl Machine for Peer {
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, now: Time, input: Input<Command>) {
+        self.core.now = self.core.now.max(now);
+        match input {
+            Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
+            Input::LinkDown { link, reason } => self.on_link_down(link, &reason),
+            Input::DialFailed { dial, reason } => self.on_dial_failed(dial, &reason),
+            Input::Message { link, message } => self.on_message(link, &message),
+            Input::Timeout => self.on_timeout(),
+            Input::Command(command) if !self.left => self.on_command(command),
+            Input::Command(_) => {}
+        }
+        self.settle();
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.core.poll_transmit()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.core.poll_event()
+    }
+
+    fn poll_deadline(&self) -> Option<Deadline> {
+        self.core.timers.next()
+    }
+}

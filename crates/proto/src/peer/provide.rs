@@ -1,0 +1,374 @@
+//! What the node is asked to provide: admission, and the way to the requester.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Config, Event, SessionId, SessionStatus};
+use super::core::Core;
+use super::links::Purpose;
+use super::session::{Phase, Session};
+use super::timers::Timer;
+use crate::address::SchemeSet;
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::record::Capacity;
+use crate::service::{Form, Role, Service, ServiceSet};
+use crate::time::Time;
+use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request};
+
+/// The most objects that are sent at once; streams have [`Config::max_streams`].
+pub const MAX_OBJECT_SESSIONS: usize = 64;
+
+/// The most sessions that are over and kept until their request's deadline,
+/// so that a repeated request is not served twice.
+pub const MAX_ANSWERS: usize = 1024;
+
+/// The longest that a stream may last.
+pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest that a request's deadline is believed.
+const MAX_DEADLINE: Duration = Duration::from_secs(600);
+
+/// The node's sessions.
+#[derive(Debug)]
+pub(super) struct Provide {
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    index: BTreeMap<Key, SessionId>,
+    next: u64,
+    services: ServiceSet,
+    max_streams: u16,
+    uplink_kbps: u32,
+    stream_duration: Duration,
+    pub(super) cell: Cell,
+}
+
+/// Names a flow between this node and the neighbour that takes it: the
+/// requester, or the hub that relays.
+pub(super) type Key = (NodeId, RequestId);
+
+/// A request as a provider sees it, whoever brought it.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) key: Key,
+    pub(super) relayed: bool,
+    pub(super) asked_by: LinkId,
+    pub(super) requester: NodeId,
+    pub(super) nonce: crate::ids::Nonce,
+    pub(super) service: Service,
+    pub(super) addresses: Vec<crate::address::Address>,
+    pub(super) schemes: SchemeSet,
+    pub(super) duration: Option<Duration>,
+    pub(super) deadline: Duration,
+}
+
+impl Provide {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            index: BTreeMap::new(),
+            next: 0,
+            services: config.services,
+            max_streams: config.max_streams,
+            uplink_kbps: config.uplink_kbps,
+            stream_duration: config.stream_duration,
+            cell: config.cell,
+        }
+    }
+
+    /// A hub hands over a request.
+    pub(super) fn on_forward(&mut self, core: &mut Core, link: LinkId, forward: Forward) {
+        let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == core.hub_role) else {
+            core.counters.refused += 1;
+            return;
+        };
+        let relayed = forward.reply_to.is_empty();
+        let answers = if relayed { entry.peer.node } else { forward.requester };
+        let wish = Wish {
+            key: (answers, forward.id),
+            relayed,
+            asked_by: link,
+            requester: forward.requester,
+            nonce: forward.nonce,
+            service: forward.service,
+            addresses: forward.reply_to,
+            schemes: schemes(forward.params),
+            duration: self.duration(forward.service, forward.params),
+            deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
+        };
+        if forward.provider.is_some_and(|provider| provider != core.node) {
+            return decline(core, &wish, Reason::NotFound);
+        }
+        self.consider(core, wish);
+    }
+
+    /// A node asks without a hub.
+    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request) {
+        let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == Role::Node) else {
+            core.counters.refused += 1;
+            return;
+        };
+        let requester = entry.peer.node;
+        let wish = Wish {
+            key: (requester, request.id),
+            relayed: false,
+            asked_by: link,
+            requester,
+            nonce: request.nonce,
+            service: request.service,
+            addresses: Vec::new(),
+            schemes: schemes(request.params),
+            duration: self.duration(request.service, request.params),
+            deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
+        };
+        if request.mode == Mode::Locate {
+            return decline(core, &wish, Reason::NotAllowed);
+        }
+        self.consider(core, wish);
+    }
+
+    fn duration(&self, service: Service, params: Option<Params>) -> Option<Duration> {
+        let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
+        service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
+    }
+
+    /// Takes a request on, or says why not.
+    fn consider(&mut self, core: &mut Core, wish: Wish) {
+        if let Some(session) = self.index.get(&wish.key).copied() {
+            if self.sessions.get(&session).is_some_and(|known| known.wish.nonce == wish.nonce) {
+                return self.repeat(core, session, wish.asked_by);
+            }
+            // The neighbour has started anew and counts from elsewhere.
+            self.finish(core, session, Some(Reason::Cancelled));
+            self.remove(core, session);
+        }
+        if let Err(reason) = self.admit(core, &wish) {
+            return decline(core, &wish, reason);
+        }
+        let session = SessionId(self.next);
+        self.next += 1;
+        core.set(Timer::Expire(session), wish.deadline);
+        self.index.insert(wish.key, session);
+        self.sessions.insert(session, Session::new(wish, core.now));
+        self.reach(core, session);
+    }
+
+    fn admit(&self, core: &mut Core, wish: &Wish) -> Result<(), Reason> {
+        if wish.requester == core.node || !self.services.contains(wish.service) {
+            return Err(Reason::NotFound);
+        }
+        let load = self.load();
+        let busy = match wish.service.form() {
+            Form::Stream { bits_per_second, .. } => {
+                let kbps = load.kbps.saturating_add(bits_per_second.div_ceil(1000));
+                load.streams >= usize::from(self.max_streams) || kbps > self.uplink_kbps
+            }
+            Form::Object { .. } => load.objects >= MAX_OBJECT_SESSIONS,
+        };
+        if busy {
+            core.counters.declined_busy += 1;
+            return Err(Reason::Busy);
+        }
+        Ok(())
+    }
+
+    /// Finds the way to the requester: an association that is up, or a dial.
+    fn reach(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let wish = &session.wish;
+        let direct = wish.addresses.is_empty() || wish.relayed;
+        let link = if direct {
+            let fits = |link: &super::links::Link| wish.schemes.contains(link.address.scheme);
+            core.links.get(wish.asked_by).filter(|link| fits(link)).map(|_| wish.asked_by)
+        } else {
+            core.links.between(wish.requester, wish.schemes)
+        };
+        if let Some(link) = link {
+            return self.open(core, id, link);
+        }
+        if self.dial(core, id) {
+            return self.tell_pending(core, id);
+        }
+        self.refuse(core, id, Reason::NoTransport);
+    }
+
+    /// Dials the requester, if there is an address over an allowed transport.
+    pub(super) fn dial(&self, core: &mut Core, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get(&id) else { return false };
+        let wish = &session.wish;
+        let fits = |address: &&crate::address::Address| wish.schemes.contains(address.scheme);
+        let addresses: Vec<_> = wish.addresses.iter().filter(fits).cloned().collect();
+        if addresses.is_empty() {
+            return false;
+        }
+        core.links.forget(Purpose::Requester(id));
+        core.dial(Purpose::Requester(id), addresses, Role::Node, Some(wish.requester));
+        true
+    }
+
+    fn open(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.link = Some(link);
+        session.phase = Phase::Opening;
+        let Wish { service, duration, requester, .. } = session.wish;
+        core.emit(Event::Open { session: id, service, duration, requester });
+    }
+
+    /// The request came again: nothing is served twice, but its answers may
+    /// have been lost.
+    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: LinkId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.wish.asked_by = asked_by;
+            session.send_accept(core);
+        }
+        self.tell_pending(core, id);
+    }
+
+    /// Tells a hub that the request is in good hands. A node that asks
+    /// without a hub hears from us anyway.
+    fn tell_pending(&self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let wish = &session.wish;
+        if core.is_hub(wish.asked_by) {
+            let requester = Some(wish.requester).filter(|_| !wish.relayed);
+            core.send(wish.asked_by, &Message::Pending { id: wish.key.1, requester });
+        }
+    }
+
+    /// Gives a session back to the hub: another provider may serve it.
+    pub(super) fn refuse(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
+        self.finish(core, id, Some(reason));
+        if let Some(session) = self.remove(core, id) {
+            decline(core, &session.wish, reason);
+        }
+    }
+
+    /// The dial to a session's requester was answered.
+    pub(super) fn on_requester_reached(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+        core.mind_idleness(link);
+        self.join(core, id, link);
+    }
+
+    /// A node is there: perhaps one for which a session waits.
+    pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId, link: LinkId) {
+        let Some(scheme) = core.links.get(link).map(|link| link.address.scheme) else { return };
+        let waits = |session: &Session| {
+            session.waits_for_link() && session.wish.requester == node && session.wish.schemes.contains(scheme)
+        };
+        let ids: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
+        for id in ids {
+            core.links.forget(Purpose::Requester(id));
+            self.join(core, id, link);
+        }
+    }
+
+    fn join(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if matches!(session.phase, Phase::Reaching) {
+            return self.open(core, id, link);
+        }
+        if !matches!(session.phase, Phase::Done { .. }) {
+            self.resume(core, id, link);
+        }
+    }
+
+    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        if matches!(session.phase, Phase::Reaching) {
+            self.refuse(core, id, Reason::Unreachable);
+        } else if session.waits_for_link() {
+            core.set(Timer::Accept(id), super::session::REDIAL_PAUSE);
+        }
+    }
+
+    /// A request's deadline has passed.
+    pub(super) fn on_expire_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        match session.phase {
+            Phase::Reaching | Phase::Opening => {
+                self.finish(core, id, Some(Reason::TimedOut));
+                self.remove(core, id);
+            }
+            Phase::Done { .. } => {
+                self.remove(core, id);
+            }
+            Phase::Streaming(_) | Phase::Sending(_) => {}
+        }
+    }
+
+    pub(super) fn remove(&mut self, core: &mut Core, id: SessionId) -> Option<Session> {
+        let session = self.sessions.remove(&id)?;
+        self.index.remove(&session.wish.key);
+        core.links.forget(Purpose::Requester(id));
+        for timer in [Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
+            core.timers.clear(timer);
+        }
+        Some(session)
+    }
+
+    /// The session whose flow `id` the neighbour at `link` takes.
+    pub(super) fn find(&self, core: &Core, link: LinkId, id: RequestId) -> Option<SessionId> {
+        let node = core.links.get(link)?.peer.node;
+        self.index.get(&(node, id)).copied()
+    }
+
+    pub(super) fn reconfigure(&mut self, services: ServiceSet, max_streams: u16, uplink_kbps: u32) {
+        self.services = services;
+        self.max_streams = max_streams;
+        self.uplink_kbps = uplink_kbps;
+    }
+
+    /// What is left of the node's limits.
+    pub(super) fn capacity(&self) -> Capacity {
+        let load = self.load();
+        let streams = usize::from(self.max_streams).saturating_sub(load.streams);
+        let left = self.uplink_kbps.saturating_sub(load.kbps);
+        Capacity {
+            streams: u16::try_from(streams).unwrap_or(u16::MAX),
+            uplink_kbps: if self.uplink_kbps == u32::MAX { u32::MAX } else { left },
+        }
+    }
+
+    fn load(&self) -> Load {
+        let mut load = Load::default();
+        for session in self.sessions.values().filter(|session| !matches!(session.phase, Phase::Done { .. })) {
+            if session.wish.service.is_stream() {
+                load.streams += 1;
+                load.kbps = load.kbps.saturating_add(session.kbps);
+            } else {
+                load.objects += 1;
+            }
+        }
+        load
+    }
+
+    pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
+        let live = self.sessions.iter().filter(|(_, session)| !matches!(session.phase, Phase::Done { .. }));
+        live.map(|(id, session)| SessionStatus {
+            session: *id,
+            service: session.wish.service,
+            requester: session.wish.requester,
+            relayed: session.wish.relayed,
+            bytes: session.bytes(),
+            age: now.since(session.started),
+        })
+        .collect()
+    }
+}
+
+/// What the sessions under way take.
+#[derive(Default)]
+struct Load {
+    streams: usize,
+    kbps: u32,
+    objects: usize,
+}
+
+fn schemes(params: Option<Params>) -> SchemeSet {
+    params.and_then(|params| params.transports).unwrap_or_default()
+}
+
+fn decline(core: &mut Core, wish: &Wish, reason: Reason) {
+    let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(wish.asked_by));
+    let decline = Decline { id: wish.key.1, reason, retry_after_ms: None, requester };
+    core.send(wish.asked_by, &Message::Decline(decline));
+}

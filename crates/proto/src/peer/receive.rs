@@ -1,0 +1,381 @@
+//! What comes in answer to a request: the acceptance, the data, the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Event, Summary};
+use super::attach::Attach;
+use super::core::Core;
+use super::requests::{Asked, Phase, Requests};
+use super::timers::Timer;
+use crate::address::Scheme;
+use crate::flow::{MAX_OBJECT_BYTES, ObjectReceiver, REPORT_INTERVAL, SILENCE, STRAGGLERS, StreamReceiver};
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Accept, Chunk, Message, Offer, Reason};
+
+/// Messages of one flow kept while its acceptance has not come yet: a window of chunks.
+const MAX_EARLY: usize = 20;
+
+/// Payload of all flows kept so, bytes.
+const MAX_EARLY_BYTES: usize = 1024 * 1024;
+
+/// The requester's end of a flow.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) link: LinkId,
+    pub(super) provider: NodeId,
+    cell: Cell,
+    scheme: Scheme,
+    relayed: bool,
+    flow: Flow,
+    heard: Time,
+    first: Option<Time>,
+    last: Time,
+}
+
+#[derive(Debug)]
+enum Flow {
+    Stream(Box<StreamReceiver>),
+    Object(ObjectReceiver),
+}
+
+/// Data that has overtaken its acceptance.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    messages: BTreeMap<RequestId, Vec<(LinkId, Message)>>,
+    bytes: usize,
+}
+
+impl Early {
+    fn keep(&mut self, id: RequestId, link: LinkId, message: Message) {
+        let messages = self.messages.entry(id).or_default();
+        let bytes = payload_bytes(&message);
+        if messages.len() < MAX_EARLY && self.bytes + bytes <= MAX_EARLY_BYTES {
+            self.bytes += bytes;
+            messages.push((link, message));
+        }
+    }
+
+    fn take(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
+        let messages = self.messages.remove(&id).unwrap_or_default();
+        self.bytes -= messages.iter().map(|(_, message)| payload_bytes(message)).sum::<usize>();
+        messages
+    }
+
+    pub(super) fn forget(&mut self, id: RequestId) {
+        self.take(id);
+    }
+}
+
+fn payload_bytes(message: &Message) -> usize {
+    match message {
+        Message::Packet(packet) => packet.payload.len(),
+        Message::Chunk(chunk) => chunk.payload.len(),
+        _ => 0,
+    }
+}
+
+impl Requests {
+    pub(super) fn on_accept(&mut self, core: &mut Core, attach: &Attach, link: LinkId, accept: Accept) {
+        let id = accept.id;
+        let Some(asked) = self.asked.get_mut(&id) else {
+            core.counters.stale += 1;
+            // What travelled inline has nothing left to stop.
+            if !matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
+                stop(core, link, id, Reason::Cancelled);
+            }
+            return;
+        };
+        let Some((provider, relayed, scheme)) = whence(core, link, &accept) else {
+            core.counters.refused += 1;
+            return;
+        };
+        if asked.nonce != accept.nonce {
+            core.counters.refused += 1;
+            return;
+        }
+        if let Phase::Receiving(receiving) = &mut asked.phase {
+            let same = receiving.provider == provider && receiving.relayed == relayed;
+            return if same { receiving.again(core, id, link) } else { stop(core, link, id, Reason::Cancelled) };
+        }
+        if let Err(reason) = check(asked, scheme, &accept.offer) {
+            core.counters.refused += 1;
+            return stop(core, link, id, reason);
+        }
+        self.begin(core, link, accept, Origin { provider, relayed, scheme });
+        for (link, message) in self.early.take(id) {
+            self.on_data(core, attach, link, id, message);
+        }
+    }
+
+    /// The first acceptance: what follows belongs to its provider.
+    fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: Origin) {
+        let Accept { id, mut offer, cell, .. } = accept;
+        let Origin { provider, relayed, scheme } = origin;
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        core.timers.clear(Timer::Ask(id));
+        core.timers.clear(Timer::Deadline(id));
+        core.set(Timer::Receive(id), SILENCE);
+        core.set(Timer::Report(id), REPORT_INTERVAL);
+        let mut whole = None;
+        let flow = match &mut offer {
+            Offer::Stream { .. } => Flow::Stream(Box::new(StreamReceiver::new(id))),
+            Offer::Object { bytes, digest, inline, .. } => {
+                whole = inline.take();
+                Flow::Object(ObjectReceiver::new(id, *bytes, *digest))
+            }
+        };
+        let now = core.now;
+        let mut receiving =
+            Receiving { link, provider, cell, scheme, relayed, flow, heard: now, first: None, last: now };
+        let ticket = asked.ticket;
+        core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
+        // The first report tells a stream's provider that its acceptance has come.
+        if matches!(receiving.flow, Flow::Stream(_)) {
+            receiving.report(core, id);
+        }
+        if let Some(payload) = whole
+            && let Some(payload) = receiving.chunk(core, Chunk { id, offset: 0, payload }, false)
+        {
+            core.emit(Event::Data { ticket, payload });
+        }
+        let whole = receiving.is_whole();
+        asked.phase = Phase::Receiving(Box::new(receiving));
+        if whole {
+            self.finish(core, id, None);
+        }
+    }
+
+    /// Data or the end of a flow.
+    pub(super) fn on_data(&mut self, core: &mut Core, attach: &Attach, link: LinkId, id: RequestId, message: Message) {
+        let Some(asked) = self.asked.get_mut(&id) else {
+            core.counters.stale += 1;
+            if matches!(message, Message::Packet(_) | Message::Chunk(_)) {
+                stop(core, link, id, Reason::Cancelled);
+            }
+            return;
+        };
+        let Phase::Receiving(receiving) = &mut asked.phase else {
+            return self.early.keep(id, link, message);
+        };
+        if !receiving.comes_over(core, link) {
+            core.counters.refused += 1;
+            return stop(core, link, id, Reason::Cancelled);
+        }
+        receiving.heard = core.now;
+        let ticket = asked.ticket;
+        let fresh = match message {
+            Message::Packet(packet) => receiving.packet(core.now, packet),
+            Message::Chunk(chunk) => receiving.chunk(core, chunk, true),
+            Message::End { packets, bytes, digest, .. } => {
+                receiving.end(core, id, packets, bytes, digest);
+                None
+            }
+            Message::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
+            _ => None,
+        };
+        let whole = receiving.is_whole();
+        if let Some(payload) = fresh {
+            core.emit(Event::Data { ticket, payload });
+        }
+        if whole {
+            self.finish(core, id, None);
+        }
+    }
+
+    /// A flow may have fallen silent, or its stragglers have had their time.
+    pub(super) fn on_receive_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) else { return };
+        if matches!(&receiving.flow, Flow::Stream(stream) if stream.has_ended()) {
+            return self.finish(core, id, None);
+        }
+        let silent_at = receiving.heard + SILENCE;
+        if core.now < silent_at {
+            return core.timers.set(Timer::Receive(id), silent_at);
+        }
+        stop(core, receiving.link, id, Reason::TimedOut);
+        self.provider_gone(core, attach, id, Reason::TimedOut);
+    }
+
+    pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+            receiving.report(core, id);
+            core.set(Timer::Report(id), REPORT_INTERVAL);
+        }
+    }
+
+    /// The hub that relayed is gone: so is what came through it.
+    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &Attach, link: LinkId) {
+        let lost = |asked: &Asked| matches!(&asked.phase, Phase::Receiving(r) if r.relayed && r.link == link);
+        let ids: Vec<_> = self.asked.iter().filter(|(_, asked)| lost(asked)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.provider_gone(core, attach, id, Reason::Unreachable);
+        }
+    }
+
+    /// Nothing more comes. If nothing has come yet, another provider may serve.
+    fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
+        let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get(&id) else { return };
+        match receiving.first {
+            Some(_) => self.finish(core, id, Some(reason)),
+            None if core.now < *deadline => self.ask_anew(core, attach, id),
+            None => self.fail(core, id, reason),
+        }
+    }
+
+    fn finish(&mut self, core: &mut Core, id: RequestId, reason: Option<Reason>) {
+        let Some(asked) = self.remove(core, id) else { return };
+        if let Phase::Receiving(receiving) = &asked.phase {
+            let summary = receiving.summary(asked.commanded, core.now, reason);
+            core.emit(Event::Finished { ticket: asked.ticket, summary });
+        }
+    }
+}
+
+struct Origin {
+    provider: NodeId,
+    relayed: bool,
+    scheme: Scheme,
+}
+
+/// Who accepts, whether through a hub, and over which transport.
+fn whence(core: &Core, link: LinkId, accept: &Accept) -> Option<(NodeId, bool, Scheme)> {
+    let entry = core.links.get(link)?;
+    if entry.peer.role == core.hub_role {
+        return accept.provider.map(|provider| (provider, true, entry.address.scheme));
+    }
+    (entry.peer.role == Role::Node).then_some((entry.peer.node, false, entry.address.scheme))
+}
+
+/// Whether the offer is what was asked for.
+fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
+    if !asked.wanted.transports.contains(scheme) {
+        return Err(Reason::NoTransport);
+    }
+    let fits = match offer {
+        Offer::Stream { .. } => asked.wanted.service.is_stream(),
+        Offer::Object { bytes, .. } => !asked.wanted.service.is_stream() && *bytes <= MAX_OBJECT_BYTES as u64,
+    };
+    if fits { Ok(()) } else { Err(Reason::Protocol) }
+}
+
+fn stop(core: &mut Core, link: LinkId, id: RequestId, reason: Reason) {
+    core.send_reliably(link, id, &Message::Stop { id, reason });
+}
+
+impl Receiving {
+    /// The provider repeats its acceptance: over a new association, or because
+    /// it has not heard of us.
+    fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        self.link = link;
+        self.heard = core.now;
+        let message = match &mut self.flow {
+            Flow::Stream(stream) => Message::Report(stream.report()),
+            Flow::Object(object) => Message::Report(object.report()),
+        };
+        core.send_reliably(link, id, &message);
+    }
+
+    fn comes_over(&self, core: &Core, link: LinkId) -> bool {
+        let Some(entry) = core.links.get(link) else { return false };
+        if self.relayed { link == self.link } else { entry.peer.node == self.provider }
+    }
+
+    fn packet(&mut self, now: Time, packet: crate::wire::Packet) -> Option<bytes::Bytes> {
+        let Flow::Stream(stream) = &mut self.flow else { return None };
+        let fresh = stream.packet(now, packet)?;
+        self.note_data(now);
+        Some(fresh)
+    }
+
+    fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<bytes::Bytes> {
+        let id = chunk.id;
+        let Flow::Object(object) = &mut self.flow else { return None };
+        let fresh = object.chunk(chunk);
+        if reporting && object.wants_report() {
+            let report = Message::Report(object.report());
+            core.send_reliably(self.link, id, &report);
+        }
+        if fresh.is_some() {
+            self.note_data(core.now);
+        }
+        fresh
+    }
+
+    fn end(&mut self, core: &mut Core, id: RequestId, packets: u64, bytes: u64, digest: [u8; 32]) {
+        if let Flow::Stream(stream) = &mut self.flow {
+            stream.end(packets, bytes, digest);
+            core.set(Timer::Receive(id), STRAGGLERS);
+        }
+    }
+
+    /// Keeps the provider going: a stream while it lasts, a slow object as long
+    /// as it makes progress.
+    fn report(&mut self, core: &mut Core, id: RequestId) {
+        match &mut self.flow {
+            Flow::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
+            Flow::Object(object) if object.has_news() => {
+                let report = Message::Report(object.report());
+                core.send_reliably(self.link, id, &report);
+            }
+            Flow::Object(_) => {}
+        }
+    }
+
+    fn note_data(&mut self, now: Time) {
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    fn is_whole(&self) -> bool {
+        match &self.flow {
+            Flow::Stream(stream) => stream.has_everything(),
+            Flow::Object(object) => object.has_everything(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.flow {
+            Flow::Stream(stream) => stream.statistics().bytes,
+            Flow::Object(object) => object.bytes(),
+        }
+    }
+
+    fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
+        let (counted, digest_ok, ended) = match &self.flow {
+            Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
+            Flow::Object(object) => (Default::default(), object.digest_ok(), object.digest_ok() == Some(true)),
+        };
+        let complete = ended && digest_ok != Some(false);
+        let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
+        let first = self.first.unwrap_or(now);
+        let bytes = self.bytes();
+        Summary {
+            provider: self.provider,
+            cell: self.cell,
+            scheme: self.scheme,
+            relayed: self.relayed,
+            bytes,
+            packets: counted.packets,
+            lost: counted.lost,
+            reordered: counted.reordered,
+            duplicates: counted.duplicates,
+            jitter: counted.jitter,
+            first_byte: first.since(commanded),
+            elapsed: now.since(commanded),
+            bits_per_second: rate(bytes, self.last.since(first)),
+            digest_ok,
+            complete,
+            reason: if complete { None } else { reason.or(damaged) },
+        }
+    }
+}
+
+/// Bits per second of `bytes` within `span`; 0 if there was none.
+fn rate(bytes: u64, span: Duration) -> u64 {
+    let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

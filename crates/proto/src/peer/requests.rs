@@ -1,0 +1,416 @@
+//! What the node has asked for, until somebody accepts or there is a final answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::api::{Event, RequestStatus, Ticket, Wanted};
+use super::attach::Attach;
+use super::core::Core;
+use super::links::Purpose;
+use super::receive::{Early, Receiving};
+use super::timers::Timer;
+use crate::address::SchemeSet;
+use crate::grid::Area;
+use crate::ids::{LinkId, Nonce, RequestId};
+use crate::service::{Role, Service};
+use crate::time::Time;
+use crate::wire::{Decline, Found, MAX_CANDIDATES, Message, Mode, Params, Reason, Request};
+
+/// The most requests and lookups at once.
+pub const MAX_REQUESTS: usize = 256;
+
+/// How long a lookup waits for its answer.
+pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a request waits for a hub that has just started to hear of everyone.
+const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
+
+/// When to ask again after a provider has said that it is on its way.
+const PENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The longest pause between two repetitions of a request.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// Requests and lookups under way.
+#[derive(Debug)]
+pub(super) struct Requests {
+    pub(super) asked: BTreeMap<RequestId, Asked>,
+    tickets: BTreeMap<Ticket, RequestId>,
+    pub(super) early: Early,
+    secret: u64,
+}
+
+/// One request or lookup.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) ticket: Ticket,
+    pub(super) wanted: Wanted,
+    pub(super) nonce: Nonce,
+    pub(super) commanded: Time,
+    /// Until when an acceptance is of use.
+    pub(super) deadline: Time,
+    pub(super) phase: Phase,
+    via: Option<LinkId>,
+    sent: Time,
+    tries: u32,
+    /// What to say if nothing better turns up.
+    last: Option<Reason>,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// There is no home to ask.
+    Homeless,
+    /// The home is being dialled over another transport.
+    Reaching,
+    /// Nothing heard yet.
+    Waiting,
+    /// A provider reaches for this node.
+    Pending,
+    /// Accepted.
+    Receiving(Box<Receiving>),
+}
+
+impl Requests {
+    pub(super) fn new(secret: u64) -> Self {
+        Self { asked: BTreeMap::new(), tickets: BTreeMap::new(), early: Early::default(), secret }
+    }
+
+    pub(super) fn request(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, wanted: Wanted) {
+        let refusal = if wanted.mode == Mode::Locate || !wanted.area.is_valid() {
+            Some((Reason::NotAllowed, "the request is malformed"))
+        } else if self.asked.len() >= MAX_REQUESTS {
+            Some((Reason::TooMany, "this node has too many requests under way"))
+        } else {
+            None
+        };
+        if let Some((reason, detail)) = refusal {
+            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned() });
+        }
+        let id = self.insert(core, ticket, wanted);
+        self.ask(core, attach, id);
+    }
+
+    pub(super) fn lookup(
+        &mut self,
+        core: &mut Core,
+        attach: &Attach,
+        ticket: Ticket,
+        service: Service,
+        area: Area,
+        count: u8,
+    ) {
+        if self.asked.len() >= MAX_REQUESTS || !area.is_valid() {
+            let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
+            return core.emit(Event::Failed { ticket, reason, detail });
+        }
+        let count = count.min(MAX_CANDIDATES as u8);
+        let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
+        let wanted = Wanted { service, area, mode, count, duration: None, transports, deadline };
+        let id = self.insert(core, ticket, wanted);
+        self.ask(core, attach, id);
+    }
+
+    fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: Wanted) -> RequestId {
+        let deadline = core.now + wanted.deadline;
+        let asked = Asked {
+            ticket,
+            wanted,
+            nonce: Nonce::from_u64(0),
+            commanded: core.now,
+            deadline,
+            phase: Phase::Homeless,
+            via: None,
+            sent: core.now,
+            tries: 0,
+            last: None,
+        };
+        self.number(core, asked)
+    }
+
+    /// Enters a request under a new number, with a new secret.
+    fn number(&mut self, core: &mut Core, mut asked: Asked) -> RequestId {
+        let id = core.next_request();
+        asked.nonce = self.nonce(id, core);
+        asked.tries = 0;
+        asked.phase = Phase::Homeless;
+        core.timers.set(Timer::Deadline(id), asked.deadline);
+        self.tickets.insert(asked.ticket, id);
+        self.asked.insert(id, asked);
+        id
+    }
+
+    /// A number that only this node can know: who has seen some of them cannot
+    /// tell the next.
+    fn nonce(&self, id: RequestId, core: &mut Core) -> Nonce {
+        let mut hash = Sha256::new();
+        hash.update(self.secret.to_be_bytes());
+        hash.update(id.0.to_be_bytes());
+        hash.update(core.random.next_u64().to_be_bytes());
+        let digest: [u8; 32] = hash.finalize().into();
+        Nonce::from_u64(digest[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+
+    /// Sends a request to the home, or reaches for the home over a transport
+    /// that the request allows.
+    fn ask(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let Some(home) = attach.home() else {
+            asked.phase = Phase::Homeless;
+            return core.timers.clear(Timer::Ask(id));
+        };
+        let Some(entry) = core.links.get(home) else { return };
+        let schemes = asked.wanted.transports;
+        let relayed = asked.wanted.mode == Mode::Relay || core.hub_role == Role::Server;
+        let hub = entry.peer.node;
+        let link = if relayed && asked.wanted.mode != Mode::Locate && !schemes.contains(entry.address.scheme) {
+            core.links.between(hub, schemes)
+        } else {
+            Some(home)
+        };
+        if let Some(link) = link {
+            asked.send(core, id, link);
+            return;
+        }
+        let addresses = attach.home_addresses(schemes);
+        if addresses.is_empty() {
+            return self.fail(core, id, Reason::NoTransport);
+        }
+        asked.phase = Phase::Reaching;
+        let role = core.hub_role;
+        core.dial(Purpose::Hub(id), addresses, role, Some(hub));
+    }
+
+    /// The home was reached over the transport that a request wants.
+    pub(super) fn on_hub_reached(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        core.mind_idleness(link);
+        if let Some(asked) = self.asked.get_mut(&id).filter(|asked| matches!(asked.phase, Phase::Reaching)) {
+            asked.send(core, id, link);
+        }
+    }
+
+    pub(super) fn on_hub_unreachable(&mut self, core: &mut Core, id: RequestId) {
+        if self.asked.get(&id).is_some_and(|asked| matches!(asked.phase, Phase::Reaching)) {
+            self.fail(core, id, Reason::NoTransport);
+        }
+    }
+
+    /// Nothing was heard in time: asks again. Returns whether the home may be gone.
+    pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
+        let Some(asked) = self.asked.get(&id) else { return false };
+        let silent = asked.via.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard < asked.sent);
+        if !matches!(asked.phase, Phase::Homeless | Phase::Receiving(_)) {
+            if asked.tries > 0 {
+                core.counters.retries += 1;
+            }
+            self.ask(core, attach, id);
+        } else if matches!(asked.phase, Phase::Homeless) {
+            self.ask(core, attach, id);
+        }
+        silent
+    }
+
+    pub(super) fn on_deadline(&mut self, core: &mut Core, id: RequestId) {
+        let Some(asked) = self.asked.get(&id) else { return };
+        let reason = match (asked.last, asked.tries) {
+            (Some(reason), _) => reason,
+            (None, 0) => Reason::Unreachable,
+            (None, _) => Reason::TimedOut,
+        };
+        self.fail(core, id, reason);
+    }
+
+    /// The last word of a hub.
+    pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) {
+        let id = decline.id;
+        let waiting = |asked: &&mut Asked| asked.via == Some(link) && !matches!(asked.phase, Phase::Receiving(_));
+        let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
+            core.counters.stale += 1;
+            return;
+        };
+        match decline.reason {
+            // It will be gone in a moment; the request goes to the next hub.
+            Reason::Leaving => {}
+            Reason::NotYetKnown if core.now.since(asked.commanded) < YOUNG_HUB_PATIENCE => {
+                asked.last = Some(Reason::NotYetKnown);
+                let pause = Duration::from_millis(u64::from(decline.retry_after_ms.unwrap_or(500)));
+                let id = self.renumber(core, id);
+                core.set(Timer::Ask(id), pause.clamp(Duration::from_millis(100), Duration::from_secs(1)));
+            }
+            reason => self.fail(core, id, reason),
+        }
+    }
+
+    /// A provider is on its way.
+    pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { return };
+        if matches!(asked.phase, Phase::Waiting) {
+            asked.phase = Phase::Pending;
+            core.set(Timer::Ask(id), PENDING_PATIENCE);
+        }
+    }
+
+    pub(super) fn on_found(&mut self, core: &mut Core, link: LinkId, found: Found) {
+        let id = found.id;
+        let ours = |asked: &&Asked| asked.via == Some(link) && asked.wanted.mode == Mode::Locate;
+        let Some(ticket) = self.asked.get(&id).filter(ours).map(|asked| asked.ticket) else {
+            core.counters.stale += 1;
+            return;
+        };
+        self.remove(core, id);
+        core.emit(Event::Found { ticket, found });
+    }
+
+    /// There is a (new) home: everything unanswered is asked there.
+    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
+        for id in self.unaccepted() {
+            if let Some(asked) = self.asked.get_mut(&id) {
+                asked.tries = 0;
+            }
+            self.ask(core, attach, id);
+        }
+    }
+
+    /// An association has gone: what was asked over it is asked elsewhere, and
+    /// what a hub relayed over it has lost its provider.
+    pub(super) fn on_link_down(&mut self, core: &mut Core, attach: &Attach, link: LinkId) {
+        for id in self.unaccepted() {
+            let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { continue };
+            asked.via = None;
+            asked.phase = Phase::Homeless;
+            core.timers.clear(Timer::Ask(id));
+            if attach.home().is_some_and(|home| home != link) {
+                self.ask(core, attach, id);
+            }
+        }
+        self.on_relay_lost(core, attach, link);
+    }
+
+    fn unaccepted(&self) -> Vec<RequestId> {
+        let open = self.asked.iter().filter(|(_, asked)| !matches!(asked.phase, Phase::Receiving(_)));
+        open.map(|(id, _)| *id).collect()
+    }
+
+    /// Asks once more for what a provider has failed to give.
+    pub(super) fn ask_anew(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let id = self.renumber(core, id);
+        self.ask(core, attach, id);
+    }
+
+    /// Gives a request a new number, so that late answers to the old one do not count.
+    fn renumber(&mut self, core: &mut Core, id: RequestId) -> RequestId {
+        match self.remove(core, id) {
+            Some(asked) => self.number(core, asked),
+            None => id,
+        }
+    }
+
+    /// The owner no longer wants it. Returns false if the ticket is not here.
+    pub(super) fn cancel(&mut self, core: &mut Core, ticket: Ticket) -> bool {
+        let Some(id) = self.tickets.get(&ticket).copied() else { return false };
+        self.stop_provider(core, id, Reason::Cancelled);
+        self.fail(core, id, Reason::Cancelled);
+        true
+    }
+
+    /// Ends everything.
+    pub(super) fn leave(&mut self, core: &mut Core) {
+        for id in self.asked.keys().copied().collect::<Vec<_>>() {
+            self.stop_provider(core, id, Reason::Leaving);
+            self.fail(core, id, Reason::Leaving);
+        }
+    }
+
+    fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) {
+            core.send_reliably(receiving.link, id, &Message::Stop { id, reason });
+        }
+    }
+
+    pub(super) fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
+        if let Some(asked) = self.remove(core, id) {
+            let detail = sentence(reason, &asked.wanted);
+            core.emit(Event::Failed { ticket: asked.ticket, reason, detail });
+        }
+    }
+
+    pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Asked> {
+        let asked = self.asked.remove(&id)?;
+        self.tickets.remove(&asked.ticket);
+        self.early.forget(id);
+        core.links.forget(Purpose::Hub(id));
+        for timer in [Timer::Ask(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)] {
+            core.timers.clear(timer);
+        }
+        Some(asked)
+    }
+
+    pub(super) fn status(&self, now: Time) -> Vec<RequestStatus> {
+        let one = |asked: &Asked| {
+            let receiving = match &asked.phase {
+                Phase::Receiving(receiving) => Some(receiving),
+                _ => None,
+            };
+            RequestStatus {
+                ticket: asked.ticket,
+                service: asked.wanted.service,
+                provider: receiving.map(|receiving| receiving.provider),
+                bytes: receiving.map_or(0, |receiving| receiving.bytes()),
+                age: now.since(asked.commanded),
+            }
+        };
+        self.asked.values().map(one).collect()
+    }
+}
+
+impl Asked {
+    /// Sends the request over `link` and waits: one and a half probe
+    /// time-outs, doubled each time.
+    fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        let wanted = &self.wanted;
+        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
+        let params = Params { duration_ms: wanted.duration.map(millis), transports };
+        let request = Request {
+            id,
+            nonce: self.nonce,
+            service: wanted.service,
+            area: wanted.area,
+            mode: wanted.mode,
+            deadline_ms: millis(self.deadline.since(core.now)),
+            count: wanted.count,
+            params: Some(params).filter(|params| *params != Params::default()),
+        };
+        core.send(link, &Message::Request(request));
+        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
+        core.set(Timer::Ask(id), pause);
+        self.phase = Phase::Waiting;
+        self.via = Some(link);
+        self.sent = core.now;
+        self.tries += 1;
+    }
+}
+
+/// Why a request failed, for people.
+fn sentence(reason: Reason, wanted: &Wanted) -> String {
+    let Wanted { service, area, .. } = wanted;
+    match reason {
+        Reason::NotFound => format!("nobody offers {service} {area}"),
+        Reason::NotYetKnown => {
+            format!("nobody is known yet to offer {service} {area}: the hub has just started")
+        }
+        Reason::Busy => format!("every provider of {service} {area} is busy"),
+        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
+        Reason::Unreachable => "no hub or no provider could be reached".to_owned(),
+        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
+        Reason::TimedOut => format!("no provider of {service} {area} answered within {:?}", wanted.deadline),
+        Reason::Leaving => "this node is leaving".to_owned(),
+        Reason::TooMany => "the hub has too many requests of this node under way".to_owned(),
+        Reason::NotAllowed => "the hub does not allow this request".to_owned(),
+        Reason::Cancelled => "the request was cancelled".to_owned(),
+        Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
+    }
+}

@@ -1,0 +1,69 @@
+//! How long a neighbour takes to answer.
+
+use std::time::Duration;
+
+/// The least that the variation adds to a time-out: timers are not finer.
+const GRANULARITY: Duration = Duration::from_millis(10);
+
+/// How long the other end may take to answer.
+const ANSWER_DELAY: Duration = Duration::from_millis(25);
+
+/// The longest probe time-out, before doubling: a satellite path with a queue.
+const MAX_PTO: Duration = Duration::from_secs(3);
+
+/// Smoothed round trip and its variation, as RFC 9002, section 5.3, has them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    smoothed: Duration,
+    variation: Duration,
+}
+
+impl Rtt {
+    /// An estimate from the first sample.
+    pub(crate) fn new(first: Duration) -> Self {
+        Self { smoothed: first, variation: first / 2 }
+    }
+
+    /// Takes another sample, of an exchange that was not repeated.
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        self.variation = (self.variation * 3 + self.smoothed.abs_diff(rtt)) / 4;
+        self.smoothed = (self.smoothed * 7 + rtt) / 8;
+    }
+
+    /// The smoothed round trip.
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// How long to wait for an answer: RFC 9002, section 6.2.1.
+    pub(crate) fn pto(&self) -> Duration {
+        (self.smoothed + (self.variation * 4).max(GRANULARITY) + ANSWER_DELAY).min(MAX_PTO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_steady_path_is_timed_out_a_little_after_its_round_trip() {
+        let mut rtt = Rtt::new(100 * MS);
+        assert_eq!(rtt.pto(), 325 * MS);
+        for _ in 0..100 {
+            rtt.sample(100 * MS);
+        }
+        assert_eq!(rtt.smoothed(), 100 * MS);
+        assert_eq!(rtt.pto(), 135 * MS);
+    }
+
+    #[test]
+    fn an_uneven_path_is_given_more_time() {
+        let mut rtt = Rtt::new(100 * MS);
+        for n in 0..100 {
+            rtt.sample(if n % 2 == 0 { 50 * MS } else { 150 * MS });
+        }
+        assert!(rtt.pto() > 250 * MS, "{:?}", rtt.pto());
+    }
+}

@@ -1,0 +1,131 @@
+//! What the machine waits for: one table of all timers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::api::SessionId;
+use crate::ids::{LinkId, RequestId};
+use crate::machine::Deadline;
+use crate::time::Time;
+
+/// Why the machine wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Look for a home (again).
+    Attach,
+    /// The lease wants to be renewed.
+    Renew,
+    /// The home has not answered.
+    Exchange,
+    /// Nothing was heard of a request.
+    Ask(RequestId),
+    /// A request is given up.
+    Deadline(RequestId),
+    /// A flow's receiver reports.
+    Report(RequestId),
+    /// A flow's sender may have fallen silent, or its stragglers are overdue.
+    Receive(RequestId),
+    /// An acceptance was not confirmed.
+    Accept(SessionId),
+    /// A session cannot be accepted in time any more.
+    Expire(SessionId),
+    /// A flow's receiver may have fallen silent.
+    Serve(SessionId),
+    /// A watch was not confirmed, or is to be renewed.
+    Watch(RequestId),
+    /// What a new home does not know of is gone.
+    Settle(RequestId),
+    /// A ping was not answered.
+    Ping(u32),
+    /// A direct association has been idle.
+    Idle(LinkId),
+}
+
+impl Timer {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Attach => "look for a home",
+            Self::Renew => "renew the lease",
+            Self::Exchange => "the home has not answered",
+            Self::Ask(_) => "a request is unanswered",
+            Self::Deadline(_) => "a request's deadline",
+            Self::Report(_) => "report on a flow",
+            Self::Receive(_) => "a provider may be silent",
+            Self::Accept(_) => "an acceptance is unconfirmed",
+            Self::Expire(_) => "a session's deadline",
+            Self::Serve(_) => "a requester may be silent",
+            Self::Watch(_) => "renew a watch",
+            Self::Settle(_) => "a watch has settled",
+            Self::Ping(_) => "a ping is unanswered",
+            Self::Idle(_) => "an association is idle",
+        }
+    }
+}
+
+/// Timers that are set, each at most once. Bounded by the tables whose entries
+/// they belong to.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    times: BTreeMap<Timer, Time>,
+    queue: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    /// Sets a timer, instead of an earlier setting.
+    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+        self.clear(timer);
+        self.times.insert(timer, at);
+        self.queue.insert((at, timer));
+    }
+
+    /// Takes a timer back.
+    pub(super) fn clear(&mut self, timer: Timer) {
+        if let Some(at) = self.times.remove(&timer) {
+            self.queue.remove(&(at, timer));
+        }
+    }
+
+    /// Takes all timers back.
+    pub(super) fn clear_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes the earliest timer that is due.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Timer> {
+        let (at, timer) = *self.queue.first()?;
+        if at > now {
+            return None;
+        }
+        self.clear(timer);
+        Some(timer)
+    }
+
+    /// The earliest timer.
+    pub(super) fn next(&self) -> Option<Deadline> {
+        self.queue.first().map(|(at, timer)| Deadline { at: *at, reason: timer.reason() })
+    }
+
+    /// How many are set.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_is_set_once_and_comes_in_order() {
+        let mut timers = Timers::default();
+        let at = Time::from_nanos;
+        timers.set(Timer::Renew, at(5));
+        timers.set(Timer::Attach, at(3));
+        timers.set(Timer::Renew, at(1));
+        assert_eq!(timers.next().map(|deadline| deadline.at), Some(at(1)));
+        assert_eq!(timers.pop(at(2)), Some(Timer::Renew));
+        assert_eq!(timers.pop(at(2)), None);
+        assert_eq!(timers.pop(at(3)), Some(Timer::Attach));
+        assert_eq!(timers.len(), 0);
+    }
+}

@@ -1,0 +1,218 @@
+//! Watches: what changes in an area, across losses and changes of the home.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::api::{Event, Ticket};
+use super::attach::Attach;
+use super::core::Core;
+use super::timers::Timer;
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::record::{Capacity, Version};
+use crate::service::ServiceSet;
+use crate::wire::{Candidate, Change, Message, Reason, Watch};
+
+/// The most watches at once.
+pub const MAX_WATCHES: usize = 64;
+
+/// The most nodes of which a watch remembers what it has told. Changes of
+/// further ones are passed on without a comparison.
+pub const MAX_WATCHED_NODES: usize = 16 * 1024;
+
+/// How often a watch is renewed at the home.
+const RENEWAL: Duration = Duration::from_secs(20);
+
+/// How long a new home may take to hear of the nodes that the old one knew
+/// before they count as gone: they need a new home, too.
+const SETTLING: Duration = Duration::from_secs(15);
+
+/// The watches of a node.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    watches: BTreeMap<RequestId, Watching>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    ticket: Ticket,
+    services: ServiceSet,
+    area: Area,
+    /// The last change of the present home; 0 while its first one is awaited.
+    seen: u64,
+    tries: u32,
+    /// Changes told to the owner.
+    told: u64,
+    known: BTreeMap<NodeId, Known>,
+    /// Known from an earlier snapshot and not seen in the present one yet.
+    doubtful: BTreeSet<NodeId>,
+}
+
+/// What was told of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    version: Version,
+    cell: Cell,
+    services: ServiceSet,
+    capacity: Capacity,
+}
+
+impl Watches {
+    pub(super) fn watch(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, services: ServiceSet, area: Area) {
+        if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
+            let detail = "the watch is malformed or one too many".to_owned();
+            return core.emit(Event::Failed { ticket, reason: Reason::TooMany, detail });
+        }
+        let id = core.next_request();
+        let (known, doubtful) = (BTreeMap::new(), BTreeSet::new());
+        self.watches.insert(id, Watching { ticket, services, area, seen: 0, tries: 0, told: 0, known, doubtful });
+        self.subscribe(core, attach, id);
+    }
+
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        self.subscribe(core, attach, id);
+    }
+
+    /// Tells the home, and comes back: soon while it has not answered, else to renew.
+    fn subscribe(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
+        let Watching { services, area, seen, .. } = *watching;
+        core.send(home, &Message::Watch(Watch { id, services, area, seen }));
+        let retry = core.pto(home) * (1 << watching.tries.min(6));
+        watching.tries += 1;
+        core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });
+    }
+
+    /// There is a new home: it is asked for all there is, which is compared
+    /// with what is known.
+    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
+        for id in self.watches.keys().copied().collect::<Vec<_>>() {
+            self.start_over(core, attach, id);
+        }
+    }
+
+    fn start_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        if let Some(watching) = self.watches.get_mut(&id) {
+            watching.seen = 0;
+            watching.tries = 0;
+            watching.doubtful = watching.known.keys().copied().collect();
+            if !watching.doubtful.is_empty() {
+                core.set(Timer::Settle(id), SETTLING);
+            }
+        }
+        self.subscribe(core, attach, id);
+    }
+
+    pub(super) fn on_change(&mut self, core: &mut Core, attach: &Attach, link: LinkId, change: Change) {
+        let id = change.id;
+        if attach.home() != Some(link) {
+            core.counters.refused += 1;
+            return;
+        }
+        let Some(watching) = self.watches.get_mut(&id) else {
+            core.counters.stale += 1;
+            return core.send(link, &Message::Unwatch(id));
+        };
+        if watching.seen != 0 && change.number <= watching.seen {
+            return;
+        }
+        if watching.seen != 0 && change.number != watching.seen + 1 {
+            // One was lost: ask for all there is.
+            return self.start_over(core, attach, id);
+        }
+        if watching.seen == 0 {
+            core.set(Timer::Watch(id), RENEWAL);
+        }
+        watching.seen = change.number.max(1);
+        let present = change.present.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
+        let gone = change.gone.into_iter().filter(|node| watching.forget(*node)).collect();
+        watching.tell(core, present, gone);
+    }
+
+    /// What the new home has not named by now is gone.
+    pub(super) fn on_settle_timer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(watching) = self.watches.get_mut(&id) else { return };
+        let gone: Vec<_> = std::mem::take(&mut watching.doubtful).into_iter().collect();
+        for node in &gone {
+            watching.known.remove(node);
+        }
+        watching.tell(core, Vec::new(), gone);
+    }
+
+    /// The hub does not keep the watch. Returns false if none is meant.
+    pub(super) fn on_decline(&mut self, core: &mut Core, id: RequestId, reason: Reason) -> bool {
+        let Some(watching) = self.remove(core, id) else { return false };
+        let detail = "the hub does not keep the watch".to_owned();
+        core.emit(Event::Failed { ticket: watching.ticket, reason, detail });
+        true
+    }
+
+    /// The owner no longer wants it. Returns false if the ticket is not here.
+    pub(super) fn cancel(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) -> bool {
+        let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
+        let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
+        if let Some(home) = attach.home() {
+            core.send_reliably(home, id, &Message::Unwatch(id));
+        }
+        self.remove(core, id);
+        let detail = "the watch was cancelled".to_owned();
+        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail });
+        true
+    }
+
+    /// Ends everything.
+    pub(super) fn leave(&mut self, core: &mut Core) {
+        for (_, watching) in std::mem::take(&mut self.watches) {
+            let detail = "this node is leaving".to_owned();
+            core.emit(Event::Failed { ticket: watching.ticket, reason: Reason::Leaving, detail });
+        }
+    }
+
+    fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Watching> {
+        core.timers.clear(Timer::Watch(id));
+        core.timers.clear(Timer::Settle(id));
+        self.watches.remove(&id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.watches.len()
+    }
+}
+
+impl Watching {
+    /// Whether the owner does not know this yet.
+    fn is_news(&mut self, candidate: &Candidate) -> bool {
+        self.doubtful.remove(&candidate.node);
+        let Candidate { version, cell, services, capacity, .. } = *candidate;
+        let known = Known { version, cell, services, capacity };
+        match self.known.get_mut(&candidate.node) {
+            Some(before) if before.version > version || *before == known => false,
+            Some(before) => {
+                *before = known;
+                true
+            }
+            None => {
+                if self.known.len() < MAX_WATCHED_NODES {
+                    self.known.insert(candidate.node, known);
+                }
+                true
+            }
+        }
+    }
+
+    fn forget(&mut self, node: NodeId) -> bool {
+        self.doubtful.remove(&node);
+        self.known.remove(&node).is_some() || self.known.len() >= MAX_WATCHED_NODES
+    }
+
+    /// Tells the owner. The first change is told even if it is empty: it says
+    /// that the watch stands.
+    fn tell(&mut self, core: &mut Core, present: Vec<Candidate>, gone: Vec<NodeId>) {
+        if self.told > 0 && present.is_empty() && gone.is_empty() {
+            return;
+        }
+        self.told += 1;
+        let change = Change { id: RequestId(0), number: self.told, present, gone };
+        core.emit(Event::Changed { ticket: self.ticket, change });
+    }
+}
