@@ -1,2 +1,73 @@
-//! The `roost` command.
-fn main() {}
+//! The `roost` command: finds and gets services, looks after the group, shows
+//! what the daemons do.
+//!
+//! `args` defines the command line, `commands` has one module for each
+//! command, `demo` and `bench` are the two that run a world of their own.
+
+mod args;
+mod bench;
+mod commands;
+mod demo;
+mod failure;
+mod output;
+mod progress;
+mod siblings;
+mod table;
+mod usage;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::FromArgMatches;
+use failure::{Failure, Outcome};
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = match args::definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return usage::explain(&error),
+    };
+    let global = &cli.global;
+    let output = Output::new(global.json, global.quiet, global.verbose, global.no_color);
+    match run(&cli, output) {
+        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(cli: &Cli, output: Output) -> Outcome {
+    let socket = cli.global.socket();
+    match &cli.command {
+        Command::Group(args) => commands::group::run(args, output),
+        Command::Config(args) => commands::config::run(args, output),
+        Command::Completions(args) => commands::generate::completions(args, output),
+        Command::Man(args) => commands::generate::man(args, output),
+        other => runtime()?.block_on(run_async(other, &socket, output)),
+    }
+}
+
+async fn run_async(command: &Command, socket: &std::path::Path, output: Output) -> Outcome {
+    match command {
+        Command::Request(args) => commands::request::run(args, socket, output).await,
+        Command::Lookup(args) => commands::lookup::run(args, socket, output).await,
+        Command::Watch(args) => commands::watch::run(args, socket, output).await,
+        Command::Services => commands::services::run(socket, output).await,
+        Command::Status => commands::status::run(socket, output).await,
+        Command::Peers => commands::peers::run(socket, output).await,
+        Command::Index(args) => commands::index::run(args, socket, output).await,
+        Command::Move(args) => commands::relocate::run(args, socket, output).await,
+        Command::Ping(args) => commands::ping::run(args, socket, output).await,
+        Command::Doctor(args) => commands::doctor::run(args, socket, output).await,
+        Command::Bench(args) => bench::run(args, output).await,
+        Command::Demo(args) => demo::run(args, output).await,
+        Command::Group(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
+    }
+}
+
+fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))
+}

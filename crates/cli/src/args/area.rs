@@ -1,0 +1,128 @@
+//! Where to look: the flags that name an area.
+
+use std::str::FromStr;
+
+use clap::Args;
+use roost_proto::grid::MAX_COORDINATE;
+use roost_proto::{Area, Cell};
+
+/// The names of the flags, for a command where one of them must be given.
+pub(super) const FLAGS: [&str; 5] = ["at", "near", "within", "rect", "any"];
+
+/// The flags.
+#[derive(Debug, Args)]
+pub(crate) struct AreaArgs {
+    /// Exactly this place
+    #[arg(long, help_heading = "Where", value_name = "X,Y", allow_hyphen_values = true, conflicts_with_all = ["near", "within", "rect", "any"])]
+    at: Option<Cell>,
+    /// Nearest to this place first
+    #[arg(long, help_heading = "Where", value_name = "X,Y", allow_hyphen_values = true, conflicts_with_all = ["rect", "any"])]
+    near: Option<Cell>,
+    /// No farther than this from --near or, without it, from the node itself; in cells
+    #[arg(long, help_heading = "Where", value_name = "R", conflicts_with_all = ["rect", "any"],
+          value_parser = clap::value_parser!(u32).range(0..=4 * MAX_COORDINATE as i64))]
+    within: Option<u32>,
+    /// Inside a rectangle, edges included
+    #[arg(
+        long,
+        help_heading = "Where",
+        value_name = "X1,Y1,X2,Y2",
+        allow_hyphen_values = true,
+        conflicts_with = "any"
+    )]
+    rect: Option<Corners>,
+    /// Anywhere
+    #[arg(long, help_heading = "Where")]
+    any: bool,
+}
+
+/// What the flags say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// An area.
+    Area(Area),
+    /// Within this distance of wherever the node is.
+    AroundHere {
+        /// In cells.
+        radius: u32,
+    },
+}
+
+impl AreaArgs {
+    /// What the flags say; anywhere if they say nothing.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let area = match (self.at, self.near, self.within, self.rect) {
+            (Some(cell), ..) => Area::At(cell),
+            (_, Some(centre), Some(radius), _) => Area::Within { centre, radius },
+            (_, Some(cell), None, _) => Area::Near(cell),
+            (_, None, Some(radius), _) => return Wanted::AroundHere { radius },
+            (.., Some(Corners(a, b))) => Area::rectangle(a, b),
+            (None, None, None, None) => Area::Anywhere,
+        };
+        Wanted::Area(area)
+    }
+}
+
+/// Two opposite corners of a rectangle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Corners(Cell, Cell);
+
+impl FromStr for Corners {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("{text:?} is not a rectangle: expected X1,Y1,X2,Y2 in whole cells, such as 0,0,50,50");
+        let second_comma = text.match_indices(',').nth(1).ok_or_else(wrong)?.0;
+        let (first, second) = (&text[..second_comma], &text[second_comma + 1..]);
+        Ok(Self(first.parse().map_err(|_| wrong())?, second.parse().map_err(|_| wrong())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(group = clap::ArgGroup::new("where").args(FLAGS).required(true).multiple(true))]
+    struct Command {
+        #[command(flatten)]
+        area: AreaArgs,
+    }
+
+    fn read(flags: &[&str]) -> Option<Wanted> {
+        let line = ["command"].iter().chain(flags);
+        Command::try_parse_from(line).ok().map(|command| command.area.wanted())
+    }
+
+    #[test]
+    fn each_way_to_name_an_area_is_read() {
+        let centre = Cell::new(-3, 4);
+        for (flags, area) in [
+            (vec!["--at", "-3,4"], Area::At(centre)),
+            (vec!["--near", "-3,4"], Area::Near(centre)),
+            (vec!["--near", "-3,4", "--within", "5"], Area::Within { centre, radius: 5 }),
+            (vec!["--rect", "9,9,-3,4"], Area::rectangle(centre, Cell::new(9, 9))),
+            (vec!["--any"], Area::Anywhere),
+        ] {
+            assert_eq!(read(&flags), Some(Wanted::Area(area)), "{flags:?}");
+        }
+        assert_eq!(read(&["--within", "5"]), Some(Wanted::AroundHere { radius: 5 }));
+    }
+
+    #[test]
+    fn no_area_two_areas_and_malformed_ones_are_refused() {
+        for flags in [
+            &[][..],
+            &["--at", "1,2", "--any"],
+            &["--at", "1,2", "--within", "3"],
+            &["--rect", "1,2,3,4", "--any"],
+            &["--at", "here"],
+            &["--rect", "1,2,3"],
+            &["--near", "1,2", "--within", "-1"],
+        ] {
+            assert_eq!(read(flags), None, "{flags:?}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The command line, from which help, man pages and completions are made as well.
+
+mod area;
+mod tools;
+mod value;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use roost_proto::{Cell, NodeId, Scheme, Service};
+use roost_services::SinkSpec;
+
+pub(crate) use area::{AreaArgs, Wanted};
+pub(crate) use tools::{
+    BenchArgs, CompletionsArgs, ConfigArgs, ConfigCommand, DemoArgs, GroupArgs, GroupCommand, ManArgs,
+};
+
+const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  ok
+  1  failed in a way that has no code of its own
+  2  the command line is wrong
+  3  no daemon answers on the socket
+  4  nothing found there
+  5  refused: busy, not allowed, no common transport
+  6  no answer in time
+  7  the transfer is incomplete or damaged";
+
+/// Finds and gets services by kind and place.
+#[derive(Debug, Parser)]
+#[command(
+    name = "roost",
+    version,
+    before_help = "Examples:
+  roost demo                                    see it all work, on this machine alone
+  roost request video --at 27,92 -o clip.ts     a stream of ten seconds
+  roost lookup image --near 27,92 -k 3          who has pictures around there
+  roost status                                  the daemon at a glance
+",
+    after_long_help = EXIT_CODES,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What holds for every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// The daemon's Unix socket [default: roost/overlay-node.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, global = true, value_name = "PATH", env = "ROOST_SOCKET", hide_env_values = true)]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print JSON (each object carries "schema") instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+    /// Never colour (also NO_COLOR and TERM=dumb)
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+impl GlobalArgs {
+    /// The daemon's socket: the one named, else where an overlay node of this
+    /// user, or of the system, has its own.
+    pub(crate) fn socket(&self) -> PathBuf {
+        let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+        self.socket.clone().unwrap_or_else(|| runtime().join("roost/overlay-node.sock"))
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Ask for a service and receive its data
+    #[command(before_help = "Examples:
+  roost request video --at 27,92 -o clip.ts
+  roost request video --near 27,92 --for 30s -o - | ffplay -
+  roost request video --any -o udp://127.0.0.1:5000
+  roost request image --near 27,92 --within 5 -o picture.jpg
+  roost request sensor --any --json
+")]
+    Request(RequestArgs),
+    /// Tell who offers a service, the nearest first
+    #[command(before_help = "Examples:
+  roost lookup video --near 27,92 -k 3
+  roost lookup sensor --rect 0,0,50,50 --json
+")]
+    Lookup(LookupArgs),
+    /// Show what comes, moves and goes in an area as it happens
+    #[command(before_help = "Examples:
+  roost watch --near 27,92 --within 10
+  roost watch video track --json | jq -r '.present[].cell'
+")]
+    Watch(WatchArgs),
+    /// List what the daemon offers or, on a hub, knows of
+    Services,
+    /// Show the daemon at a glance
+    Status,
+    /// List the associations that are up
+    Peers,
+    /// List what a hub's directory holds
+    #[command(before_help = "Examples:
+  roost index --socket /run/roost/supernode.sock --limit 20
+")]
+    Index(IndexArgs),
+    /// Move the node to another place on the grid
+    #[command(
+        name = "move",
+        before_help = "Examples:
+  roost move --at 30,40
+"
+    )]
+    Move(MoveArgs),
+    /// Measure the round trip to the hub or to a node
+    #[command(before_help = "Examples:
+  roost ping
+  roost ping 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 --count 10
+")]
+    Ping(PingArgs),
+    /// Look for what may be wrong, and say how to mend it
+    #[command(before_help = "Examples:
+  roost doctor
+  roost doctor --identity /etc/roost/identity --listen udp://0.0.0.0:7700
+")]
+    Doctor(DoctorArgs),
+    /// Make and manage the group: its authority and its members' identities
+    Group(GroupArgs),
+    /// Write, show and check the configuration of a daemon
+    Config(ConfigArgs),
+    /// Put load on a running hub and measure it
+    Bench(BenchArgs),
+    /// Show everything at work: real daemons on this machine, every service, every transport
+    #[command(before_help = "Examples:
+  roost demo
+  roost demo --for 2s --json
+  roost demo --keep
+")]
+    Demo(DemoArgs),
+    /// Print the completion script of a shell
+    #[command(before_help = "Examples:
+  roost completions bash > /etc/bash_completion.d/roost
+")]
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    Man(ManArgs),
+}
+
+/// See [`Command::Request`].
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("where").args(area::FLAGS).required(true).multiple(true))]
+pub(crate) struct RequestArgs {
+    /// video, track, image or sensor
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+    /// Consider at most this many providers
+    #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) count: Option<u8>,
+    /// How long a stream lasts [default: 10s, the provider's]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
+    pub(crate) duration: Option<Duration>,
+    /// The only transport that the data may take: udp, tcp or quic
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<Scheme>,
+    /// Directly from the provider, or through the hub
+    #[arg(long, value_enum, default_value_t = Mode::Forward)]
+    pub(crate) mode: Mode,
+    /// How long to wait for a provider
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+    /// Where the data goes: a file, - for stdout, or udp://HOST:PORT; without it the data is
+    /// received, checked and measured only
+    #[arg(short, long, value_name = "TO")]
+    pub(crate) output: Option<SinkSpec>,
+    /// How a track is written: as JSON lines, or in the form its source gave it
+    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
+    pub(crate) form: Form,
+}
+
+/// See [`RequestArgs::mode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// The provider answers directly
+    Forward,
+    /// Answer and data come through the hub
+    Relay,
+}
+
+/// See [`RequestArgs::form`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// One JSON object per line
+    Json,
+    /// As it came in
+    Raw,
+}
+
+/// See [`Command::Lookup`].
+#[derive(Debug, Args)]
+pub(crate) struct LookupArgs {
+    /// video, track, image or sensor
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+    /// List at most this many providers
+    #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) count: Option<u8>,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+}
+
+/// See [`Command::Watch`].
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// video, track, image, sensor [default: all of them]
+    #[arg(value_name = "SERVICE")]
+    pub(crate) services: Vec<Service>,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+}
+
+/// See [`Command::Index`].
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// List at most this many nodes
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: u32,
+}
+
+/// See [`Command::Move`].
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The new place
+    #[arg(long, value_name = "X,Y", allow_hyphen_values = true)]
+    pub(crate) at: Cell,
+}
+
+/// See [`Command::Ping`].
+#[derive(Debug, Args)]
+pub(crate) struct PingArgs {
+    /// The node's id [default: the hub]
+    pub(crate) node: Option<NodeId>,
+    /// How often
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) count: u32,
+    /// Time between two
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = value::time)]
+    pub(crate) interval: Duration,
+}
+
+/// See [`Command::Doctor`].
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Also check the identity in this directory: dates, permissions, group
+    #[arg(long, value_name = "DIR")]
+    pub(crate) identity: Option<PathBuf>,
+    /// Also check that this endpoint could be listened on
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) listen: Vec<roost_proto::Endpoint>,
+}
+
+/// The definition of the command line, laid out as it prints its help.
+pub(crate) fn definition() -> clap::Command {
+    with_template(Cli::command())
+}
+
+/// Every command's help has its examples before its options.
+fn with_template(command: clap::Command) -> clap::Command {
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    names.into_iter().fold(command.help_template(TEMPLATE), |command, name| command.mut_subcommand(name, with_template))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn every_exit_code_is_in_the_help() {
+        let help = definition().render_long_help().to_string();
+        for code in 0..=7 {
+            assert!(help.contains(&format!("\n  {code}  ")), "{code}");
+        }
+    }
+
+    #[test]
+    fn examples_stand_before_the_options() {
+        let help = definition().render_help().to_string();
+        assert!(help.find("Examples:") < help.find("Usage:"), "{help}");
+    }
+}

@@ -1,0 +1,211 @@
+//! The flags of the commands that need no running daemon.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use roost_proto::{Endpoint, Role, Scheme};
+
+use super::value;
+
+/// `roost group`.
+#[derive(Debug, Args)]
+pub(crate) struct GroupArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub(crate) command: GroupCommand,
+}
+
+/// See [`GroupArgs`].
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Make a new group: its private authority, whose key never leaves DIR
+    #[command(before_help = "Examples:
+  roost group init ./grove --name grove
+")]
+    Init {
+        /// The directory to make
+        dir: PathBuf,
+        /// The group's name, which every certificate carries
+        #[arg(long)]
+        name: String,
+    },
+    /// Issue a member's identity: certificate and key, to be carried to its host
+    #[command(before_help = "Examples:
+  roost group issue ./grove sn1 --role supernode
+  roost group issue ./grove uav7 --role node --valid 30d -o ./uav7
+")]
+    Issue {
+        /// The group's directory
+        dir: PathBuf,
+        /// The member's name
+        name: String,
+        /// What it may act as: node, supernode or server
+        #[arg(long)]
+        role: Role,
+        /// How long the certificate is valid
+        #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
+        valid: Duration,
+        /// Where the identity is written [default: DIR/members/NAME]
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+    /// List the group's members
+    Show {
+        /// The group's directory
+        dir: PathBuf,
+    },
+    /// Tell whether the group's members let an identity in, and if not why
+    #[command(before_help = "Examples:
+  roost group verify ./grove ./uav7
+")]
+    Verify {
+        /// The group's directory
+        dir: PathBuf,
+        /// The identity's directory
+        identity: PathBuf,
+    },
+    /// Take a member's rights away: writes the signed revocation list
+    #[command(before_help = "Examples:
+  roost group revoke ./grove uav7
+")]
+    Revoke {
+        /// The group's directory
+        dir: PathBuf,
+        /// The member's name or node id, or a certificate's serial number
+        member: String,
+    },
+}
+
+/// `roost config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// See [`ConfigArgs`].
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a commented configuration with every setting at its default
+    #[command(before_help = "Examples:
+  roost config init overlay-node > overlay-node.toml
+")]
+    Init {
+        /// Which daemon
+        daemon: Daemon,
+    },
+    /// Print the settings in force and where each comes from
+    Show {
+        /// Which daemon
+        daemon: Daemon,
+        /// The configuration file
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Check a configuration without starting anything
+    #[command(before_help = "Examples:
+  roost config check supernode --config /etc/roost/supernode.toml
+")]
+    Check {
+        /// Which daemon
+        daemon: Daemon,
+        /// The configuration file
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// The daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Daemon {
+    /// Offers and requests services
+    OverlayNode,
+    /// Indexes services and routes requests
+    Supernode,
+    /// The client/server baseline
+    CsServer,
+}
+
+impl Daemon {
+    /// The name of its program.
+    pub(crate) const fn program(self) -> &'static str {
+        match self {
+            Self::OverlayNode => "overlay-node",
+            Self::Supernode => "supernode",
+            Self::CsServer => "cs-server",
+        }
+    }
+}
+
+/// `roost demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How long each stream lasts; six run one after the other, so the default demo takes about 40 s
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = value::time)]
+    pub(crate) duration: Duration,
+    /// Leave everything running afterwards, and say how to use it
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// `roost bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+/// See [`BenchArgs`].
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Attach many nodes to a hub, look them up as fast as it answers, and report what it cost
+    #[command(before_help = "Examples:
+  roost bench hub --group ./grove --super udp://127.0.0.1:7700
+  roost bench hub --group ./grove --super udp://127.0.0.1:7700 --entries 100000 --pid 4242 --json
+")]
+    Hub(BenchHubArgs),
+}
+
+/// See [`BenchCommand::Hub`].
+#[derive(Debug, Args)]
+pub(crate) struct BenchHubArgs {
+    /// The group's directory: the bench issues its nodes' identities, in memory only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) group: PathBuf,
+    /// The hub, by the endpoint of the transport to use
+    #[arg(long = "super", value_name = "ENDPOINT")]
+    pub(crate) hub: Endpoint,
+    /// Directory entries to make; a node has four
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    pub(crate) entries: u32,
+    /// Lookups under way at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) in_flight: u32,
+    /// How long each measurement lasts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) seconds: u64,
+    /// The transport, which must be that of the endpoint
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<Scheme>,
+    /// The hub's process on this machine, whose processor time and memory are read
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+}
+
+/// `roost completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell
+    pub(crate) shell: Shell,
+}
+
+/// `roost man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory, made if it is not there
+    pub(crate) dir: PathBuf,
+}

@@ -1,0 +1,42 @@
+//! Values of flags that have no type of their own in the core.
+
+use std::time::Duration;
+
+/// The longest time that a flag takes.
+const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads a time with its unit: `30s`, `250ms`, `1m 30s`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text)
+        .map_err(|_| format!("{text:?} is not a time: expected a number and its unit, such as 30s or 250ms"))?;
+    if time.is_zero() || time > MAX_TIME {
+        return Err(format!("{text:?} is out of range: expected more than nothing and at most 24h"));
+    }
+    Ok(time)
+}
+
+/// The longest validity of a certificate.
+const MAX_VALIDITY: Duration = Duration::from_secs(50 * 366 * 24 * 60 * 60);
+
+/// Reads the validity of a certificate: `30d`, `1y`.
+pub(super) fn validity(text: &str) -> Result<Duration, String> {
+    let validity = humantime::parse_duration(text)
+        .map_err(|_| format!("{text:?} is not a time: expected a number and its unit, such as 30d or 1y"))?;
+    if validity.is_zero() || validity > MAX_VALIDITY {
+        return Err(format!("{text:?} is out of range: expected more than nothing and at most 50y"));
+    }
+    Ok(validity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_needs_its_unit_and_a_bound() {
+        assert_eq!(time("30s"), Ok(Duration::from_secs(30)));
+        for wrong in ["", "30", "soon", "0s", "25h"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `roost group`: the group's authority and its members' identities.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use roost_identity::group::{BACKDATED, Group, GroupError, Issued, Validity};
+use roost_proto::Role;
+use serde_json::{Value, json};
+
+use super::date;
+use crate::args::{GroupArgs, GroupCommand};
+use crate::failure::{Code, Failure, Outcome};
+use crate::output::{Output, SCHEMA};
+use crate::table::Table;
+
+/// Does what is asked with the group's directory.
+pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
+    match &args.command {
+        GroupCommand::Init { dir, name } => init(dir, name, output),
+        GroupCommand::Issue { dir, name, role, valid, output: target } => {
+            let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
+            issue(dir, name, *role, *valid, &target, output)
+        }
+        GroupCommand::Show { dir } => show(dir, output),
+        GroupCommand::Verify { dir, identity } => verify(dir, identity, output),
+        GroupCommand::Revoke { dir, member } => revoke(dir, member, output),
+    }
+}
+
+fn init(dir: &Path, name: &str, output: Output) -> Outcome {
+    let group = Group::init(dir, name)?;
+    if output.is_json() {
+        let until = unix(group.not_after());
+        return output.json(&json!({"schema": SCHEMA, "group": name, "dir": dir, "not_after_unix_s": until}));
+    }
+    let until = date(group.not_after());
+    output.data(&format!("group {name} made in {}, valid until {until}\n", dir.display()))?;
+    output.say("Keep that directory off the network: its key makes members.");
+    output.say(format!("Next: roost group issue {} sn1 --role supernode", dir.display()));
+    Ok(())
+}
+
+fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, output: Output) -> Outcome {
+    let group = Group::open(dir)?;
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
+    }
+    let issued = group.issue(name, role, validity(&group, valid), target)?;
+    if output.is_json() {
+        return output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}));
+    }
+    let until = date(issued.not_after);
+    output.data(&format!("{role} {name}, id {}, valid until {until}, in {}\n", issued.node, target.display()))?;
+    output.say("Carry that directory to its host over a channel you trust: it holds the private key.");
+    Ok(())
+}
+
+/// From a little ago, for clocks that are behind, and never beyond the authority's own end.
+fn validity(group: &Group, valid: Duration) -> Validity {
+    let now = SystemTime::now();
+    Validity::Between { not_before: now - BACKDATED, not_after: (now + valid).min(group.not_after()) }
+}
+
+fn show(dir: &Path, output: Output) -> Outcome {
+    let group = Group::open(dir)?;
+    let issued = group.show()?;
+    if output.is_json() {
+        let certificates: Vec<Value> = issued.iter().map(certificate).collect();
+        let until = unix(group.not_after());
+        return output.json(&json!({
+            "schema": SCHEMA, "group": group.name(), "not_after_unix_s": until, "certificates": certificates
+        }));
+    }
+    let mut table = Table::new(&["NAME", "ROLE", "NODE", "VALID UNTIL", "STATE", "SERIAL"]);
+    for one in &issued {
+        let row = [&one.name, one.role.name(), &one.node.to_string(), &date(one.not_after), state(one), &one.serial];
+        table.row(row.map(str::to_owned));
+    }
+    output.table(&table)?;
+    let until = date(group.not_after());
+    output.say(format!("Group {} has issued {} certificates; it is valid until {until}.", group.name(), issued.len()));
+    Ok(())
+}
+
+fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
+    let verdict = Group::open(dir)?.verify(identity, SystemTime::now())?;
+    if output.is_json() && verdict.refusal.is_none() {
+        let outdated = verdict.list_outdated;
+        let certificate = certificate(&verdict.certificate);
+        return output.json(&json!({
+            "schema": SCHEMA, "accepted": true, "certificate": certificate, "revocation_list_outdated": outdated
+        }));
+    }
+    let who = format!("{} {}", verdict.certificate.role, verdict.certificate.name);
+    if let Some(refusal) = verdict.refusal {
+        let message = format!("{who} would be refused: {refusal}");
+        return Err(Failure::new(Code::Refused, message));
+    }
+    let until = date(verdict.certificate.not_after);
+    output.data(&format!("{who} is accepted, until {until}\n"))?;
+    if verdict.list_outdated {
+        let list = dir.join("revoked.pem");
+        output.say(format!("Its revocation list is not the newest: copy {} into it.", list.display()));
+    }
+    Ok(())
+}
+
+fn revoke(dir: &Path, member: &str, output: Output) -> Outcome {
+    let revocation = Group::open(dir)?.revoke(member)?;
+    if output.is_json() {
+        let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
+        let list: &PathBuf = &revocation.list;
+        return output.json(&json!({
+            "schema": SCHEMA, "number": revocation.number, "list": list, "revoked": certificates
+        }));
+    }
+    for one in &revocation.revoked {
+        output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
+    }
+    let list = revocation.list.display();
+    output
+        .say(format!("Copy {list} (number {}) into every identity and send SIGHUP to the daemons.", revocation.number));
+    Ok(())
+}
+
+fn state(issued: &Issued) -> &'static str {
+    let now = SystemTime::now();
+    match issued.revoked {
+        Some(_) => "revoked",
+        None if now > issued.not_after => "expired",
+        None if now < issued.not_before => "not yet valid",
+        None => "valid",
+    }
+}
+
+fn certificate(issued: &Issued) -> Value {
+    json!({
+        "name": issued.name,
+        "role": issued.role.name(),
+        "node": issued.node.to_string(),
+        "serial": issued.serial,
+        "not_before_unix_s": unix(issued.not_before),
+        "not_after_unix_s": unix(issued.not_after),
+        "revoked_unix_s": issued.revoked.map(unix),
+        "state": state(issued),
+    })
+}
+
+fn unix(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl From<GroupError> for Failure {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::Name(_) | GroupError::Validity(_) => Self::usage(error.to_string()),
+            GroupError::NotIssued(_) => Self::new(Code::NotFound, error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}

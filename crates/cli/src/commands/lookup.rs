@@ -1,0 +1,33 @@
+//! `roost lookup`: who offers a service.
+
+use std::path::Path;
+
+use roost_control::LookupQuery;
+
+use super::{area, area_flags, candidates, connect};
+use crate::args::LookupArgs;
+use crate::failure::{Code, Failure, Outcome};
+use crate::output::Output;
+
+/// Asks the hub and prints who offers the service, the best first.
+pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
+    let client = connect(socket).await?;
+    let area = area(args.area.wanted(), &client).await?;
+    let query =
+        LookupQuery { count: args.count.unwrap_or(0), timeout: args.timeout, ..LookupQuery::new(args.service, area) };
+    let found = client.lookup(&query).await?;
+    if found.candidates.is_empty() {
+        let young = if found.coverage == "young" { "; the hub has just started, so try again in a minute" } else { "" };
+        return Err(Failure::new(Code::NotFound, format!("nobody offers {} {area}{young}", args.service)));
+    }
+    if output.is_json() {
+        return output.json(&found);
+    }
+    output.table(&candidates(&found.candidates, Some(area)))?;
+    if found.coverage != "whole" {
+        output.say(format!("The answer may lack some ({}): ask again shortly.", found.coverage));
+    }
+    output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
+    output.say(format!("Get it with: roost request {} {}", args.service, area_flags(area)));
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! `roost request`: asks for a service, receives its data, says how it went.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use roost_control::{Accepted, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_proto::wire::Mode as WireMode;
+use roost_proto::{Area, Service};
+use roost_services::{Finished, Flow, Sink, SinkError, SinkSpec, TrackForm};
+use serde::Serialize;
+
+use super::{area, area_flags, bytes, connect};
+use crate::args::{Form, Mode, RequestArgs};
+use crate::failure::{Code, Failure, Outcome};
+use crate::output::{Output, SCHEMA};
+use crate::progress::Progress;
+
+/// Asks and receives until the transfer is over, one way or the other.
+pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
+    let client = connect(socket).await?;
+    let area = area(args.area.wanted(), &client).await?;
+    let progress = Progress::start(output, format!("asking for {} {area}", args.service));
+    let stream = client.request(&query(args, area)).await?;
+    let mut transfer = Transfer { args, progress, sink: None, written: None };
+    let ended = tokio::select! {
+        ended = transfer.receive(stream) => ended?,
+        _ = tokio::signal::ctrl_c() => {
+            transfer.close(false).await?;
+            return Err(Failure::new(Code::Interrupted, "interrupted; the transfer is incomplete"));
+        }
+    };
+    transfer.progress.end();
+    let written = transfer.written.as_ref();
+    match ended {
+        Ended::Reader => Err(Failure::ClosedPipe),
+        Ended::Finished(summary) => {
+            report(args, &summary, written, output)?;
+            suggest(args, area, output);
+            verdict(&summary)
+        }
+        Ended::Failed(failure, summary) => {
+            summary.map_or(Ok(()), |summary| report(args, &summary, written, output))?;
+            Err(failure)
+        }
+    }
+}
+
+fn query(args: &RequestArgs, area: Area) -> RequestQuery {
+    let mode = match args.mode {
+        Mode::Forward => WireMode::Forward,
+        Mode::Relay => WireMode::Relay,
+    };
+    RequestQuery {
+        count: args.count.unwrap_or(0),
+        mode,
+        duration: args.duration,
+        transport: args.transport,
+        timeout: args.timeout,
+        ..RequestQuery::new(args.service, area)
+    }
+}
+
+/// One request under way.
+struct Transfer<'a> {
+    args: &'a RequestArgs,
+    progress: Progress,
+    sink: Option<Sink>,
+    written: Option<Finished>,
+}
+
+/// How a transfer ended.
+enum Ended {
+    /// Everything came.
+    Finished(Summary),
+    /// Something did not.
+    Failed(Failure, Option<Summary>),
+    /// Whoever reads our output has enough.
+    Reader,
+}
+
+impl Transfer<'_> {
+    async fn receive(&mut self, mut stream: RequestStream) -> Outcome<Ended> {
+        while let Some(frame) = stream.next().await? {
+            match frame {
+                Frame::Data(data) => match self.write(&data).await? {
+                    Flow::More => {}
+                    Flow::Closed => return Ok(Ended::Reader),
+                },
+                Frame::Event(RequestEvent::Accepted(accepted)) => self.open(&accepted).await?,
+                Frame::Event(RequestEvent::Finished(summary)) => {
+                    self.close(summary.digest_ok != Some(false)).await?;
+                    return Ok(Ended::Finished(summary));
+                }
+                Frame::Event(RequestEvent::Failed { error, summary }) => {
+                    self.close(false).await?;
+                    return Ok(Ended::Failed(Failure::api(&error), summary));
+                }
+                Frame::Event(_) => {}
+            }
+        }
+        self.close(false).await?;
+        let broken = "the daemon went away in mid-transfer; what came is incomplete";
+        Ok(Ended::Failed(Failure::new(Code::Damaged, broken), None))
+    }
+
+    /// Opens the output; anew if another provider takes over from the beginning.
+    async fn open(&mut self, accepted: &Accepted) -> Outcome {
+        self.progress.accepted(accepted);
+        let Some(spec) = &self.args.output else { return Ok(()) };
+        let form = match self.args.form {
+            Form::Json => TrackForm::JsonLines,
+            Form::Raw => TrackForm::Raw,
+        };
+        self.sink = None;
+        let sink = Sink::open(self.args.service, &accepted.format, spec, form).await;
+        self.sink = Some(sink.map_err(|error| unwritten(&error))?);
+        Ok(())
+    }
+
+    async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
+        self.progress.add(data.len());
+        match &mut self.sink {
+            Some(sink) => sink.write(data).await.map_err(|error| unwritten(&error)),
+            None => Ok(Flow::More),
+        }
+    }
+
+    async fn close(&mut self, complete: bool) -> Outcome {
+        if let Some(sink) = self.sink.take() {
+            self.written = Some(sink.finish(complete).await.map_err(|error| unwritten(&error))?);
+        }
+        Ok(())
+    }
+}
+
+fn unwritten(error: &SinkError) -> Failure {
+    match error {
+        SinkError::Unsuitable { .. } => Failure::usage(error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    }
+}
+
+fn verdict(summary: &Summary) -> Outcome {
+    match summary.digest_ok {
+        Some(false) => {
+            let damaged = "what came is not what the provider sent (its SHA-256 differs); ask again";
+            Err(Failure::new(Code::Damaged, damaged))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The summary as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    service: &'static str,
+    output: Option<String>,
+    rate_bits_per_second: f64,
+    summary: &'a Summary,
+}
+
+/// Prints the summary: on stdout, unless the data went there.
+fn report(args: &RequestArgs, summary: &Summary, written: Option<&Finished>, output: Output) -> Outcome {
+    let data_on_stdout = args.output == Some(SinkSpec::Stdout);
+    if output.is_json() {
+        let report = Report {
+            schema: SCHEMA,
+            service: args.service.name(),
+            output: args.output.as_ref().map(ToString::to_string),
+            rate_bits_per_second: rate(summary),
+            summary,
+        };
+        if data_on_stdout {
+            output.json_aside(&report);
+            return Ok(());
+        }
+        return output.json(&report);
+    }
+    let text = describe(args, summary, written);
+    if data_on_stdout {
+        output.say(text.trim_end());
+        return Ok(());
+    }
+    output.data(&text)
+}
+
+fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Finished>) -> String {
+    let path = if summary.relayed { "through the hub" } else { "directly" };
+    let digest = match summary.digest_ok {
+        Some(true) => "ok",
+        Some(false) => "WRONG",
+        None => "cannot be told, as something is missing",
+    };
+    let mut lines = vec![
+        format!("provider    {} at {}", summary.provider, summary.cell),
+        format!("came        {path} over {}", summary.transport),
+        format!("first byte  {:.2} ms", summary.first_byte_ms),
+        format!(
+            "received    {} in {:.2} s, {:.1} kbit/s",
+            bytes(summary.bytes),
+            summary.elapsed_ms / 1e3,
+            rate(summary) / 1e3
+        ),
+    ];
+    if args.service.is_stream() {
+        lines.push(format!(
+            "packets     {}, lost {}, reordered {}, duplicates {}, jitter {:.2} ms",
+            summary.packets, summary.lost, summary.reordered, summary.duplicates, summary.jitter_ms
+        ));
+    }
+    if summary.unread > 0 {
+        lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
+    }
+    lines.push(format!("digest      {digest}"));
+    lines.extend(destination(args, written));
+    lines.join("\n") + "\n"
+}
+
+fn destination(args: &RequestArgs, written: Option<&Finished>) -> Option<String> {
+    let target = args.output.as_ref()?;
+    Some(match written? {
+        Finished::Written { bytes: count } => format!("written     {} to {target}", bytes(*count)),
+        Finished::KeptPart { path, .. } => format!("incomplete  what came is kept as {}", path.display()),
+        Finished::Discarded => format!("incomplete  nothing was written to {target}"),
+    })
+}
+
+/// Payload bits per second between the first byte and the end.
+fn rate(summary: &Summary) -> f64 {
+    let seconds = (summary.elapsed_ms - summary.first_byte_ms) / 1e3;
+    if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+fn suggest(args: &RequestArgs, area: Area, output: Output) {
+    if args.output.is_some() || output.is_json() {
+        return;
+    }
+    let target = match args.service {
+        Service::Video => "clip.ts",
+        Service::Track => "track.jsonl",
+        Service::Image => "picture.jpg",
+        Service::Sensor => "reading.json",
+    };
+    output.say(format!("Keep it with: roost request {} {} -o {target}", args.service, area_flags(area)));
+}

@@ -1,0 +1,85 @@
+//! `roost status`: the daemon on one screen.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use roost_control::{State, Status, Transfer};
+
+use super::{bytes, connect, names, seconds};
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// Prints who the daemon is, whom it is attached to, what it does and what went wrong last.
+pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
+    let status = connect(socket).await?.status().await?;
+    if output.is_json() {
+        return output.json(&status);
+    }
+    output.data(&screen(&status))?;
+    if status.state == State::Attaching {
+        output.say("It has no hub yet: `roost doctor` may tell why.");
+    }
+    Ok(())
+}
+
+fn screen(status: &Status) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:<12}{value}");
+        }
+    };
+    line("who", format!("{} ({}) of group {}", status.name, status.role, status.group));
+    line("node", status.node.to_string());
+    line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
+    line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
+    line("hub", hub(status));
+    line("listens on", status.listen.join(" "));
+    line("offers", names(&status.services));
+    line("provides", transfers(&status.providing));
+    line("receives", transfers(&status.receiving));
+    line("index", index(status));
+    let (sent, received) = (status.transport.sent_bytes, status.transport.received_bytes);
+    line("traffic", format!("{} sent, {} received", bytes(sent), bytes(received)));
+    line("messages", counts(status.traffic_sent_bytes.iter().map(|(class, count)| (class, bytes(*count)))));
+    line("refused", counts(status.refused.iter().map(|(reason, count)| (reason, count.to_string()))));
+    line("last error", status.last_error.clone().unwrap_or_default());
+    text
+}
+
+const fn state(state: State) -> &'static str {
+    match state {
+        State::Listening => "listening",
+        State::Attaching => "attaching",
+        State::Attached => "attached",
+        State::Draining => "draining",
+        _ => "unknown",
+    }
+}
+
+fn hub(status: &Status) -> String {
+    let Some(hub) = &status.hub else { return String::new() };
+    let rtt = hub.rtt_ms.map(|rtt| format!(", round trip {rtt:.2} ms")).unwrap_or_default();
+    format!("{} ({}) at {}{rtt}, since {}", hub.name, hub.role, hub.address, seconds(hub.since_s))
+}
+
+fn index(status: &Status) -> String {
+    let Some(index) = status.index else { return String::new() };
+    let young = if index.young { ", still learning" } else { "" };
+    format!(
+        "{} nodes, {} entries, {} other hubs, {} watches, {} relays{young}",
+        index.nodes, index.entries, index.hubs, index.watches, index.relays
+    )
+}
+
+fn transfers(transfers: &[Transfer]) -> String {
+    let one = |transfer: &Transfer| {
+        format!("{} ({}, {})", transfer.service, bytes(transfer.bytes), seconds(transfer.elapsed_s))
+    };
+    transfers.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn counts<'a>(counts: impl Iterator<Item = (&'a String, String)>) -> String {
+    counts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}

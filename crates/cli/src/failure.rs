@@ -1,0 +1,154 @@
+//! How a command ends: the exit codes, and the sentence that goes with them.
+
+use std::io;
+use std::path::Path;
+
+use roost_control::ClientError;
+
+/// The exit codes, which scripts rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Anything that has no code of its own.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// No daemon answers on the socket.
+    Unreachable = 3,
+    /// Nobody offers what is wanted there.
+    NotFound = 4,
+    /// The other side said no: busy, not allowed, no common transport.
+    Refused = 5,
+    /// No answer in time.
+    TimedOut = 6,
+    /// The data is incomplete or fails its digest.
+    Damaged = 7,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Code {
+    /// The code with this number.
+    fn of(number: u8) -> Self {
+        let all = [Self::Usage, Self::Unreachable, Self::NotFound, Self::Refused, Self::TimedOut, Self::Damaged];
+        all.into_iter().find(|code| *code as u8 == number).unwrap_or(Self::Failed)
+    }
+
+    /// The code's name in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::NotFound => "not-found",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed-out",
+            Self::Damaged => "incomplete",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// One sentence that says what is wrong and what to do.
+    #[error("{message}")]
+    Said {
+        /// The exit code.
+        code: Code,
+        /// The kind of failure, for scripts: finer than the exit code.
+        kind: &'static str,
+        /// The sentence.
+        message: String,
+    },
+    /// Whoever read the output has gone, which is no error of anybody.
+    #[error("the reader of the output has gone")]
+    ClosedPipe,
+}
+
+/// What every command returns.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure with a code of its own.
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self::Said { code, kind: code.name(), message: message.into() }
+    }
+
+    /// What a daemon answered with.
+    pub(crate) fn api(error: &roost_control::Error) -> Self {
+        let code = Code::of(error.code.exit_code());
+        let message = match error.retry_after_ms {
+            Some(wait) => format!("{}; try again in {wait} ms", error.message),
+            None => error.message.clone(),
+        };
+        Self::Said { code, kind: kind(error.code), message }
+    }
+
+    /// The code with which the command ends.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Said { code, .. } => *code as u8,
+            Self::ClosedPipe => 0,
+        }
+    }
+
+    /// A failure without a code of its own.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Code::Failed, message)
+    }
+
+    /// A wrong command line that only the command itself could see.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    /// What went wrong with the output.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::ClosedPipe;
+        }
+        Self::failed(format!("cannot write the output: {error}"))
+    }
+
+    /// What went wrong with a file: `doing` is "read", "create" and the like.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::failed(format!("cannot {doing} {}: {error}", path.display()))
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Api(error) => Self::api(error),
+            ClientError::Unreachable { socket, source } => Self::new(Code::Unreachable, unreachable(socket, source)),
+            _ => Self::new(Code::of(error.exit_code()), error.to_string()),
+        }
+    }
+}
+
+fn unreachable(socket: &Path, source: &io::Error) -> String {
+    let advice = match source.kind() {
+        io::ErrorKind::PermissionDenied => "you may not open it: join its group or use sudo",
+        io::ErrorKind::NotFound => "there is no such socket: start the daemon, or name its socket with --socket",
+        _ => "start the daemon, or name another socket with --socket",
+    };
+    format!("no daemon answers on {}; {advice}", socket.display())
+}
+
+/// The name of a daemon's code, as its API writes it.
+const fn kind(code: roost_control::Code) -> &'static str {
+    use roost_control::Code as Api;
+    match code {
+        Api::Usage => "usage",
+        Api::NoSuchEndpoint => "no-such-endpoint",
+        Api::NotFound => "not-found",
+        Api::NotYetKnown => "not-yet-known",
+        Api::Busy => "busy",
+        Api::Refused => "refused",
+        Api::TimedOut => "timed-out",
+        Api::Incomplete => "incomplete",
+        Api::Leaving => "leaving",
+        _ => "failed",
+    }
+}

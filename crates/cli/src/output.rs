@@ -1,0 +1,126 @@
+//! Data on stdout, talk on stderr, colour for a terminal only.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::failure::{Failure, Outcome};
+use crate::table::Table;
+
+/// The version of every JSON object that the command prints. Fields are only
+/// ever added to it.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// Where and how a command speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+    plain: bool,
+}
+
+impl Output {
+    /// An output as the global flags and the environment ask for it.
+    pub(crate) fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb }
+    }
+
+    /// Whether JSON is wanted instead of tables.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether progress may be drawn: a terminal is there to see it.
+    pub(crate) fn shows_progress(self) -> bool {
+        !self.quiet && !self.plain && io::stderr().is_terminal()
+    }
+
+    /// Writes data: `text` as it is.
+    pub(crate) fn data(self, text: &str) -> Outcome {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        written.map_err(|error| Failure::output(&error))
+    }
+
+    /// Writes a table, with its heading in bold on a terminal.
+    pub(crate) fn table(self, table: &Table) -> Outcome {
+        let bold = !self.plain && io::stdout().is_terminal();
+        self.data(&table.render(|line| if bold { paint(Style::new().bold(), line) } else { line.to_owned() }))
+    }
+
+    /// Writes one JSON object on one line.
+    pub(crate) fn json(self, value: &impl Serialize) -> Outcome {
+        self.data(&one_line(value))
+    }
+
+    /// Writes one JSON object on one line to stderr: for commands whose data goes to stdout.
+    pub(crate) fn json_aside(self, value: &impl Serialize) {
+        // Nobody is left to tell if stderr is closed.
+        let _ = io::stderr().write_all(one_line(value).as_bytes());
+    }
+
+    /// Says something to the person at the terminal, unless told to be quiet.
+    pub(crate) fn say(self, text: impl Display) {
+        if !self.quiet {
+            self.whisper(text);
+        }
+    }
+
+    /// Says something only to those who asked for more.
+    pub(crate) fn detail(self, text: impl Display) {
+        if self.verbose {
+            self.whisper(text);
+        }
+    }
+
+    /// Says what went wrong, and to scripts in JSON as well.
+    pub(crate) fn failure(self, failure: &Failure) {
+        let Failure::Said { code, kind, message } = failure else { return };
+        let label = if !self.plain && io::stderr().is_terminal() {
+            paint(AnsiColor::Red.on_default().bold(), "error:")
+        } else {
+            "error:".to_owned()
+        };
+        self.whisper(format!("{label} {message}"));
+        if self.json {
+            let error = json!({"code": kind, "exit": *code as u8, "message": message});
+            // The failure to report is the one at hand, not that of its report.
+            let _ = self.json(&json!({"schema": SCHEMA, "error": error}));
+        }
+    }
+
+    /// `text` in the colour of a verdict, if stdout is a terminal.
+    pub(crate) fn verdict(self, good: bool, text: &str) -> String {
+        if self.plain || !io::stdout().is_terminal() {
+            return text.to_owned();
+        }
+        let colour = if good { AnsiColor::Green } else { AnsiColor::Red };
+        paint(colour.on_default(), text)
+    }
+
+    fn whisper(self, text: impl Display) {
+        // Nobody is left to tell if stderr is closed.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}
+
+fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+fn one_line(value: &impl Serialize) -> String {
+    match serde_json::to_string(value) {
+        Ok(mut line) => {
+            line.push('\n');
+            line
+        }
+        // The values printed are maps with string keys and numbers, which always have a JSON form.
+        Err(error) => unreachable!("a report always has a JSON form: {error}"),
+    }
+}

@@ -1,0 +1,88 @@
+//! Tables for people: columns as wide as their widest cell.
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows under a heading.
+pub(crate) struct Table {
+    heading: Vec<(&'static str, Side)>,
+    rows: Vec<Vec<String>>,
+}
+
+/// What separates two columns.
+const GAP: &str = "  ";
+
+impl Table {
+    /// A table with these columns. A heading that starts with `>` belongs to
+    /// a column of numbers.
+    pub(crate) fn new(columns: &[&'static str]) -> Self {
+        let side = |text: &'static str| match text.strip_prefix('>') {
+            Some(rest) => (rest, Side::Right),
+            None => (text, Side::Left),
+        };
+        Self { heading: columns.iter().map(|text| side(text)).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row; cells that are missing stay empty, those beyond the heading are left out.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut row: Vec<String> = cells.into_iter().take(self.heading.len()).collect();
+        row.resize(self.heading.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// The table as text, one line each; `bold` marks the heading.
+    pub(crate) fn render(&self, bold: impl Fn(&str) -> String) -> String {
+        let widths = self.widths();
+        let heading = self.heading.iter().map(|(text, _)| *text);
+        let mut text = bold(&self.line(&widths, heading));
+        text.push('\n');
+        for row in &self.rows {
+            text.push_str(&self.line(&widths, row.iter().map(String::as_str)));
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize, heading: &str| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.chain([heading.chars().count()]).max().unwrap_or(0)
+        };
+        self.heading.iter().enumerate().map(|(column, (heading, _))| width(column, heading)).collect()
+    }
+
+    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
+        let padded = cells.zip(widths).zip(&self.heading).map(|((cell, &width), &(_, side))| match side {
+            Side::Left => format!("{cell:<width$}"),
+            Side::Right => format!("{cell:>width$}"),
+        });
+        padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right() {
+        let mut table = Table::new(&["NAME", ">BYTES"]);
+        table.row(["video".to_owned(), "9".to_owned()]);
+        table.row(["é".to_owned(), "1234567".to_owned()]);
+        assert_eq!(table.render(str::to_owned), "NAME     BYTES\nvideo        9\né      1234567\n");
+    }
+
+    #[test]
+    fn a_short_row_is_filled_and_a_long_one_cut() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(["x".to_owned()]);
+        table.row(["x".to_owned(), "y".to_owned(), "z".to_owned()]);
+        assert_eq!(table.render(str::to_owned), "A  B\nx\nx  y\n");
+    }
+}

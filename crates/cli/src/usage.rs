@@ -1,0 +1,54 @@
+//! A wrong command line, explained in one sentence.
+
+use std::error::Error as _;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+/// Prints the help that was asked for, or one sentence on what is wrong with
+/// the command line, and gives the exit code for it.
+pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed pipe is success, and nobody is left to hear of anything else.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(Code::Usage as u8)
+        }
+        _ => {
+            output().failure(&Failure::usage(sentence(error)));
+            ExitCode::from(Code::Usage as u8)
+        }
+    }
+}
+
+/// The output that a line asks for which could not be read as a whole.
+fn output() -> Output {
+    let given = |flag: &str| std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == flag);
+    Output::new(given("--json"), false, false, given("--no-color"))
+}
+
+/// What is wrong, on one line.
+fn sentence(error: &clap::Error) -> String {
+    if let (Some(ContextValue::String(flag)), Some(source)) = (error.get(ContextKind::InvalidArg), error.source())
+        && error.kind() == ErrorKind::ValueValidation
+    {
+        return format!("{}: {source}", flag_name(flag));
+    }
+    let rendered = error.render().to_string();
+    let first = rendered.split("\n\nUsage:").next().unwrap_or_default();
+    let first = first.split("\n\nFor more information").next().unwrap_or_default();
+    let words: Vec<&str> = first.trim_start_matches("error: ").split_whitespace().collect();
+    format!("{}; `--help` has more", words.join(" ").replace(" tip: ", "; "))
+}
+
+/// `--at` of `--at <X,Y>`.
+fn flag_name(flag: &str) -> &str {
+    flag.split_whitespace().next().unwrap_or(flag).trim_matches(['<', '>'])
+}

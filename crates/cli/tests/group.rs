@@ -1,0 +1,120 @@
+//! The group's commands, and the shape of their JSON.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{json, roost};
+use serde_json::Value;
+
+struct Grove {
+    folder: tempfile::TempDir,
+}
+
+impl Grove {
+    fn new() -> Self {
+        let grove = Self { folder: tempfile::tempdir().unwrap() };
+        let made = grove.json(&["init", &grove.dir(), "--name", "grove"]);
+        assert_eq!(keys(&made), ["dir", "group", "not_after_unix_s", "schema"]);
+        grove
+    }
+
+    fn dir(&self) -> String {
+        self.path("group")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = roost(&[&["group"], args, &["--json"]].concat());
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let value = json(&output.stdout);
+        assert_eq!(value["schema"], 1, "{args:?}");
+        value
+    }
+
+    fn fails(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = roost(&[&["group"], args].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        (output.status.code(), said)
+    }
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn a_member_is_issued_shown_verified_and_revoked() {
+    let grove = Grove::new();
+    let (dir, member) = (grove.dir(), grove.path("uav7"));
+    let issued = grove.json(&["issue", &dir, "uav7", "--role", "node", "--valid", "30d", "-o", &member]);
+    assert_eq!(keys(&issued), ["certificate", "dir", "schema"]);
+    let certificate =
+        ["name", "node", "not_after_unix_s", "not_before_unix_s", "revoked_unix_s", "role", "serial", "state"];
+    assert_eq!(keys(&issued["certificate"]), certificate);
+    assert_eq!(issued["certificate"]["role"], "node");
+
+    let verified = grove.json(&["verify", &dir, &member]);
+    assert_eq!(verified["accepted"], true);
+    assert_eq!(verified["certificate"]["node"], issued["certificate"]["node"]);
+
+    let revoked = grove.json(&["revoke", &dir, "uav7"]);
+    assert_eq!(keys(&revoked), ["list", "number", "revoked", "schema"]);
+    let shown = grove.json(&["show", &dir]);
+    assert_eq!(keys(&shown), ["certificates", "group", "not_after_unix_s", "schema"]);
+    assert_eq!(shown["certificates"][0]["state"], "revoked");
+
+    let (code, said) = grove.fails(&["verify", &dir, &member]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("revoked"), "{said}");
+}
+
+#[test]
+fn an_identity_goes_beside_the_group_unless_told_otherwise() {
+    let grove = Grove::new();
+    grove.json(&["issue", &grove.dir(), "sn1", "--role", "supernode"]);
+    assert!(Path::new(&grove.dir()).join("members/sn1/identity.pem").is_file());
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let grove = Grove::new();
+    let (dir, nowhere) = (grove.dir(), grove.path("nowhere"));
+    for (args, code, part) in [
+        (&["init", &dir, "--name", "grove"][..], 1, "exists already"),
+        (&["issue", &nowhere, "a", "--role", "node"], 1, "no group"),
+        (&["issue", &dir, "a/b", "--role", "node"], 2, "a/b"),
+        (&["show", &nowhere], 1, "no group"),
+        (&["verify", &dir, &nowhere], 1, "nowhere"),
+        (&["revoke", &dir, "ghost"], 4, "ghost"),
+    ] {
+        let (got, said) = grove.fails(args);
+        assert_eq!(got, Some(code), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_doctor_sees_to_an_identity() {
+    let grove = Grove::new();
+    let member = grove.path("uav7");
+    grove.json(&["issue", &grove.dir(), "uav7", "--role", "node", "-o", &member]);
+    let socket = grove.path("nobody.sock");
+    let output = roost(&["doctor", "--identity", &member, "--socket", &socket, "--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let report = json(output.stdout.split_inclusive(|byte| *byte == b'\n').next().unwrap());
+    let verdict = |check: &str| {
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["check"] == check).unwrap()["verdict"].clone()
+    };
+    assert_eq!(verdict("daemon"), "fail");
+    assert_eq!(verdict("key"), "ok");
+    assert_eq!(verdict("identity"), "ok");
+}
