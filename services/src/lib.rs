@@ -25,6 +25,7 @@ pub mod video;
 mod error;
 mod feed;
 mod net;
+mod options;
 mod source;
 mod upstream;
 

@@ -1,7 +1,22 @@
 //! Addresses as specs write them, and sockets to listen on.
 
 use std::io::{Error, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+
+use crate::error::plain;
+use crate::upstream::{Outlet, Reader};
+use crate::{MAX_DATAGRAM_BYTES, SourceError};
+
+/// Kernel buffer to ask for, bytes: a second of fast video.
+const RECEIVE_BUFFER: usize = 1024 * 1024;
+
+/// A socket that was closed a moment ago may still hold its port.
+const BIND_TRIES: u32 = 10;
+const BIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Checks the notation `HOST:PORT`, with an IPv6 address in brackets.
 pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
@@ -22,4 +37,110 @@ pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
 pub(crate) async fn resolve(address: &str) -> std::io::Result<SocketAddr> {
     let nothing = || Error::new(ErrorKind::NotFound, "the name has no address");
     tokio::net::lookup_host(address).await?.next().ok_or_else(nothing)
+}
+
+/// A local port, or a multicast group and its port, to listen on.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    /// `HOST:PORT`.
+    pub(crate) address: String,
+    /// On which of several networks to join a group; the system's choice if `None`.
+    pub(crate) interface: Option<Ipv4Addr>,
+}
+
+impl Port {
+    /// Listens there.
+    pub(crate) async fn listen(&self) -> Result<UdpSocket, SourceError> {
+        let failed = |error: &Error| SourceError::CannotListen { address: self.address.clone(), reason: plain(error) };
+        let address = resolve(&self.address).await.map_err(|error| failed(&error))?;
+        let mut tries = 1;
+        loop {
+            match self.bind(address) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && tries < BIND_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(BIND_PAUSE).await;
+                }
+                result => return result.map_err(|error| failed(&error)),
+            }
+        }
+    }
+
+    fn bind(&self, address: SocketAddr) -> std::io::Result<UdpSocket> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_nonblocking(true)?;
+        // A smaller buffer than asked for is no reason to fail.
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+        if address.ip().is_multicast() {
+            // Other programs on this machine listen to the same group.
+            socket.set_reuse_address(true)?;
+        }
+        socket.bind(&address.into())?;
+        match address.ip() {
+            IpAddr::V4(group) if group.is_multicast() => {
+                socket.join_multicast_v4(&group, &self.interface.unwrap_or(Ipv4Addr::UNSPECIFIED))?;
+            }
+            IpAddr::V6(group) if group.is_multicast() => socket.join_multicast_v6(&group, 0)?,
+            IpAddr::V4(_) | IpAddr::V6(_) => {}
+        }
+        UdpSocket::from_std(socket.into())
+    }
+}
+
+/// Makes payloads out of the datagrams of a live source.
+pub(crate) trait Decode: Send + 'static {
+    /// Puts what is in `datagram` into `outlet`.
+    ///
+    /// # Errors
+    /// The source is of another kind and will never give anything.
+    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError>;
+}
+
+/// Reads datagrams from a local port.
+pub(crate) struct Datagrams<D> {
+    pub(crate) socket: UdpSocket,
+    pub(crate) address: String,
+    pub(crate) decoder: D,
+}
+
+impl<D: Decode> Reader for Datagrams<D> {
+    async fn run(mut self, outlet: Outlet) -> SourceError {
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES + 1];
+        loop {
+            match self.socket.recv(&mut buffer).await {
+                Ok(length) if length > MAX_DATAGRAM_BYTES => outlet.malformed(),
+                Ok(length) => {
+                    if let Err(error) = self.decoder.decode(&buffer[..length], &outlet) {
+                        return error;
+                    }
+                }
+                Err(error) => return SourceError::Unreachable { address: self.address, reason: plain(&error) },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_in_use_is_one_sentence() {
+        let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let port = Port { address: taken.local_addr().unwrap().to_string(), interface: None };
+        let error = port.listen().await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot listen on 127.0.0.1:") && error.contains("address already in use"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn addresses() {
+        for good in ["localhost:1", "10.0.0.1:65535", "[::1]:5004", "a-b.c:0"] {
+            assert_eq!(check_address(good), Ok(()));
+        }
+        for bad in ["", "a", ":1", "a:", "a:65536", "::1:5", "[x]:5", "a b:5"] {
+            assert!(check_address(bad).is_err(), "{bad}");
+        }
+    }
 }

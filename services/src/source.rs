@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use roost_proto::service::Form;
 use roost_proto::{Service, ServiceSet};
 
-use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, synthetic};
+use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, synthetic, video};
 
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
@@ -80,6 +80,7 @@ pub struct SourceSpec {
 #[derive(Clone, Debug)]
 enum Kind {
     Synthetic,
+    Video(video::Source),
 }
 
 impl SourceSpec {
@@ -94,10 +95,14 @@ impl SourceSpec {
             let start: String = text.chars().take(40).collect();
             return Err(SpecError::source(service, &start, "it is too long", "at most 4096 bytes"));
         }
-        let kind = match text {
-            "synthetic" => Kind::Synthetic,
+        if text == "synthetic" {
+            return Ok(Self::synthetic(service));
+        }
+        let (kind, forms) = match service {
+            Service::Video => (video::Source::parse(text).map(Kind::Video), video::FORMS),
             _ => return Err(SpecError::source(service, text, "it is unknown", "synthetic")),
         };
+        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, forms))?;
         Ok(Self { service, text: text.to_owned(), kind })
     }
 
@@ -120,6 +125,7 @@ impl SourceSpec {
         let duration = duration.unwrap_or(DEFAULT_DURATION);
         match &self.kind {
             Kind::Synthetic => Ok(open_synthetic(self.service, duration)),
+            Kind::Video(source) => source.open(duration).await,
         }
     }
 
@@ -132,6 +138,7 @@ impl SourceSpec {
     pub async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
             Kind::Synthetic => Ok(()),
+            Kind::Video(source) => source.check().await,
         }
     }
 }

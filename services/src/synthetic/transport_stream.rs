@@ -57,9 +57,10 @@ fn association() -> Vec<u8> {
     section(0x00, &[0x00, 0x01, 0xe0 | high, low])
 }
 
-/// Program map table: no clock, no elementary streams.
+/// Program map table: no clock, and one stream of private data that has none.
 fn program() -> Vec<u8> {
-    section(0x02, &[0xe0 | (NULL_PID >> 8) as u8, NULL_PID as u8, 0xf0, 0x00])
+    let [high, low] = (PROGRAM_PID + 1).to_be_bytes();
+    section(0x02, &[0xe0 | (NULL_PID >> 8) as u8, NULL_PID as u8, 0xf0, 0x00, 0x06, 0xe0 | high, low, 0xf0, 0x00])
 }
 
 /// A section of one part with table id extension 1 and version 0.

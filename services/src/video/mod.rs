@@ -1,3 +1,121 @@
 //! Video: MPEG transport streams, or RTP.
+//!
+//! | source | what it does |
+//! |---|---|
+//! | `file:CLIP.ts` | sends the file by its own clock (PCR), 7 × 188 bytes a datagram, over and over; `?loop=no` sends it once; a file without a clock goes at 700 kbit/s |
+//! | `udp://HOST:PORT` | listens there (a local address or a multicast group) for MPEG-TS, as `ffmpeg -f mpegts udp://…` sends it; datagrams pass through unchanged |
+//! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is taken off, what goes on is MPEG-TS |
+//! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `udp://` sinks take them |
+//!
+//! `?rate=BITS` announces another rate than 700 000 bit/s, by which hubs plan
+//! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
+//! A live source starts with what comes next, and has failed after 4 s of silence.
 
+pub mod pacing;
+pub mod rtp;
 pub mod ts;
+
+mod file;
+mod live;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use roost_proto::Service;
+use roost_proto::service::Form;
+
+use crate::net::{Port, check_address};
+use crate::options::Options;
+use crate::upstream::Shared;
+use crate::{Feed, Opened, SourceError, format};
+
+pub(crate) const FORMS: &str =
+    "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=BITS if need be";
+
+/// A live source has failed when nothing came for this long: shorter than the
+/// requester's own patience, so that the requester hears why.
+const SILENCE: Duration = Duration::from_secs(4);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    bits_per_second: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    File { path: PathBuf, looped: bool },
+    Live { port: Port, packing: Packing, shared: Shared },
+}
+
+/// How the datagrams of a live source hold the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    MpegTs,
+    RtpMpegTs,
+    RtpH264,
+}
+
+/// The rate that the seed gives video, bits per second.
+pub(crate) const fn nominal_rate(service: Service) -> u32 {
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => bits_per_second,
+        Form::Object { .. } => 0,
+    }
+}
+
+impl Source {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut options = Options::split(text);
+        let bits_per_second = options.rate(nominal_rate(Service::Video))?;
+        if let Some(path) = options.body.strip_prefix("file:") {
+            let looped = match options.take("loop") {
+                None | Some("yes") => true,
+                Some("no") => false,
+                Some(_) => return Err("its option loop is neither yes nor no".to_owned()),
+            };
+            options.finish()?;
+            if path.is_empty() {
+                return Err("it names no file".to_owned());
+            }
+            return Ok(Self { bits_per_second, kind: Kind::File { path: PathBuf::from(path), looped } });
+        }
+        let interface = options.interface()?;
+        let packing = match options.body.split_once("://") {
+            Some(("udp", _)) => Packing::MpegTs,
+            Some(("rtp", _)) => match options.take("encoding").map(str::to_ascii_lowercase).as_deref() {
+                None | Some("mp2t") => Packing::RtpMpegTs,
+                Some("h264") => Packing::RtpH264,
+                Some(_) => return Err("its encoding is neither mp2t nor h264".to_owned()),
+            },
+            _ => return Err("it is unknown".to_owned()),
+        };
+        let address = options.finish()?["udp://".len()..].to_owned();
+        check_address(&address)?;
+        let shared = Shared::default();
+        Ok(Self { bits_per_second, kind: Kind::Live { port: Port { address, interface }, packing, shared } })
+    }
+
+    pub(crate) async fn open(&self, duration: Duration) -> Result<Opened, SourceError> {
+        let (feed, format) = match &self.kind {
+            Kind::File { path, looped } => (file::open(path, *looped, duration).await?, format::MPEG_TS),
+            Kind::Live { port, packing, shared } => {
+                let live = shared.join(&port.address, Some(SILENCE), live::start(port, *packing)).await?;
+                let format = if *packing == Packing::RtpH264 { format::RTP_H264 } else { format::MPEG_TS };
+                (Feed::live(live, duration), format)
+            }
+        };
+        Ok(Opened::Stream { bits_per_second: self.bits_per_second, format: format.to_owned(), feed })
+    }
+
+    pub(crate) async fn check(&self) -> Result<(), SourceError> {
+        match &self.kind {
+            Kind::File { path, .. } => file::check(path).await,
+            Kind::Live { shared, .. } if shared.is_running().await => Ok(()),
+            Kind::Live { port, .. } => port.listen().await.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -84,7 +84,7 @@ mod tests {
         let [high, low] = pid.to_be_bytes();
         let mut out = vec![SYNC, high, low, 0x10];
         if let Some(ticks) = ticks {
-            let bits = (ticks / 300) << 15 | 0x7e00 | ticks % 300;
+            let bits = ((ticks / 300) << 15) | 0x7e00 | (ticks % 300);
             out[3] = 0x30;
             out.extend_from_slice(&[7, 0x10]);
             out.extend_from_slice(&bits.to_be_bytes()[2..]);

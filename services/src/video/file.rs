@@ -1,0 +1,174 @@
+//! A transport stream from a file, over and over.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::pacing::Pacing;
+use super::ts::{self, PACKET_BYTES, SYNC};
+use crate::pace::Due;
+use crate::{Feed, SourceError};
+
+/// How much is read at once, and looked into for the first packet, bytes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Datagrams read ahead: two seconds at 1 Mbit/s.
+const READ_AHEAD: usize = 200;
+
+/// Starts reading the file.
+pub(super) async fn open(path: &Path, looped: bool, length: Duration) -> Result<Feed, SourceError> {
+    check(path).await?;
+    let (sender, receiver) = mpsc::channel(READ_AHEAD);
+    let reader = Reader { path: path.to_owned(), looped, length, sender };
+    // A thread of its own, for it blocks on the disk and on the full channel;
+    // it ends when the feed is dropped.
+    let spawned = std::thread::Builder::new().name("video-file".to_owned()).spawn(move || reader.run());
+    spawned.map_err(|error| SourceError::unreadable(path, &error))?;
+    Ok(Feed::read(receiver, length))
+}
+
+/// Checks that the file can be read and begins like a transport stream.
+pub(super) async fn check(path: &Path) -> Result<(), SourceError> {
+    let path = path.to_owned();
+    let result = tokio::task::spawn_blocking(move || {
+        let unreadable = |error: std::io::Error| SourceError::unreadable(&path, &error);
+        let mut start = Vec::new();
+        let file = File::open(&path).map_err(unreadable)?;
+        file.take(READ_BYTES as u64).read_to_end(&mut start).map_err(unreadable)?;
+        if ts::find_sync(&start).is_some() { Ok(()) } else { Err(no_stream(&path)) }
+    });
+    result
+        .await
+        .unwrap_or_else(|error| Err(SourceError::Unreadable { path: "the file".to_owned(), reason: error.to_string() }))
+}
+
+fn no_stream(path: &Path) -> SourceError {
+    SourceError::Malformed {
+        from: path.display().to_string(),
+        expected: "MPEG transport stream",
+        reason: "it has no packets of 188 bytes; convert it with ffmpeg -i IN -c copy -f mpegts OUT.ts".to_owned(),
+    }
+}
+
+struct Reader {
+    path: PathBuf,
+    looped: bool,
+    length: Duration,
+    sender: mpsc::Sender<Result<Due, SourceError>>,
+}
+
+impl Reader {
+    fn run(self) {
+        if let Err(error) = self.send_all() {
+            // Nobody may be left to hear it, and then nobody needs to.
+            let _ = self.sender.blocking_send(Err(error));
+        }
+    }
+
+    /// Sends until the time is up, the file ends for good or nobody listens.
+    fn send_all(&self) -> Result<(), SourceError> {
+        let unreadable = |error: std::io::Error| SourceError::unreadable(&self.path, &error);
+        let mut file = File::open(&self.path).map_err(unreadable)?;
+        let (mut pacing, mut out) = (Pacing::default(), Vec::new());
+        loop {
+            let mut packets = Packets::new(&mut file);
+            let mut count = 0_u64;
+            while let Some(packet) = packets.next().map_err(unreadable)? {
+                count += 1;
+                pacing.push(&packet, &mut out);
+                if !self.send(&mut out) {
+                    return Ok(());
+                }
+            }
+            if count == 0 {
+                return Err(no_stream(&self.path));
+            }
+            if !self.looped {
+                pacing.finish(&mut out);
+                self.send(&mut out);
+                return Ok(());
+            }
+            pacing.restart(&mut out);
+            file.rewind().map_err(unreadable)?;
+        }
+    }
+
+    /// Whether to go on.
+    fn send(&self, out: &mut Vec<Due>) -> bool {
+        out.drain(..).all(|due| due.at < self.length && self.sender.blocking_send(Ok(due)).is_ok())
+    }
+}
+
+/// The packets of a file; what is between packets is skipped.
+struct Packets<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// What is not yet looked at begins here.
+    position: usize,
+    ended: bool,
+}
+
+impl<R: Read> Packets<R> {
+    const fn new(input: R) -> Self {
+        Self { input, buffer: Vec::new(), position: 0, ended: false }
+    }
+
+    fn next(&mut self) -> std::io::Result<Option<[u8; PACKET_BYTES]>> {
+        loop {
+            let rest = &self.buffer[self.position..];
+            if rest.len() <= PACKET_BYTES && !self.ended {
+                self.fill()?;
+                continue;
+            }
+            let Some((packet, after)) = rest.split_first_chunk::<PACKET_BYTES>() else {
+                return Ok(None);
+            };
+            // A sync byte counts only if the next packet has one as well.
+            if packet[0] == SYNC && after.first().is_none_or(|next| *next == SYNC) {
+                let packet = *packet;
+                self.position += PACKET_BYTES;
+                return Ok(Some(packet));
+            }
+            self.position += 1;
+        }
+    }
+
+    fn fill(&mut self) -> std::io::Result<()> {
+        self.buffer.drain(..self.position);
+        self.position = 0;
+        let read = self.input.by_ref().take(READ_BYTES as u64).read_to_end(&mut self.buffer)?;
+        self.ended = read == 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn count(bytes: &[u8]) -> usize {
+        let mut packets = Packets::new(bytes);
+        std::iter::from_fn(|| packets.next().unwrap()).count()
+    }
+
+    #[test]
+    fn rubbish_between_packets_is_skipped() {
+        let mut packet = [0; PACKET_BYTES];
+        packet[0] = SYNC;
+        assert_eq!(count(&packet.repeat(1000)), 1000);
+        assert_eq!(count(&[&packet.repeat(3)[..], b"xyz", &packet.repeat(4)].concat()), 6);
+        assert_eq!(count(&packet[..187]), 0);
+        assert_eq!(count(b""), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(prop_oneof![Just(SYNC), any::<u8>()], 0..2000)) {
+            prop_assert!(count(&bytes) <= bytes.len() / PACKET_BYTES);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Video that somebody sends to a local port.
+
+use bytes::Bytes;
+
+use super::{Packing, rtp, ts};
+use crate::SourceError;
+use crate::net::{Datagrams, Decode, Port};
+use crate::upstream::Outlet;
+
+/// So many RTP packets of another type, and none of the right one, and the
+/// source is another one than the spec says.
+const MAX_STRANGERS: u32 = 20;
+
+/// Listens on the port.
+pub(super) async fn start(port: &Port, packing: Packing) -> Result<Datagrams<Decoder>, SourceError> {
+    let socket = port.listen().await?;
+    let address = port.address.clone();
+    Ok(Datagrams { socket, address: address.clone(), decoder: Decoder { packing, address, strangers: Some(0) } })
+}
+
+pub(super) struct Decoder {
+    packing: Packing,
+    address: String,
+    /// RTP packets of another type; `None` once the right type was seen.
+    strangers: Option<u32>,
+}
+
+impl Decode for Decoder {
+    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+        let payload = match self.packing {
+            Packing::MpegTs => Some(datagram).filter(|datagram| ts::is_datagram(datagram)),
+            Packing::RtpMpegTs => return self.strip(datagram, outlet),
+            Packing::RtpH264 => rtp::parse(datagram).map(|_| datagram),
+        };
+        match payload {
+            Some(payload) => outlet.put(Bytes::copy_from_slice(payload)),
+            None => outlet.malformed(),
+        }
+        Ok(())
+    }
+}
+
+impl Decoder {
+    fn strip(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+        match rtp::parse(datagram) {
+            Some(packet) if packet.payload_type == rtp::MP2T && ts::is_datagram(packet.payload) => {
+                self.strangers = None;
+                outlet.put(Bytes::copy_from_slice(packet.payload));
+                return Ok(());
+            }
+            Some(packet) if packet.payload_type != rtp::MP2T => {
+                if let Some(count) = &mut self.strangers {
+                    *count += 1;
+                    if *count >= MAX_STRANGERS {
+                        return Err(self.stranger(packet.payload_type));
+                    }
+                }
+            }
+            Some(_) | None => {}
+        }
+        outlet.malformed();
+        Ok(())
+    }
+
+    fn stranger(&self, payload_type: u8) -> SourceError {
+        SourceError::Malformed {
+            from: self.address.clone(),
+            expected: "MPEG-TS over RTP",
+            reason: format!("its payload type is {payload_type}, not 33; add ?encoding=h264 if it is H.264"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+use bytes::Bytes;
+use tokio::net::UdpSocket;
+
+use super::*;
+use crate::SourceSpec;
+
+fn parse(text: &str) -> Result<SourceSpec, String> {
+    SourceSpec::parse(Service::Video, text).map_err(|error| error.to_string())
+}
+
+async fn feed(text: &str, duration: Duration) -> (Feed, String) {
+    match parse(text).unwrap().open(Some(duration)).await.unwrap() {
+        Opened::Stream { feed, format, .. } => (feed, format),
+        Opened::Object { .. } => panic!("video is a stream"),
+    }
+}
+
+/// A second of a real encoder's transport stream.
+fn clip(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("clip.ts");
+    let status = std::process::Command::new("ffmpeg")
+        .args(["-hide_banner", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25", "-t", "1"])
+        .args(["-c:v", "mpeg2video", "-b:v", "600k", "-f", "mpegts"])
+        .arg(&path)
+        .status()
+        .expect("ffmpeg is installed");
+    assert!(status.success());
+    path
+}
+
+#[test]
+fn bad_specs_say_what_is_accepted() {
+    for (text, reason) in [
+        ("", "unknown"),
+        ("file:", "names no file"),
+        ("udp://127.0.0.1", "no port"),
+        ("udp://127.0.0.1:x", "port is not a number"),
+        ("rtp://h:1?encoding=vp8", "encoding"),
+        ("udp://h:1?rate=fast", "rate"),
+        ("udp://h:1?colour=red", "colour"),
+        ("http://h:1", "unknown"),
+        ("file:a.ts?loop=maybe", "loop"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(reason) && error.contains("expected synthetic, file:CLIP.ts"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_clip_sent_once_is_the_clip_at_its_own_pace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = clip(&folder);
+    let (mut feed, format) = feed(&format!("file:{}?loop=no", path.display()), Duration::from_secs(10)).await;
+    assert_eq!(format, "video/mp2t");
+    let start = tokio::time::Instant::now();
+    let mut got = Vec::new();
+    while let Some(payload) = feed.next().await {
+        got.extend_from_slice(&payload.unwrap());
+    }
+    assert_eq!(got, std::fs::read(&path).unwrap());
+    let took = start.elapsed();
+    assert!((Duration::from_millis(800)..Duration::from_millis(1300)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clip_is_looped_until_the_time_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = clip(&folder);
+    let size = std::fs::metadata(&path).unwrap().len() as usize;
+    let (mut feed, _) = feed(&format!("file:{}", path.display()), Duration::from_secs(5)).await;
+    let start = tokio::time::Instant::now();
+    let mut got = 0;
+    while let Some(payload) = feed.next().await {
+        let payload = payload.unwrap();
+        assert_eq!(payload.len(), 1316);
+        got += payload.len();
+    }
+    assert!((4 * size..6 * size).contains(&got), "{got} of {size}");
+    assert!(start.elapsed().abs_diff(Duration::from_secs(5)) < Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn missing_and_wrong_files_are_one_sentence() {
+    let error = parse("file:/no/such.ts").unwrap().check().await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot read /no/such.ts: no such file or directory;"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.mp4");
+    std::fs::write(&path, [0; 1000]).unwrap();
+    let error = parse(&format!("file:{}", path.display())).unwrap().open(None).await.unwrap_err().to_string();
+    assert!(error.contains("gave no MPEG transport stream") && error.contains("ffmpeg"), "{error}");
+}
+
+/// A port that was free a moment ago.
+async fn free_port() -> String {
+    UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn live_datagrams_reach_every_requester_unchanged() {
+    let address = free_port().await;
+    let spec = parse(&format!("udp://{address}?rate=900000")).unwrap();
+    let mut feeds = Vec::new();
+    for _ in 0..2 {
+        let Opened::Stream { bits_per_second, feed, .. } = spec.open(None).await.unwrap() else { panic!() };
+        assert_eq!(bits_per_second, 900_000);
+        feeds.push(feed);
+    }
+    spec.check().await.unwrap();
+    let camera = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let datagram = Bytes::from([0x47; 188].repeat(7));
+    camera.send_to(b"rubbish", &address).await.unwrap();
+    camera.send_to(&datagram, &address).await.unwrap();
+    for feed in &mut feeds {
+        assert_eq!(feed.next().await, Some(Ok(datagram.clone())));
+        assert_eq!(feed.malformed(), 1);
+    }
+    drop(feeds);
+    spec.open(None).await.expect("the port is free again");
+}
+
+#[tokio::test]
+async fn rtp_gives_its_transport_stream_and_other_types_are_explained() {
+    let header = |payload_type: u8| [0x80, payload_type, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let packet = |payload_type: u8| [&header(payload_type)[..], &[0x47; 188]].concat();
+    let camera = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+
+    let address = free_port().await;
+    let (mut mp2t, format) = feed(&format!("rtp://{address}"), Duration::from_secs(10)).await;
+    camera.send_to(&packet(33), &address).await.unwrap();
+    assert_eq!(mp2t.next().await, Some(Ok(Bytes::from_static(&[0x47; 188]))));
+    assert_eq!(format, "video/mp2t");
+
+    let address = free_port().await;
+    let (mut h264, format) = feed(&format!("rtp://{address}?encoding=h264"), Duration::from_secs(10)).await;
+    camera.send_to(&packet(96), &address).await.unwrap();
+    assert_eq!(h264.next().await, Some(Ok(Bytes::from(packet(96)))));
+    assert_eq!(format, format::RTP_H264);
+
+    let address = free_port().await;
+    let (mut wrong, _) = feed(&format!("rtp://{address}"), Duration::from_secs(10)).await;
+    for _ in 0..20 {
+        camera.send_to(&packet(96), &address).await.unwrap();
+    }
+    let error = wrong.next().await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("payload type is 96") && error.contains("encoding=h264"), "{error}");
+    assert_eq!(wrong.next().await, None);
+}
+
+#[test]
+fn the_synthetic_stream_is_one_that_ffmpeg_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("synthetic.ts");
+    let stream = crate::synthetic::stream(Service::Video, Duration::from_secs(2), 0);
+    std::fs::write(&path, stream.flat_map(|due| due.payload).collect::<Vec<u8>>()).unwrap();
+    let probe = std::process::Command::new("ffprobe")
+        .args(["-hide_banner", "-loglevel", "error", "-f", "mpegts", "-show_programs"])
+        .arg(&path)
+        .output()
+        .expect("ffprobe is installed");
+    let text = String::from_utf8_lossy(&probe.stdout);
+    assert!(text.contains("program_num=1") && text.contains("pmt_pid=256"), "{text}{probe:?}");
+}
