@@ -5,7 +5,7 @@ use roost_proto::Service;
 
 /// Why a text describes no source or sink. The writer of the text is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {what}: {reason}; expected {expected}")]
+#[error("{text:?} is no {what}: {reason}; expected {expected}")]
 pub struct SpecError {
     pub(crate) text: String,
     pub(crate) what: String,

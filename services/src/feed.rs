@@ -140,12 +140,15 @@ impl Feed {
                     Err(error) => return Some(Err(error)),
                 },
             };
-            if due.at >= self.length {
-                return None;
-            }
             self.pending = Some(due);
         }
         let at = self.pending.as_ref()?.at;
+        if at >= self.length {
+            // A stream of ten seconds takes ten seconds, also when its last
+            // datagram came long before.
+            tokio::time::sleep_until(start + self.length).await;
+            return None;
+        }
         tokio::time::sleep_until(start + self.pacer.release(at)).await;
         self.pacer.left(at, start.elapsed());
         self.pending.take().map(|due| Ok(due.payload))

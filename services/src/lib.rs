@@ -16,12 +16,15 @@
 //! simulation can use it: see [`pace`] and [`synthetic`].
 
 pub mod format;
+pub mod image;
 pub mod pace;
 pub mod sensor;
 pub mod sink;
 pub mod synthetic;
+pub mod track;
 pub mod video;
 
+mod command;
 mod error;
 mod feed;
 mod net;

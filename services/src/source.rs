@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use roost_proto::service::Form;
 use roost_proto::{Service, ServiceSet};
 
-use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, synthetic, video};
+use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, image, sensor, synthetic, track, video};
 
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
@@ -81,6 +81,9 @@ pub struct SourceSpec {
 enum Kind {
     Synthetic,
     Video(video::Source),
+    Track(track::Source),
+    Image(image::Source),
+    Sensor(sensor::Source),
 }
 
 impl SourceSpec {
@@ -100,7 +103,9 @@ impl SourceSpec {
         }
         let (kind, forms) = match service {
             Service::Video => (video::Source::parse(text).map(Kind::Video), video::FORMS),
-            _ => return Err(SpecError::source(service, text, "it is unknown", "synthetic")),
+            Service::Track => (track::Source::parse(text).map(Kind::Track), track::FORMS),
+            Service::Image => (image::Source::parse(text).map(Kind::Image), image::FORMS),
+            Service::Sensor => (sensor::Source::parse(text).map(Kind::Sensor), sensor::FORMS),
         };
         let kind = kind.map_err(|reason| SpecError::source(service, text, reason, forms))?;
         Ok(Self { service, text: text.to_owned(), kind })
@@ -126,6 +131,9 @@ impl SourceSpec {
         match &self.kind {
             Kind::Synthetic => Ok(open_synthetic(self.service, duration)),
             Kind::Video(source) => source.open(duration).await,
+            Kind::Track(source) => source.open(duration).await,
+            Kind::Image(source) => source.open().await,
+            Kind::Sensor(source) => source.open().await,
         }
     }
 
@@ -139,6 +147,9 @@ impl SourceSpec {
         match &self.kind {
             Kind::Synthetic => Ok(()),
             Kind::Video(source) => source.check().await,
+            Kind::Track(source) => source.check().await,
+            Kind::Image(source) => source.check().await,
+            Kind::Sensor(source) => source.check().await,
         }
     }
 }

@@ -1,0 +1,128 @@
+//! Pictures from a folder.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::jpeg;
+use crate::{MAX_OBJECT_BYTES, SourceError};
+
+/// The most entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The most pictures that are tried before giving up: more are not being
+/// written at once.
+const MAX_TRIES: usize = 32;
+
+/// A file that was changed less than this ago is looked at again after it.
+const SETTLED: Duration = Duration::from_millis(200);
+
+/// Which picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// The one that was changed last.
+    Newest,
+    /// The one whose name comes after that of the last one given.
+    Next,
+}
+
+/// The name of the last picture given; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor(Arc<Mutex<Option<OsString>>>);
+
+impl Cursor {
+    fn get(&self) -> Option<OsString> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, name: OsString) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    }
+}
+
+struct Entry {
+    name: OsString,
+    changed: SystemTime,
+}
+
+/// The picture to give.
+pub(super) async fn open(folder: &Path, pick: Pick, cursor: &Cursor) -> Result<Vec<u8>, SourceError> {
+    let (path, last) = (folder.to_owned(), cursor.get());
+    let listed = blocking(move || list(&path)).await?;
+    let none = || SourceError::NoPicture { path: folder.display().to_string() };
+    for name in order(listed, pick, last).into_iter().take(MAX_TRIES) {
+        if let Some(bytes) = read_settled(folder.join(&name)).await? {
+            cursor.set(name);
+            return Ok(bytes);
+        }
+    }
+    Err(none())
+}
+
+/// The names in the order in which they are to be tried.
+fn order(mut entries: Vec<Entry>, pick: Pick, last: Option<OsString>) -> Vec<OsString> {
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    match pick {
+        Pick::Newest => entries.sort_by_key(|entry| std::cmp::Reverse(entry.changed)),
+        Pick::Next => {
+            let start = last.map_or(0, |last| entries.partition_point(|entry| entry.name <= last));
+            entries.rotate_left(start);
+        }
+    }
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+/// The JPEGs of a folder.
+fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
+    let unreadable = |error: std::io::Error| SourceError::unreadable(folder, &error);
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)?.take(MAX_ENTRIES) {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        if !["jpg", "jpeg"].contains(&extension.to_ascii_lowercase().as_str()) {
+            continue;
+        }
+        // A file that is gone by now is none of ours. Links are followed.
+        let Ok(found) = std::fs::metadata(&path) else { continue };
+        if found.is_file() {
+            entries
+                .push(Entry { name: entry.file_name(), changed: found.modified().unwrap_or(SystemTime::UNIX_EPOCH) });
+        }
+    }
+    Ok(entries)
+}
+
+/// The file, if it is a whole JPEG and stays the same for a moment.
+async fn read_settled(path: PathBuf) -> Result<Option<Vec<u8>>, SourceError> {
+    let file = path.clone();
+    let Some((bytes, changed)) = blocking(move || Ok(read(&file))).await? else { return Ok(None) };
+    if changed.elapsed().is_ok_and(|age| age >= SETTLED) {
+        return Ok(Some(bytes));
+    }
+    tokio::time::sleep(SETTLED).await;
+    let again = blocking(move || Ok(read(&path))).await?;
+    Ok(again.filter(|again| again.0 == bytes).map(|again| again.0))
+}
+
+/// The file and when it was changed; `None` if it is no whole JPEG or cannot
+/// be read (any more).
+fn read(path: &Path) -> Option<(Vec<u8>, SystemTime)> {
+    let found = std::fs::metadata(path).ok()?;
+    if found.len() > MAX_OBJECT_BYTES as u64 {
+        tracing::warn!(path = %path.display(), limit_bytes = MAX_OBJECT_BYTES, "picture passed over: it is too large");
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let whole = bytes.len() <= MAX_OBJECT_BYTES && jpeg::is_complete(&bytes);
+    whole.then(|| (bytes, found.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(SourceError::Unreadable { path: "the folder".to_owned(), reason: error.to_string() })
+    })
+}

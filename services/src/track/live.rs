@@ -1,0 +1,93 @@
+//! Positions from the network.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::gpsd::{Lines, Report, WATCH};
+use super::nmea::{Sentence, Sentences};
+use super::{cot, gpsd};
+use crate::SourceError;
+use crate::error::plain;
+use crate::net::{Datagrams, Decode, Port};
+use crate::upstream::{Outlet, Reader};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connects to a gpsd and asks for its reports.
+pub(super) async fn gpsd(address: &str) -> Result<Gpsd, SourceError> {
+    let unreachable = |reason: String| SourceError::Unreachable { address: format!("gpsd://{address}"), reason };
+    let connecting = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(WATCH).await.map(|()| stream)
+    };
+    match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+        Ok(Ok(stream)) => Ok(Gpsd { address: address.to_owned(), stream }),
+        Ok(Err(error)) => Err(unreachable(plain(&error))),
+        Err(_) => Err(unreachable(format!("it did not answer within {} s", CONNECT_TIMEOUT.as_secs()))),
+    }
+}
+
+pub(super) struct Gpsd {
+    address: String,
+    stream: TcpStream,
+}
+
+impl Reader for Gpsd {
+    async fn run(mut self, outlet: Outlet) -> SourceError {
+        let (mut lines, mut buffer) = (Lines::default(), vec![0; 4096]);
+        let reason = loop {
+            match self.stream.read(&mut buffer).await {
+                Ok(0) => break "it closed the connection".to_owned(),
+                Ok(length) => lines.push(&buffer[..length], |line| match line.map(gpsd::parse) {
+                    Some(Some(Report::Position(record))) => outlet.put(record.line(SystemTime::now())),
+                    Some(Some(Report::Other)) => {}
+                    Some(None) | None => outlet.malformed(),
+                }),
+                Err(error) => break plain(&error),
+            }
+        };
+        SourceError::Unreachable { address: format!("gpsd://{}", self.address), reason }
+    }
+}
+
+/// Listens for CoT events.
+pub(super) async fn cot(port: &Port) -> Result<Datagrams<CotDecoder>, SourceError> {
+    Ok(Datagrams { socket: port.listen().await?, address: port.address.clone(), decoder: CotDecoder })
+}
+
+pub(super) struct CotDecoder;
+
+impl Decode for CotDecoder {
+    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+        match std::str::from_utf8(datagram).ok().and_then(|xml| cot::parse(xml).ok()) {
+            Some(record) => outlet.put(record.line(SystemTime::now())),
+            None => outlet.malformed(),
+        }
+        Ok(())
+    }
+}
+
+/// Listens for NMEA sentences.
+pub(super) async fn nmea(port: &Port, id: &str) -> Result<Datagrams<NmeaDecoder>, SourceError> {
+    let decoder = NmeaDecoder(Sentences::new(id));
+    Ok(Datagrams { socket: port.listen().await?, address: port.address.clone(), decoder })
+}
+
+pub(super) struct NmeaDecoder(Sentences);
+
+impl Decode for NmeaDecoder {
+    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+        let text = String::from_utf8_lossy(datagram);
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let now = SystemTime::now();
+            match self.0.push(line, now) {
+                Sentence::Position(record) => outlet.put(record.line(now)),
+                Sentence::Other => {}
+                Sentence::Malformed => outlet.malformed(),
+            }
+        }
+        Ok(())
+    }
+}

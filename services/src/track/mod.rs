@@ -1,0 +1,120 @@
+//! Track: positions of targets.
+//!
+//! | source | what it does |
+//! |---|---|
+//! | `gpsd://HOST:PORT` | asks a gpsd for its reports (JSON over TCP) and sends each position (TPV) |
+//! | `cot+udp://HOST:PORT` | listens there for Cursor-on-Target XML; a multicast group (239.2.3.1:6969) is joined |
+//! | `nmea+udp://HOST:PORT` | listens there for NMEA 0183 sentences; `?id=NAME` names the target |
+//! | `file:TRACK` | replays JSON lines, gpsd JSON, NMEA or CoT by its time stamps (a record a second where there are none), over and over |
+//!
+//! `?interface=ADDRESS` says where to join a multicast group, `?rate=BITS`
+//! announces another rate than 40 000 bit/s.
+//!
+//! Whatever the source, each datagram is one line of JSON, see [`record`]; it
+//! is not padded. A source without news for 2 s sends an empty datagram, so
+//! that the requester knows it is alive.
+
+pub mod cot;
+pub mod gpsd;
+pub mod nmea;
+pub mod record;
+
+mod file;
+mod live;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use roost_proto::Service;
+
+use crate::net::{Port, check_address};
+use crate::options::Options;
+use crate::upstream::Shared;
+use crate::video::nominal_rate;
+use crate::{Feed, Opened, SourceError, format};
+
+pub(crate) const FORMS: &str =
+    "synthetic, gpsd://HOST:PORT, cot+udp://HOST:PORT, nmea+udp://HOST:PORT or file:TRACK.jsonl|.nmea|.xml";
+
+/// Requesters take a stream for dead after 5 s.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+
+/// The longest name of a target, bytes.
+const MAX_ID_BYTES: usize = 128;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    bits_per_second: u32,
+    /// The target's name where the data has none.
+    id: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    File(PathBuf),
+    Gpsd { address: String, shared: Shared },
+    Cot { port: Port, shared: Shared },
+    Nmea { port: Port, shared: Shared },
+}
+
+impl Source {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut options = Options::split(text);
+        let bits_per_second = options.rate(nominal_rate(Service::Track))?;
+        let interface = options.interface()?;
+        let id = options.take("id").unwrap_or("target").to_owned();
+        if id.is_empty() || id.len() > MAX_ID_BYTES {
+            return Err(format!("its id is not of 1 to {MAX_ID_BYTES} bytes"));
+        }
+        let body = options.finish()?;
+        let kind = match (body.strip_prefix("file:"), body.split_once("://")) {
+            (Some(""), _) => return Err("it names no file".to_owned()),
+            (Some(path), _) => Kind::File(PathBuf::from(path)),
+            (None, Some((scheme @ ("gpsd" | "cot+udp" | "nmea+udp"), address))) => {
+                check_address(address)?;
+                let (address, shared) = (address.to_owned(), Shared::default());
+                match scheme {
+                    "gpsd" => Kind::Gpsd { address, shared },
+                    "cot+udp" => Kind::Cot { port: Port { address, interface }, shared },
+                    _ => Kind::Nmea { port: Port { address, interface }, shared },
+                }
+            }
+            _ => return Err("it is unknown".to_owned()),
+        };
+        Ok(Self { bits_per_second, id, kind })
+    }
+
+    pub(crate) async fn open(&self, duration: Duration) -> Result<Opened, SourceError> {
+        let feed = match &self.kind {
+            Kind::File(path) => Feed::planned(file::open(path, &self.id).await?, duration),
+            Kind::Gpsd { address, shared } => {
+                Feed::live(shared.join(address, None, live::gpsd(address)).await?, duration)
+            }
+            Kind::Cot { port, shared } => {
+                Feed::live(shared.join(&port.address, None, live::cot(port)).await?, duration)
+            }
+            Kind::Nmea { port, shared } => {
+                Feed::live(shared.join(&port.address, None, live::nmea(port, &self.id)).await?, duration)
+            }
+        };
+        let format = format::JSON_LINES.to_owned();
+        Ok(Opened::Stream { bits_per_second: self.bits_per_second, format, feed: feed.with_keepalive(KEEPALIVE) })
+    }
+
+    pub(crate) async fn check(&self) -> Result<(), SourceError> {
+        match &self.kind {
+            Kind::File(path) => file::open(path, &self.id).await.map(drop),
+            Kind::Gpsd { shared, .. } | Kind::Cot { shared, .. } | Kind::Nmea { shared, .. }
+                if shared.is_running().await =>
+            {
+                Ok(())
+            }
+            Kind::Gpsd { address, .. } => live::gpsd(address).await.map(drop),
+            Kind::Cot { port, .. } | Kind::Nmea { port, .. } => port.listen().await.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

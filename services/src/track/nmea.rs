@@ -1,0 +1,202 @@
+//! NMEA 0183 sentences.
+
+use std::time::{Duration, SystemTime};
+
+use nmea::sentences::rmc::RmcStatusOfFix;
+use nmea::{ParseResult, parse_str};
+
+use super::record::{Origin, Record, time};
+
+/// The longest sentence, bytes. The standard says 82; some talkers say more.
+pub const MAX_SENTENCE_BYTES: usize = 256;
+
+/// Sentences kept to go with the next position, bytes; the oldest go first.
+const MAX_HELD_BYTES: usize = 2048;
+
+const METRES_PER_SECOND_IN_KNOT: f64 = 1852.0 / 3600.0;
+
+/// What one sentence is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sentence {
+    /// It gives a position.
+    Position(Record),
+    /// It gives none, or has no fix.
+    Other,
+    /// It is malformed or its checksum is wrong.
+    Malformed,
+}
+
+/// A talker's sentences in their order.
+///
+/// Each position (RMC, GGA, GLL) becomes a record; its raw form has the
+/// sentences since the last one as well, so that nothing is lost.
+#[derive(Clone, Debug)]
+pub struct Sentences {
+    id: String,
+    /// The last date heard, `YYYY-MM-DD`; only RMC and ZDA have one.
+    date: Option<String>,
+    alt_m: Option<f64>,
+    held: String,
+}
+
+struct Fix {
+    time: Option<String>,
+    lat: Option<f64>,
+    lon: Option<f64>,
+    speed: Option<f32>,
+    course: Option<f32>,
+}
+
+impl Sentences {
+    /// The sentences of a target called `id`.
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), date: None, alt_m: None, held: String::new() }
+    }
+
+    /// Takes a sentence heard at `now`, whose date stands in until one was heard.
+    pub fn push(&mut self, sentence: &str, now: SystemTime) -> Sentence {
+        let sentence = sentence.trim();
+        if sentence.len() > MAX_SENTENCE_BYTES {
+            return Sentence::Malformed;
+        }
+        let fix = match parse_str(sentence) {
+            Ok(parsed) => self.fix(parsed),
+            Err(nmea::Error::Unsupported(_) | nmea::Error::DisabledSentence) => None,
+            Err(_) => return Sentence::Malformed,
+        };
+        self.hold(sentence);
+        let Some(Fix { time, lat: Some(lat), lon: Some(lon), speed, course }) = fix else {
+            return Sentence::Other;
+        };
+        let record = Record {
+            time: time.and_then(|clock| self.time(&clock, now)),
+            id: self.id.clone(),
+            lat,
+            lon,
+            alt_m: self.alt_m,
+            speed_mps: speed.map(|knots| f64::from(knots) * METRES_PER_SECOND_IN_KNOT),
+            course_deg: course.map(f64::from),
+            source: Origin::Nmea,
+            raw: std::mem::take(&mut self.held),
+        };
+        if record.is_sound() { Sentence::Position(record) } else { Sentence::Malformed }
+    }
+
+    /// The position that a sentence gives, if it has a fix.
+    fn fix(&mut self, parsed: ParseResult) -> Option<Fix> {
+        let fix = match parsed {
+            ParseResult::RMC(rmc) => {
+                self.date = rmc.fix_date.map(|date| date.to_string()).or(self.date.take());
+                let valid = rmc.status_of_fix != RmcStatusOfFix::Invalid;
+                let time = rmc.fix_time.map(|time| time.to_string());
+                let (speed, course) = (rmc.speed_over_ground, rmc.true_course);
+                valid.then_some(Fix { time, lat: rmc.lat, lon: rmc.lon, speed, course })?
+            }
+            ParseResult::GGA(gga) => {
+                self.alt_m = gga.altitude.map(f64::from);
+                let valid = gga.fix_type.is_some_and(|kind| kind != nmea::sentences::FixType::Invalid);
+                let time = gga.fix_time.map(|time| time.to_string());
+                let (lat, lon) = (gga.latitude, gga.longitude);
+                valid.then_some(Fix { time, lat, lon, speed: None, course: None })?
+            }
+            ParseResult::GLL(gll) => {
+                let time = gll.fix_time.map(|time| time.to_string());
+                let (lat, lon) = (gll.latitude, gll.longitude);
+                gll.valid.then_some(Fix { time, lat, lon, speed: None, course: None })?
+            }
+            _ => return None,
+        };
+        Some(fix)
+    }
+
+    fn hold(&mut self, sentence: &str) {
+        if !self.held.is_empty() {
+            self.held.push('\n');
+        }
+        self.held.push_str(sentence);
+        while self.held.len() > MAX_HELD_BYTES {
+            let oldest = self.held.find('\n').map_or(self.held.len(), |end| end + 1);
+            self.held.drain(..oldest);
+        }
+    }
+
+    /// The time at which the clock, `HH:MM:SS.fff`, showed this.
+    fn time(&self, clock: &str, now: SystemTime) -> Option<SystemTime> {
+        if let Some(date) = &self.date {
+            return time(&format!("{date}T{clock}Z"));
+        }
+        let today = humantime::format_rfc3339_seconds(now.max(SystemTime::UNIX_EPOCH)).to_string();
+        let read = time(&format!("{}T{clock}Z", today.split('T').next()?))?;
+        // Around midnight the nearest day is meant, not today's.
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        match (read.duration_since(now), now.duration_since(read)) {
+            (Ok(ahead), _) if ahead > DAY / 2 => read.checked_sub(DAY),
+            (_, Ok(behind)) if behind > DAY / 2 => read.checked_add(DAY),
+            _ => Some(read),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RMC: &str = "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A";
+    const GGA: &str = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47";
+    const GSA: &str = "$GPGSA,A,3,04,05,,09,12,,,24,,,,,2.5,1.3,2.1*39";
+
+    fn position(sentence: Sentence) -> Record {
+        let Sentence::Position(record) = sentence else { panic!("{sentence:?}") };
+        record
+    }
+
+    #[test]
+    fn positions_carry_the_sentences_before_them() {
+        let mut sentences = Sentences::new("ship");
+        assert_eq!(sentences.push(GSA, SystemTime::UNIX_EPOCH), Sentence::Other);
+        let gga = position(sentences.push(GGA, SystemTime::UNIX_EPOCH));
+        assert_eq!(gga.raw, format!("{GSA}\n{GGA}"));
+        assert!((gga.lat - 48.1173).abs() < 1e-4 && (gga.lon - 11.516_67).abs() < 1e-4);
+        let rmc = position(sentences.push(&format!("{RMC}\r\n"), SystemTime::UNIX_EPOCH));
+        assert_eq!(rmc.raw, RMC);
+        assert_eq!(rmc.time, time("1994-03-23T12:35:19Z"));
+        assert!((rmc.speed_mps.unwrap() - 11.5235).abs() < 1e-3);
+        assert!((rmc.alt_m.unwrap() - 545.4).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_nearest_day_is_meant() {
+        let sentences = Sentences::new("x");
+        let now = time("2026-05-02T00:00:05Z").unwrap();
+        assert_eq!(sentences.time("23:59:59", now), time("2026-05-01T23:59:59Z"));
+        assert_eq!(sentences.time("00:00:01", now), time("2026-05-02T00:00:01Z"));
+    }
+
+    #[test]
+    fn damaged_and_void_sentences_give_nothing() {
+        let mut sentences = Sentences::new("x");
+        let now = SystemTime::UNIX_EPOCH;
+        assert_eq!(sentences.push(&RMC.replace("4807", "4907"), now), Sentence::Malformed);
+        assert_eq!(sentences.push("", now), Sentence::Malformed);
+        assert_eq!(sentences.push(&"$".repeat(1000), now), Sentence::Malformed);
+        let void = "$GPRMC,123519,V,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*7D";
+        assert_eq!(sentences.push(void, now), Sentence::Other);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in any::<String>()) {
+            let _ = Sentences::new("x").push(&text, SystemTime::UNIX_EPOCH);
+        }
+
+        #[test]
+        fn never_panics_on_damaged_sentences(cut in 0..RMC.len(), with in "[0-9,.A-Z*$-]{0,4}", gga in any::<bool>()) {
+            let body = if gga { GGA } else { RMC };
+            let cut = cut.clamp(1, body.len() - 3);
+            let body = format!("{}{with}{}", &body[1..cut], &body[cut..body.len() - 3]);
+            let sum = body.bytes().fold(0, |sum, byte| sum ^ byte);
+            let _ = Sentences::new("x").push(&format!("${body}*{sum:02X}"), SystemTime::UNIX_EPOCH);
+        }
+    }
+}

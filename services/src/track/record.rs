@@ -1,0 +1,138 @@
+//! The common record of a position: a line of JSON.
+//!
+//! `{"t":"2026-05-01T12:00:00.000Z","id":"uav-7","lat":27.1,"lon":92.4,
+//! "alt_m":1200.0,"speed_mps":117.0,"course_deg":90.0,"source":"cot","raw":"…"}`:
+//! UTC (RFC 3339), WGS 84 degrees, metres, metres per second, degrees from
+//! true north; what is unknown is left out. `raw` is what the source gave.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::MAX_DATAGRAM_BYTES;
+
+/// Who gave a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// A gpsd.
+    Gpsd,
+    /// Cursor on Target.
+    Cot,
+    /// NMEA 0183.
+    Nmea,
+}
+
+/// One position of one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// When; `None` if the source does not say.
+    pub time: Option<SystemTime>,
+    /// The target's name.
+    pub id: String,
+    /// Latitude, degrees north.
+    pub lat: f64,
+    /// Longitude, degrees east.
+    pub lon: f64,
+    /// Altitude, metres.
+    pub alt_m: Option<f64>,
+    /// Speed over ground, metres per second.
+    pub speed_mps: Option<f64>,
+    /// Course over ground, degrees from true north.
+    pub course_deg: Option<f64>,
+    /// Who gave it.
+    pub source: Origin,
+    /// What it gave.
+    pub raw: String,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    t: String,
+    id: &'a str,
+    lat: f64,
+    lon: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alt_m: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed_mps: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    course_deg: Option<f64>,
+    source: Origin,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<&'a str>,
+}
+
+impl Record {
+    /// Whether the place is one on Earth.
+    pub fn is_sound(&self) -> bool {
+        (-90.0..=90.0).contains(&self.lat) && (-180.0..=180.0).contains(&self.lon)
+    }
+
+    /// The line, with its end. The present time stands in for a missing one;
+    /// `raw` is left out if the line would not fit a datagram.
+    pub fn line(&self, now: SystemTime) -> Bytes {
+        let time = self.time.unwrap_or(now).max(SystemTime::UNIX_EPOCH);
+        let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
+        let mut line = Line {
+            t: humantime::format_rfc3339_millis(time).to_string(),
+            id: &self.id,
+            lat: self.lat,
+            lon: self.lon,
+            alt_m: finite(self.alt_m),
+            speed_mps: finite(self.speed_mps),
+            course_deg: finite(self.course_deg),
+            source: self.source,
+            raw: Some(&self.raw),
+        };
+        let mut text = to_line(&line);
+        if text.len() > MAX_DATAGRAM_BYTES {
+            line.raw = None;
+            text = to_line(&line);
+        }
+        Bytes::from(text)
+    }
+}
+
+fn to_line(line: &Line<'_>) -> Vec<u8> {
+    // Only maps with other keys than strings cannot be written, and there are none.
+    let mut text = serde_json::to_vec(line).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+/// A time as gpsd and CoT write it (RFC 3339 in UTC).
+pub(super) fn time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_known_and_fits() {
+        let mut record = Record {
+            time: time("2026-05-01T12:00:00.25Z"),
+            id: "a".to_owned(),
+            lat: 1.5,
+            lon: -2.0,
+            alt_m: None,
+            speed_mps: Some(f64::NAN),
+            course_deg: Some(90.0),
+            source: Origin::Cot,
+            raw: "<x/>".to_owned(),
+        };
+        let expected = concat!(
+            r#"{"t":"2026-05-01T12:00:00.250Z","id":"a","lat":1.5,"lon":-2.0,"course_deg":90.0,"#,
+            r#""source":"cot","raw":"<x/>"}"#,
+            "\n"
+        );
+        assert_eq!(record.line(SystemTime::UNIX_EPOCH), expected);
+        record.raw = "x".repeat(MAX_DATAGRAM_BYTES);
+        assert!(record.line(SystemTime::UNIX_EPOCH).len() < 200);
+        record.lat = f64::NAN;
+        assert!(!record.is_sound());
+    }
+}
