@@ -101,14 +101,24 @@ impl SourceSpec {
         if text == "synthetic" {
             return Ok(Self::synthetic(service));
         }
-        let (kind, forms) = match service {
-            Service::Video => (video::Source::parse(text).map(Kind::Video), video::FORMS),
-            Service::Track => (track::Source::parse(text).map(Kind::Track), track::FORMS),
-            Service::Image => (image::Source::parse(text).map(Kind::Image), image::FORMS),
-            Service::Sensor => (sensor::Source::parse(text).map(Kind::Sensor), sensor::FORMS),
+        let kind = match service {
+            Service::Video => video::Source::parse(text).map(Kind::Video),
+            Service::Track => track::Source::parse(text).map(Kind::Track),
+            Service::Image => image::Source::parse(text).map(Kind::Image),
+            Service::Sensor => sensor::Source::parse(text).map(Kind::Sensor),
         };
-        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, forms))?;
+        let kind = kind.map_err(|reason| SpecError::source(service, text, reason, Self::forms(service)))?;
         Ok(Self { service, text: text.to_owned(), kind })
+    }
+
+    /// The forms that a source of `service` can be written in, for help texts.
+    pub const fn forms(service: Service) -> &'static str {
+        match service {
+            Service::Video => video::FORMS,
+            Service::Track => track::FORMS,
+            Service::Image => image::FORMS,
+            Service::Sensor => sensor::FORMS,
+        }
     }
 
     /// The made-up source of a service.
@@ -181,3 +191,37 @@ impl PartialEq for SourceSpec {
 }
 
 impl Eq for SourceSpec {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_parsed_by_service() {
+        let texts = [(Service::Sensor, "command:true"), (Service::Video, " synthetic "), (Service::Video, "udp://h:1")];
+        let sources = Sources::parse(texts).unwrap();
+        assert_eq!(sources.services(), ServiceSet::EMPTY.with(Service::Video).with(Service::Sensor));
+        assert_eq!(sources.get(Service::Video).unwrap().to_string(), "udp://h:1");
+        assert!(sources.get(Service::Image).is_none());
+        let error = Sources::parse([(Service::Track, "gps")]).unwrap_err().to_string();
+        assert!(error.starts_with("\"gps\" is no track source: it is unknown; expected synthetic, gpsd://"), "{error}");
+        assert!(SourceSpec::parse(Service::Image, &"x".repeat(5000)).unwrap_err().to_string().len() < 200);
+    }
+
+    #[tokio::test]
+    async fn synthetic_sources_have_the_seeds_sizes() {
+        for service in Service::ALL {
+            let spec = SourceSpec::synthetic(service);
+            spec.check().await.unwrap();
+            match (spec.open(None).await.unwrap(), service.form()) {
+                (Opened::Object { bytes, .. }, Form::Object { bytes: expected }) => {
+                    assert_eq!(bytes.len(), expected as usize);
+                }
+                (Opened::Stream { bits_per_second, .. }, Form::Stream { bits_per_second: expected, .. }) => {
+                    assert_eq!(bits_per_second, expected);
+                }
+                (opened, form) => panic!("{opened:?} for {form:?}"),
+            }
+        }
+    }
+}

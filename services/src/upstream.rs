@@ -22,7 +22,8 @@ pub(crate) struct Shared(Arc<Mutex<Weak<Upstream>>>);
 
 #[derive(Debug)]
 struct Upstream {
-    sender: broadcast::Sender<Result<Bytes, SourceError>>,
+    /// Weak, so that listeners notice when the reader is gone.
+    sender: broadcast::WeakSender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
     task: AbortHandle,
 }
@@ -68,12 +69,12 @@ impl Shared {
         start: impl Future<Output = Result<R, SourceError>>,
     ) -> Result<Live, SourceError> {
         let mut slot = self.0.lock().await;
-        let running = slot.upgrade().filter(|upstream| !upstream.task.is_finished());
+        let running = slot.upgrade().and_then(|upstream| {
+            let receiver = upstream.sender.upgrade()?.subscribe();
+            Some((upstream, receiver))
+        });
         let (upstream, receiver) = match running {
-            Some(upstream) => {
-                let receiver = upstream.sender.subscribe();
-                (upstream, receiver)
-            }
+            Some(running) => running,
             None => {
                 let (upstream, receiver) = spawn(start.await?);
                 *slot = Arc::downgrade(&upstream);
@@ -85,21 +86,22 @@ impl Shared {
 
     /// Whether somebody listens to the source now.
     pub(crate) async fn is_running(&self) -> bool {
-        self.0.lock().await.upgrade().is_some_and(|upstream| !upstream.task.is_finished())
+        self.0.lock().await.upgrade().is_some_and(|upstream| upstream.sender.upgrade().is_some())
     }
 }
 
 fn spawn<R: Reader>(reader: R) -> (Arc<Upstream>, broadcast::Receiver<Result<Bytes, SourceError>>) {
     let (sender, receiver) = broadcast::channel(BACKLOG);
     let malformed = Arc::new(AtomicU64::new(0));
-    let outlet = Outlet { sender: sender.clone(), malformed: malformed.clone() };
+    let weak = sender.downgrade();
+    let outlet = Outlet { sender, malformed: malformed.clone() };
     let task = tokio::spawn(async move {
         let last = outlet.sender.clone();
         let error = reader.run(outlet).await;
         tracing::debug!(%error, "live source ended");
         let _ = last.send(Err(error));
     });
-    (Arc::new(Upstream { sender, malformed, task: task.abort_handle() }), receiver)
+    (Arc::new(Upstream { sender: weak, malformed, task: task.abort_handle() }), receiver)
 }
 
 /// One requester's part in a live source. The source is closed when the last
@@ -129,7 +131,10 @@ impl Live {
                 }
                 Ok(Ok(Err(error))) => return Some(Err(error)),
                 Ok(Err(broadcast::error::RecvError::Lagged(count))) => self.dropped += count,
-                Ok(Err(broadcast::error::RecvError::Closed)) => return None,
+                Ok(Err(broadcast::error::RecvError::Closed)) => {
+                    let reason = "its reader has stopped".to_owned();
+                    return Some(Err(SourceError::Unreachable { address: self.address.clone(), reason }));
+                }
                 Err(_) if until < end || self.heard.is_none() => {
                     let waited = until - self.heard.unwrap_or(start);
                     return Some(Err(SourceError::Silent { address: self.address.clone(), waited }));
@@ -195,6 +200,22 @@ mod tests {
         let first = live.next(Instant::now(), Duration::from_secs(1)).await.unwrap().unwrap();
         assert_eq!(&first[..], 10_u32.to_be_bytes());
         assert_eq!(live.dropped(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_panics_is_an_error_and_is_started_anew() {
+        struct Broken;
+        impl Reader for Broken {
+            async fn run(self, _: Outlet) -> SourceError {
+                panic!("on purpose")
+            }
+        }
+        let shared = Shared::default();
+        let mut live = shared.join("fake", None, async { Ok(Broken) }).await.unwrap();
+        let ended = live.next(Instant::now(), Duration::from_secs(10)).await;
+        assert!(matches!(ended, Some(Err(SourceError::Unreachable { .. }))));
+        let (_sender, receiver) = mpsc::unbounded_channel();
+        shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
