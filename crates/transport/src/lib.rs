@@ -1,1 +1,42 @@
 //! One transport layer for Roost: authenticated associations over UDP, TCP and QUIC.
+//!
+//! [`bind`] opens the sockets and hands back a [`Transport`], through which
+//! messages go out, and [`Events`], from which everything comes in: one stream
+//! of links that come up and go down, dials that failed, and whole messages.
+//!
+//! | scheme | carries | datagram class | reliable class |
+//! |---|---|---|---|
+//! | `udp://` | DTLS 1.3 | one packet, or fragments up to 64 KiB | own acknowledgements, retransmission and congestion control |
+//! | `tcp://` | TLS 1.3 | a frame, ahead of reliable ones | a frame |
+//! | `quic://` | QUIC | QUIC datagram, or a short stream | a stream for each message, in order within its flow |
+//!
+//! Both sides of every link have proved who they are and passed the group's
+//! policy before [`Event::Up`], and no message is delivered earlier. A side
+//! that is refused learns why in a sentence.
+//!
+//! # Who does the work
+//!
+//! TCP and QUIC links have tasks of their own. **UDP has none**: its sockets
+//! are read, its timers run and its handshakes go on inside
+//! [`Events::recv_many`], in the task that consumes the events, so that a
+//! packet costs no task switch. Keep a `recv_many` pending whenever there is
+//! nothing better to do. [`Transport::send`] seals a UDP message at once and
+//! [`Transport::flush`] hands what has gathered to the socket.
+
+mod config;
+mod counters;
+mod dial;
+mod error;
+mod event;
+mod link;
+mod quic;
+mod tcp;
+mod transport;
+mod udp;
+
+pub use config::{Config, Limits};
+pub use counters::{Counters, SchemeCounters};
+pub use error::{BindError, SendError};
+pub use event::{Event, Events};
+pub use link::LinkInfo;
+pub use transport::{Transport, bind};

@@ -1,0 +1,87 @@
+//! Counts for metrics: what went through the sockets, and who was refused.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use roost_identity::Refusal;
+use roost_proto::Scheme;
+
+/// The counts of all transports at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// By transport, in the order of [`Scheme::ALL`].
+    pub schemes: [SchemeCounters; 3],
+}
+
+impl Counters {
+    /// The counts of one transport.
+    pub fn of(&self, scheme: Scheme) -> &SchemeCounters {
+        &self.schemes[scheme as usize]
+    }
+}
+
+/// The counts of one transport.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemeCounters {
+    /// Bytes handed to the socket: UDP payloads; TCP bytes with TLS.
+    pub bytes_sent: u64,
+    /// Bytes that came from the socket.
+    pub bytes_received: u64,
+    /// Datagrams handed to the socket; TLS writes for TCP.
+    pub datagrams_sent: u64,
+    /// Datagrams that came from the socket; TLS reads for TCP.
+    pub datagrams_received: u64,
+    /// Messages and packets dropped because a queue was full.
+    pub dropped: u64,
+    /// Input that was no packet of ours, or from nobody known.
+    pub malformed: u64,
+    /// Handshakes that led to a link.
+    pub handshakes: u64,
+    /// Handshakes turned away because of a limit.
+    pub turned_away: u64,
+    /// Peers refused by us, by the label of [`Refusal`].
+    pub refused: Vec<(&'static str, u64)>,
+}
+
+/// The counts of one transport, as they run.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) bytes_received: AtomicU64,
+    pub(crate) datagrams_sent: AtomicU64,
+    pub(crate) datagrams_received: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) malformed: AtomicU64,
+    pub(crate) handshakes: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
+    refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+impl Live {
+    /// Adds to one of the counts.
+    pub(crate) fn add(count: &AtomicU64, by: u64) {
+        count.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Counts a peer that we refused.
+    pub(crate) fn refuse(&self, refusal: Refusal) {
+        if let Some(index) = Refusal::ALL.iter().position(|kind| *kind == refusal) {
+            Self::add(&self.refused[index], 1);
+        }
+    }
+
+    /// The counts at this moment.
+    pub(crate) fn snapshot(&self) -> SchemeCounters {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        SchemeCounters {
+            bytes_sent: get(&self.bytes_sent),
+            bytes_received: get(&self.bytes_received),
+            datagrams_sent: get(&self.datagrams_sent),
+            datagrams_received: get(&self.datagrams_received),
+            dropped: get(&self.dropped),
+            malformed: get(&self.malformed),
+            handshakes: get(&self.handshakes),
+            turned_away: get(&self.turned_away),
+            refused: Refusal::ALL.iter().zip(&self.refused).map(|(kind, count)| (kind.label(), get(count))).collect(),
+        }
+    }
+}

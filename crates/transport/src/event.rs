@@ -1,0 +1,200 @@
+//! What comes in, in one stream.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use roost_proto::machine::Peer;
+use roost_proto::{Address, DialId, LinkId};
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+use crate::transport::Shared;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A link is up: the peer has proved who it is and passed the policy.
+    Up {
+        /// Its number, which no other link has had.
+        link: LinkId,
+        /// The dial that led to it; `None` if the peer dialled.
+        dial: Option<DialId>,
+        /// Who is there.
+        peer: Peer,
+        /// The address the peer is seen at.
+        address: Address,
+        /// Round trip measured by the handshake.
+        rtt: Duration,
+    },
+    /// A link is gone and its number is void. Follows neither
+    /// [`crate::Transport::close`] nor [`crate::Transport::shutdown`].
+    Down {
+        /// Which one.
+        link: LinkId,
+        /// Why, in a sentence for people.
+        reason: String,
+    },
+    /// None of a dial's addresses led to a link.
+    DialFailed {
+        /// Which dial.
+        dial: DialId,
+        /// What was tried and why it failed, in a sentence for people.
+        reason: String,
+    },
+    /// A whole message.
+    Message {
+        /// From where.
+        link: LinkId,
+        /// The message.
+        message: Bytes,
+    },
+}
+
+impl Event {
+    /// What the event counts for against [`crate::Limits::event_queue_bytes`].
+    fn weight(&self) -> usize {
+        match self {
+            Self::Message { message, .. } => message.len() + 64,
+            Self::Up { .. } | Self::Down { .. } | Self::DialFailed { .. } => 0,
+        }
+    }
+}
+
+/// The receiving end of a transport.
+pub struct Events {
+    shared: Arc<Shared>,
+    /// What the UDP sockets have yielded beyond what was asked for.
+    ready: VecDeque<Event>,
+    timer: Pin<Box<Sleep>>,
+    /// When the timer fires; `None` while it is not in use.
+    armed: Option<Instant>,
+}
+
+impl Events {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, ready: VecDeque::new(), timer: Box::pin(tokio::time::sleep(Duration::ZERO)), armed: None }
+    }
+
+    /// Waits until something has happened and appends up to `max` events to
+    /// `into`; answers how many, at least one unless `max` is zero.
+    ///
+    /// Nothing is lost when the future is dropped before it is done. The
+    /// crate's documentation says what else goes on in here.
+    pub async fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> usize {
+        if max == 0 {
+            return 0;
+        }
+        poll_fn(|cx| self.poll_recv_many(cx, into, max)).await
+    }
+
+    fn poll_recv_many(&mut self, cx: &mut Context<'_>, into: &mut Vec<Event>, max: usize) -> Poll<usize> {
+        self.shared.context.queue.waker.register(cx.waker());
+        if self.ready.is_empty() {
+            self.shared.context.queue.take(&mut self.ready, max);
+            self.drive_udp(cx);
+        }
+        let count = self.ready.len().min(max);
+        into.extend(self.ready.drain(..count));
+        if count > 0 { Poll::Ready(count) } else { Poll::Pending }
+    }
+
+    /// Reads the UDP sockets, runs what is due and arms the timer for what is next.
+    fn drive_udp(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let mut next: Option<Instant> = None;
+            for endpoint in self.shared.udp.endpoints().iter() {
+                let deadline = endpoint.poll(cx, &mut self.ready);
+                next = next.into_iter().chain(deadline).min();
+            }
+            if !self.ready.is_empty() || !self.sleep_until(cx, next) {
+                return;
+            }
+        }
+    }
+
+    /// Whether `deadline` has come already.
+    fn sleep_until(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
+        let Some(at) = deadline else {
+            self.armed = None;
+            return false;
+        };
+        if self.armed != Some(at) {
+            self.armed = Some(at);
+            self.timer.as_mut().reset(at.into());
+        }
+        let due = self.timer.as_mut().poll(cx).is_ready();
+        if due {
+            self.armed = None;
+        }
+        due
+    }
+}
+
+/// Events of the transports that have tasks of their own, on their way to
+/// [`Events`]. Holds messages of at most [`crate::Limits::event_queue_bytes`];
+/// other events are as few as links and dials.
+pub(crate) struct Queue {
+    state: Mutex<QueueState>,
+    /// Wakes the task in [`Events::recv_many`].
+    pub(crate) waker: AtomicWaker,
+    space: Notify,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct QueueState {
+    events: VecDeque<Event>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { state: Mutex::default(), waker: AtomicWaker::new(), space: Notify::new(), max_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event, whatever the queue holds.
+    pub(crate) fn push(&self, event: Event) {
+        let mut state = self.lock();
+        state.bytes += event.weight();
+        state.events.push_back(event);
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// Adds a message once there is room for it.
+    pub(crate) async fn push_when_room(&self, event: Event) {
+        loop {
+            let space = self.space.notified();
+            if self.lock().bytes < self.max_bytes {
+                return self.push(event);
+            }
+            space.await;
+        }
+    }
+
+    /// Moves up to `max` events to `into`.
+    fn take(&self, into: &mut VecDeque<Event>, max: usize) {
+        let mut state = self.lock();
+        if state.events.is_empty() {
+            return;
+        }
+        let count = state.events.len().min(max);
+        let freed: usize = state.events.iter().take(count).map(Event::weight).sum();
+        into.extend(state.events.drain(..count));
+        state.bytes -= freed;
+        drop(state);
+        if freed > 0 {
+            self.space.notify_waiters();
+        }
+    }
+}

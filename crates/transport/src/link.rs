@@ -1,0 +1,150 @@
+//! What is known about a link, and where it is kept.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use roost_proto::machine::Peer;
+use roost_proto::{Address, DialId, LinkId, Scheme};
+
+use crate::event::Event;
+use crate::quic::QuicLink;
+use crate::tcp::TcpLink;
+use crate::udp;
+
+/// A link as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Its number.
+    pub link: LinkId,
+    /// Who is there.
+    pub peer: Peer,
+    /// The address the peer is seen at.
+    pub address: Address,
+    /// The transport.
+    pub scheme: Scheme,
+    /// Whether we dialled.
+    pub dialled: bool,
+    /// Round trip: of the handshake, or smoothed where later traffic measured it.
+    pub rtt: Duration,
+    /// Since when.
+    pub since: SystemTime,
+    /// Bytes handed to the socket for this link (UDP payloads; TCP bytes with TLS).
+    pub bytes_sent: u64,
+    /// Bytes that came from the socket for this link.
+    pub bytes_received: u64,
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Messages delivered.
+    pub messages_received: u64,
+    /// Packets sent again because they were taken for lost. Zero for TCP, where
+    /// the system keeps that to itself.
+    pub retransmissions: u64,
+}
+
+/// The counts of one link that has tasks of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) bytes_received: AtomicU64,
+    pub(crate) messages_sent: AtomicU64,
+    pub(crate) messages_received: AtomicU64,
+}
+
+impl Tally {
+    /// Adds to one of the counts.
+    pub(crate) fn add(count: &AtomicU64, by: u64) {
+        count.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Reads one of the counts.
+    pub(crate) fn get(count: &AtomicU64) -> u64 {
+        count.load(Ordering::Relaxed)
+    }
+}
+
+/// What never changes in a link's life.
+#[derive(Clone, Debug)]
+pub(crate) struct Identified {
+    pub(crate) link: LinkId,
+    pub(crate) peer: Peer,
+    pub(crate) address: Address,
+    pub(crate) dialled: bool,
+    pub(crate) rtt: Duration,
+    pub(crate) since: SystemTime,
+}
+
+impl Identified {
+    /// The event that makes the link known.
+    pub(crate) fn up(&self, dial: Option<DialId>) -> Event {
+        let Self { link, peer, address, rtt, .. } = self;
+        Event::Up { link: *link, dial, peer: peer.clone(), address: address.clone(), rtt: *rtt }
+    }
+
+    /// The description of a link without any traffic.
+    pub(crate) fn describe(&self, rtt: Duration) -> LinkInfo {
+        LinkInfo {
+            link: self.link,
+            peer: self.peer.clone(),
+            address: self.address.clone(),
+            scheme: self.address.scheme,
+            dialled: self.dialled,
+            rtt,
+            since: self.since,
+            bytes_sent: 0,
+            bytes_received: 0,
+            messages_sent: 0,
+            messages_received: 0,
+            retransmissions: 0,
+        }
+    }
+}
+
+/// Who carries a link.
+#[derive(Clone)]
+pub(crate) enum Carrier {
+    Udp(Arc<udp::Endpoint>, udp::Slot),
+    Tcp(Arc<TcpLink>),
+    Quic(Arc<QuicLink>),
+}
+
+/// Every link that is up, by its number. At most [`crate::Limits::links`],
+/// plus those that we dialled.
+#[derive(Default)]
+pub(crate) struct Registry {
+    next: AtomicU64,
+    links: RwLock<HashMap<LinkId, Carrier>>,
+}
+
+impl Registry {
+    /// A number that no link has had.
+    pub(crate) fn allocate(&self) -> LinkId {
+        LinkId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub(crate) fn insert(&self, link: LinkId, carrier: Carrier) {
+        self.links.write().unwrap_or_else(PoisonError::into_inner).insert(link, carrier);
+    }
+
+    /// Whether the link was there.
+    pub(crate) fn remove(&self, link: LinkId) -> bool {
+        self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&link).is_some()
+    }
+
+    pub(crate) fn get(&self, link: LinkId) -> Option<Carrier> {
+        self.links.read().unwrap_or_else(PoisonError::into_inner).get(&link).cloned()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.links.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// All of them, by number.
+    pub(crate) fn all(&self) -> Vec<(LinkId, Carrier)> {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = links.iter().map(|(link, carrier)| (*link, carrier.clone())).collect();
+        all.sort_unstable_by_key(|(link, _)| *link);
+        all
+    }
+}

@@ -1,0 +1,92 @@
+//! Frames on the TLS stream: kind (1), length (3, big-endian), body.
+
+use std::io;
+
+use bytes::Bytes;
+use roost_proto::wire::MAX_MESSAGE_BYTES;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes in front of a body.
+pub(super) const HEADER: usize = 4;
+
+const READY: u8 = 0;
+const MESSAGE: u8 = 1;
+const CLOSE: u8 = 2;
+
+/// A frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// The listener accepts the dialler.
+    Ready,
+    Message(Bytes),
+    /// The link is over, and why.
+    Close(String),
+}
+
+impl Frame {
+    /// Appends the frame to `into`.
+    pub(super) fn write(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Ready => write(READY, &[], into),
+            Self::Message(message) => write(MESSAGE, message, into),
+            Self::Close(reason) => write(CLOSE, reason.as_bytes(), into),
+        }
+    }
+}
+
+fn write(kind: u8, body: &[u8], into: &mut Vec<u8>) {
+    // A body has at most 64 KiB.
+    let length = (body.len() as u32).to_be_bytes();
+    into.extend_from_slice(&[kind, length[1], length[2], length[3]]);
+    into.extend_from_slice(body);
+}
+
+/// Reads a frame; `None` at the stream's end between two frames.
+///
+/// # Errors
+///
+/// Those of the stream; [`io::ErrorKind::InvalidData`] if the bytes are no frame.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
+    let mut header = [0; HEADER];
+    if stream.read(&mut header[..1]).await? == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut header[1..]).await?;
+    let [kind, a, b, c] = header;
+    let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    if length > MAX_MESSAGE_BYTES || kind > CLOSE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame"));
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(Some(match kind {
+        READY => Frame::Ready,
+        MESSAGE => Frame::Message(body.into()),
+        _ => Frame::Close(String::from_utf8_lossy(&body).into_owned()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_read_back_one_by_one() {
+        let mut bytes = Vec::new();
+        let frames = [Frame::Ready, Frame::Message(vec![7; 65_536].into()), Frame::Close("why".into())];
+        frames.iter().for_each(|frame| frame.write(&mut bytes));
+        let mut stream = &bytes[..];
+        for frame in frames {
+            assert_eq!(read(&mut stream).await.unwrap(), Some(frame));
+        }
+        assert_eq!(read(&mut stream).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_frame_is_refused() {
+        for bytes in [&[1, 1, 0, 1][..], &[9, 0, 0, 0], &[1, 0, 0, 2, 5], &[1, 0]] {
+            let mut stream = bytes;
+            assert!(read(&mut stream).await.is_err(), "{bytes:?}");
+        }
+    }
+}

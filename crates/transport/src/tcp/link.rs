@@ -1,0 +1,227 @@
+//! A TCP link: a task that reads, a task that writes, a queue between the
+//! owner and the writer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_identity::Side;
+use roost_identity::tls::refusal_from_tls_error;
+use roost_proto::Channel;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::Notify;
+
+use super::frame::{self, Frame, HEADER};
+use crate::counters::Live;
+use crate::error::SendError;
+use crate::event::Event;
+use crate::link::{Carrier, Identified, LinkInfo, Tally};
+use crate::transport::{Context, cut};
+
+/// Bytes that the writer seals in one go, and so the most reliable data that
+/// can go before a datagram that comes later.
+const WRITE_BATCH: usize = 32 * 1024;
+/// How long a closed link may take to hand over what was sent.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A TCP link, as the owner reaches it.
+pub(crate) struct TcpLink {
+    identified: Identified,
+    context: Arc<Context>,
+    live: Arc<Live>,
+    tally: Arc<Tally>,
+    queue: Mutex<Queue>,
+    /// Wakes the writer.
+    work: Notify,
+    /// Tells the reader to stop.
+    stop: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Datagram class: goes first.
+    urgent: VecDeque<Bytes>,
+    reliable: VecDeque<Bytes>,
+    urgent_bytes: usize,
+    reliable_bytes: usize,
+    /// Set once the link is over for the owner; the writer ends with it.
+    farewell: Option<String>,
+}
+
+impl TcpLink {
+    pub(super) fn new(identified: Identified, context: Arc<Context>, live: Arc<Live>, tally: Arc<Tally>) -> Arc<Self> {
+        let queue = Mutex::default();
+        Arc::new(Self { identified, context, live, tally, queue, work: Notify::new(), stop: Notify::new() })
+    }
+
+    /// Makes the link known and starts its tasks. `busy` is dropped when both are done.
+    pub(super) fn start<S>(self: &Arc<Self>, stream: S, up: Event, busy: Arc<()>)
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        self.context.registry.insert(self.identified.link, Carrier::Tcp(Arc::clone(self)));
+        self.context.queue.push(up);
+        let (reading, writing) = tokio::io::split(stream);
+        let (reader, writer) = (Arc::clone(self), Arc::clone(self));
+        let still_busy = Arc::clone(&busy);
+        tokio::spawn(async move {
+            tokio::select! {
+                reason = reader.read(reading) => reader.end(reason),
+                () = reader.stop.notified() => {}
+            }
+            drop(still_busy);
+        });
+        tokio::spawn(async move {
+            if let Err(error) = writer.write(writing).await {
+                writer.end(sentence(&error));
+            }
+            writer.stop.notify_one();
+            drop(busy);
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(&self, channel: Channel, message: Bytes) -> Result<(), SendError> {
+        let (link, limit) = (self.identified.link, self.context.limits.link_queue_bytes);
+        let cost = message.len() + HEADER;
+        let mut queue = self.lock();
+        if queue.farewell.is_some() {
+            return Err(SendError::NoLink(link));
+        }
+        match channel {
+            Channel::Datagram if queue.urgent_bytes + cost > limit => {
+                Live::add(&self.live.dropped, 1);
+                return Ok(());
+            }
+            Channel::Datagram => {
+                queue.urgent_bytes += cost;
+                queue.urgent.push_back(message);
+            }
+            Channel::Reliable { .. } if queue.reliable_bytes + cost > limit => return Err(SendError::Full(link)),
+            Channel::Reliable { .. } => {
+                queue.reliable_bytes += cost;
+                queue.reliable.push_back(message);
+            }
+        }
+        drop(queue);
+        Tally::add(&self.tally.messages_sent, 1);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Closes the link once what was sent has left.
+    pub(crate) fn close(&self, reason: String) {
+        if self.context.registry.remove(self.identified.link) {
+            self.lock().farewell.get_or_insert_with(|| cut(&reason).to_owned());
+            self.work.notify_one();
+        }
+    }
+
+    /// The link is over and the owner is told.
+    fn end(&self, reason: String) {
+        if self.context.registry.remove(self.identified.link) {
+            self.context.queue.push(Event::Down { link: self.identified.link, reason });
+        }
+        self.lock().farewell.get_or_insert_default();
+        self.work.notify_one();
+    }
+
+    /// Delivers messages until the stream ends; answers why it did.
+    async fn read(&self, stream: impl AsyncRead + Unpin) -> String {
+        let mut stream = BufReader::with_capacity(8 * 1024, stream);
+        loop {
+            match frame::read(&mut stream).await {
+                Ok(Some(Frame::Message(message))) => {
+                    Tally::add(&self.tally.messages_received, 1);
+                    let event = Event::Message { link: self.identified.link, message };
+                    self.context.queue.push_when_room(event).await;
+                }
+                Ok(Some(Frame::Ready)) => {}
+                Ok(Some(Frame::Close(reason))) => return reason,
+                Ok(None) => return "the peer closed the connection".to_owned(),
+                Err(error) => {
+                    Live::add(&self.live.malformed, u64::from(error.kind() == io::ErrorKind::InvalidData));
+                    return sentence(&error);
+                }
+            }
+        }
+    }
+
+    /// Writes what is queued until the link is over.
+    async fn write(&self, mut stream: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let farewell = self.lock().take(&mut bytes);
+            if let Some(reason) = farewell {
+                Frame::Close(reason).write(&mut bytes);
+                let last = async {
+                    stream.write_all(&bytes).await?;
+                    stream.shutdown().await
+                };
+                return tokio::time::timeout(CLOSE_TIMEOUT, last).await.unwrap_or(Ok(()));
+            }
+            if bytes.is_empty() {
+                bytes.shrink_to(0);
+                self.work.notified().await;
+                continue;
+            }
+            stream.write_all(&bytes).await?;
+            stream.flush().await?;
+        }
+    }
+
+    pub(crate) fn info(&self) -> LinkInfo {
+        LinkInfo {
+            bytes_sent: Tally::get(&self.tally.bytes_sent),
+            bytes_received: Tally::get(&self.tally.bytes_received),
+            messages_sent: Tally::get(&self.tally.messages_sent),
+            messages_received: Tally::get(&self.tally.messages_received),
+            ..self.identified.describe(self.identified.rtt)
+        }
+    }
+}
+
+impl Queue {
+    /// Moves up to [`WRITE_BATCH`] bytes, or one message, into `bytes`; answers
+    /// the farewell when nothing is left before it.
+    fn take(&mut self, bytes: &mut Vec<u8>) -> Option<String> {
+        while bytes.len() < WRITE_BATCH {
+            if let Some(message) = self.urgent.pop_front() {
+                self.urgent_bytes -= message.len() + HEADER;
+                Frame::Message(message).write(bytes);
+            } else if let Some(message) = self.reliable.pop_front() {
+                self.reliable_bytes -= message.len() + HEADER;
+                Frame::Message(message).write(bytes);
+            } else {
+                return self.farewell.clone();
+            }
+        }
+        None
+    }
+}
+
+/// What went wrong with a stream, in a sentence.
+pub(super) fn sentence(error: &io::Error) -> String {
+    if let Some(refusal) = tls_error(error).and_then(refusal_from_tls_error) {
+        let (side, refusal): (Side, _) = refusal;
+        return side.sentence(refusal);
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "the peer reset the connection".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the peer broke the connection off".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The TLS error inside an I/O error.
+pub(super) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}

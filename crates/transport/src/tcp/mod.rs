@@ -1,0 +1,247 @@
+//! `tcp://`: TLS 1.3, frames inside.
+//!
+//! The dialler's TLS handshake is over before the listener has looked at its
+//! certificate, so the listener greets with a `Ready` frame: until then the
+//! dial may still end in a refusal.
+
+mod counted;
+mod frame;
+mod link;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use roost_identity::Side;
+use roost_identity::tls::{self, refusal_from_tls_error};
+use roost_proto::machine::Peer;
+use roost_proto::{Address, DialId, RoleSet, Scheme};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use counted::Counted;
+use frame::Frame;
+pub(crate) use link::TcpLink;
+use link::{sentence, tls_error};
+
+use crate::counters::Live;
+use crate::dial::Wish;
+use crate::link::{Identified, Tally};
+use crate::transport::Context;
+use crate::udp::Bucket;
+
+/// Connections that the system keeps for us until we accept them.
+const BACKLOG: i32 = 1024;
+/// How long to wait when the system has no file descriptor for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Everything that is TCP.
+pub(crate) struct Tcp {
+    pub(crate) live: Arc<Live>,
+    context: Arc<Context>,
+    acceptor: TlsAcceptor,
+    handshakes: Arc<Semaphore>,
+    listeners: Mutex<Vec<AbortHandle>>,
+    /// A clone is held by every task of every link.
+    busy: Arc<()>,
+}
+
+/// What a listener's tasks need.
+struct Listener {
+    live: Arc<Live>,
+    context: Arc<Context>,
+    acceptor: TlsAcceptor,
+    handshakes: Arc<Semaphore>,
+    busy: Arc<()>,
+}
+
+impl Tcp {
+    /// # Errors
+    ///
+    /// A sentence, if the identity cannot be used.
+    pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
+        let server = tls::server_config(&context.identity, &context.policy, context.admit);
+        Ok(Self {
+            live: Arc::default(),
+            acceptor: TlsAcceptor::from(server.map_err(|error| error.to_string())?),
+            handshakes: Arc::new(Semaphore::new(context.limits.handshakes)),
+            listeners: Mutex::default(),
+            busy: Arc::default(),
+            context,
+        })
+    }
+
+    /// Listens; answers the address.
+    pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&at.into())?;
+        socket.listen(BACKLOG)?;
+        let sockets = TcpListener::from_std(socket.into())?;
+        let local = sockets.local_addr()?;
+        let listener = Arc::new(Listener {
+            live: Arc::clone(&self.live),
+            context: Arc::clone(&self.context),
+            acceptor: self.acceptor.clone(),
+            handshakes: Arc::clone(&self.handshakes),
+            busy: Arc::clone(&self.busy),
+        });
+        let task = tokio::spawn(listener.accept(sockets));
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
+        Ok(local)
+    }
+
+    /// Accepts nobody any more.
+    pub(crate) fn stop_listening(&self) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
+    }
+
+    /// Whether every link has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).len();
+        Arc::strong_count(&self.busy) <= 1 + listeners
+    }
+
+    /// Reaches a peer; the link is announced on success, the reason comes back otherwise.
+    pub(crate) async fn dial(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
+        let limit = self.context.limits.handshake_timeout;
+        match timeout(limit, self.connect(to, wish)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no answer in {} s", limit.as_secs_f32())),
+        }
+    }
+
+    async fn connect(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
+        let context = &self.context;
+        let config = tls::client_config(&context.identity, &context.policy, wish.expect);
+        let config = config.map_err(|error| error.to_string())?;
+        let started = Instant::now();
+        let stream = TcpStream::connect(to).await.map_err(|error| sentence(&error))?;
+        let rtt = started.elapsed();
+        // Only costs time if it fails.
+        let _ = stream.set_nodelay(true);
+        let tally = Arc::<Tally>::default();
+        let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
+        let connected = TlsConnector::from(config).connect(to.ip().into(), stream).await;
+        let mut stream = connected.map_err(|error| {
+            count_refusal(&self.live, &error);
+            sentence(&error)
+        })?;
+        match frame::read(&mut stream).await.map_err(|error| sentence(&error))? {
+            Some(Frame::Ready) => {}
+            Some(Frame::Close(reason)) => return Err(reason),
+            Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
+            None => return Err("the peer closed the connection".to_owned()),
+        }
+        let peer = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
+        if wish.node.is_some_and(|node| node != peer.node) {
+            return Err(format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node));
+        }
+        let parts = Parts { context, live: &self.live, busy: &self.busy };
+        parts.announce(stream, tally, peer, to, rtt, Some(wish.dial));
+        Ok(())
+    }
+}
+
+impl Listener {
+    async fn accept(self: Arc<Self>, sockets: TcpListener) {
+        let mut bucket = Bucket::new(self.context.limits.handshakes_per_second, Instant::now());
+        loop {
+            let (stream, from) = match sockets.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!(%error, "accepting a connection failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let room = self.context.registry.len() < self.context.limits.links && bucket.take(Instant::now());
+            let permit = Arc::clone(&self.handshakes).try_acquire_owned();
+            let (true, Ok(permit)) = (room, permit) else {
+                Live::add(&self.live.turned_away, 1);
+                continue;
+            };
+            let listener = Arc::clone(&self);
+            tokio::spawn(async move {
+                let limit = listener.context.limits.handshake_timeout;
+                let greeted = timeout(limit, listener.greet(stream, from)).await;
+                drop(permit);
+                if let Ok(Err(error)) = greeted {
+                    count_refusal(&listener.live, &error);
+                    tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
+                }
+            });
+        }
+    }
+
+    /// The handshake with somebody who dialled us.
+    async fn greet(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+        // Only costs time if it fails.
+        let _ = stream.set_nodelay(true);
+        let tally = Arc::<Tally>::default();
+        let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
+        let started = Instant::now();
+        let mut stream = self.acceptor.accept(stream).await?;
+        let rtt = started.elapsed();
+        let peer = verified(&self.context, stream.get_ref().1.peer_certificates(), self.context.admit);
+        let peer = peer.map_err(io::Error::other)?;
+        let mut ready = Vec::new();
+        Frame::Ready.write(&mut ready);
+        stream.write_all(&ready).await?;
+        stream.flush().await?;
+        let parts = Parts { context: &self.context, live: &self.live, busy: &self.busy };
+        parts.announce(stream, tally, peer, from, rtt, None);
+        Ok(())
+    }
+}
+
+/// What a new link is made of.
+struct Parts<'a> {
+    context: &'a Arc<Context>,
+    live: &'a Arc<Live>,
+    busy: &'a Arc<()>,
+}
+
+impl Parts<'_> {
+    fn announce<S>(&self, stream: S, tally: Arc<Tally>, peer: Peer, at: SocketAddr, rtt: Duration, dial: Option<DialId>)
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let identified = Identified {
+            link: self.context.registry.allocate(),
+            peer,
+            address: Address::single(Scheme::Tcp, at),
+            dialled: dial.is_some(),
+            rtt,
+            since: SystemTime::now(),
+        };
+        let up = identified.up(dial);
+        Live::add(&self.live.handshakes, 1);
+        let link = TcpLink::new(identified, Arc::clone(self.context), Arc::clone(self.live), tally);
+        link.start(stream, up, Arc::clone(self.busy));
+    }
+}
+
+/// Who the certificate of a finished handshake names.
+pub(crate) fn verified<C: AsRef<[u8]>>(
+    context: &Context,
+    certificates: Option<&[C]>,
+    expect: RoleSet,
+) -> Result<Peer, String> {
+    let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?;
+    let verdict = context.policy.verify(leaf.as_ref(), expect, SystemTime::now());
+    verdict.map_err(|refusal| Side::Us.sentence(refusal))
+}
+
+/// Counts a refusal of ours that is behind a failed handshake.
+fn count_refusal(live: &Live, error: &io::Error) {
+    if let Some((Side::Us, refusal)) = tls_error(error).and_then(refusal_from_tls_error) {
+        live.refuse(refusal);
+    }
+}

@@ -1,0 +1,218 @@
+//! The owner's handle, and what all transports share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_identity::{Identity, Policy};
+use roost_proto::wire::MAX_MESSAGE_BYTES;
+use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
+use tokio::net::lookup_host;
+
+use crate::config::{Config, Limits};
+use crate::counters::Counters;
+use crate::dial::{Wish, dial};
+use crate::error::{BindError, SendError};
+use crate::event::{Events, Queue};
+use crate::link::{Carrier, LinkInfo, Registry};
+use crate::quic::Quic;
+use crate::tcp::Tcp;
+use crate::udp::Udp;
+
+/// How often a transport that shuts down looks whether it is done.
+const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
+/// The longest reason that travels with the end of a link, bytes.
+pub(crate) const MAX_REASON: usize = 256;
+
+/// As much of a reason as may travel, cut between characters.
+pub(crate) fn cut(reason: &str) -> &str {
+    let fits = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end));
+    &reason[..fits.unwrap_or(0)]
+}
+
+/// What every transport needs.
+pub(crate) struct Context {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) admit: RoleSet,
+    pub(crate) limits: Limits,
+    pub(crate) registry: Registry,
+    pub(crate) queue: Queue,
+}
+
+/// All transports.
+pub(crate) struct Shared {
+    pub(crate) context: Arc<Context>,
+    pub(crate) udp: Udp,
+    pub(crate) tcp: Tcp,
+    pub(crate) quic: Quic,
+    local: Vec<Address>,
+}
+
+/// Opens every endpoint to listen on. Must be called in a tokio runtime with
+/// time and I/O.
+///
+/// # Errors
+///
+/// A host without an address, a socket that the system refuses, or an identity
+/// that cannot be used; then nothing stays open.
+pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
+    let context = Arc::new(Context {
+        identity: config.identity,
+        policy: config.policy,
+        admit: config.admit,
+        limits: config.limits,
+        registry: Registry::default(),
+        queue: Queue::new(config.limits.event_queue_bytes),
+    });
+    let mut shared = Shared {
+        udp: Udp::new(Arc::clone(&context)).map_err(BindError::Identity)?,
+        tcp: Tcp::new(Arc::clone(&context)).map_err(BindError::Identity)?,
+        quic: Quic::new(Arc::clone(&context)).map_err(BindError::Identity)?,
+        local: Vec::new(),
+        context,
+    };
+    for endpoint in config.listen {
+        let address = listen(&shared, &endpoint).await?;
+        shared.local.push(address);
+    }
+    let shared = Arc::new(shared);
+    Ok((Transport { shared: Arc::clone(&shared) }, Events::new(shared)))
+}
+
+/// Binds every host of an endpoint to the same port.
+async fn listen(shared: &Shared, endpoint: &Endpoint) -> Result<Address, BindError> {
+    let mut address = Address { scheme: endpoint.scheme, port: endpoint.port, hosts: Vec::new() };
+    for host in &endpoint.hosts {
+        let at = resolve(host, address.port).await.map_err(|source| BindError::Resolve {
+            endpoint: endpoint.clone(),
+            host: host.clone(),
+            source,
+        })?;
+        let bound = match endpoint.scheme {
+            Scheme::Udp => shared.udp.listen(at),
+            Scheme::Tcp => shared.tcp.listen(at),
+            Scheme::Quic => shared.quic.listen(at),
+        };
+        let bound = bound.map_err(|source| BindError::Listen { endpoint: endpoint.clone(), source })?;
+        address.port = bound.port();
+        address.hosts.push(bound.ip());
+    }
+    Ok(address)
+}
+
+async fn resolve(host: &str, port: u16) -> std::io::Result<SocketAddr> {
+    let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name is not known");
+    lookup_host((host, port)).await?.next().ok_or_else(none)
+}
+
+/// The sending end of a transport. Clones are the same transport.
+#[derive(Clone)]
+pub struct Transport {
+    shared: Arc<Shared>,
+}
+
+impl Transport {
+    /// The addresses that are listened on, in the order of
+    /// [`Config::listen`], with the ports that the system chose. Hosts are
+    /// unspecified where the endpoint named none in particular.
+    pub fn local_addresses(&self) -> &[Address] {
+        &self.shared.local
+    }
+
+    /// Tries to reach a peer: the addresses in turn, each for
+    /// [`Limits::handshake_timeout`], until one leads to a peer of an expected
+    /// role that is `node`, if that is given. Answered by
+    /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number.
+    pub fn dial(&self, id: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
+        tokio::spawn(dial(Arc::clone(&self.shared), Wish { dial: id, expect, node }, addresses));
+    }
+
+    /// Queues a message; never waits. Call [`Self::flush`] when there is no
+    /// more to send for now.
+    ///
+    /// A datagram that finds its queue full is dropped and counted.
+    ///
+    /// # Errors
+    ///
+    /// There is no such link, the message is too long, or the queue for
+    /// reliable messages is full.
+    pub fn send(&self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
+        if message.len() > MAX_MESSAGE_BYTES {
+            return Err(SendError::TooLong(message.len()));
+        }
+        match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
+            Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, channel, message),
+            Carrier::Tcp(tcp) => tcp.send(channel, message),
+            Carrier::Quic(quic) => quic.send(channel, message),
+        }
+    }
+
+    /// Hands what has been queued to the sockets.
+    pub fn flush(&self) {
+        for endpoint in self.shared.udp.endpoints().iter() {
+            endpoint.flush();
+        }
+    }
+
+    /// Ends a link after what was sent has left; the peer gets to read
+    /// `reason` (256 bytes of it). No [`crate::Event::Down`] follows.
+    pub fn close(&self, link: LinkId, reason: String) {
+        match self.shared.context.registry.get(link) {
+            Some(Carrier::Udp(endpoint, slot)) => endpoint.close(slot, link, reason),
+            Some(Carrier::Tcp(tcp)) => tcp.close(reason),
+            Some(Carrier::Quic(quic)) => quic.close(reason),
+            None => {}
+        }
+    }
+
+    /// The link as it is now.
+    pub fn link(&self, link: LinkId) -> Option<LinkInfo> {
+        self.shared.context.registry.get(link).and_then(|carrier| describe(link, &carrier))
+    }
+
+    /// All links, by number.
+    pub fn links(&self) -> Vec<LinkInfo> {
+        let links = self.shared.context.registry.all();
+        links.iter().filter_map(|(link, carrier)| describe(*link, carrier)).collect()
+    }
+
+    /// The counts of all transports.
+    pub fn counters(&self) -> Counters {
+        let Shared { udp, tcp, quic, .. } = &*self.shared;
+        Counters { schemes: [udp.live.snapshot(), tcp.live.snapshot(), quic.counters()] }
+    }
+
+    /// Closes every link and waits, no longer than `bound`, until what was sent
+    /// has been acknowledged and the farewells have left. Nobody can dial us
+    /// from then on.
+    pub async fn shutdown(self, bound: Duration) {
+        let Shared { context, udp, tcp, quic, .. } = &*self.shared;
+        tcp.stop_listening();
+        quic.stop_listening();
+        for (link, _) in context.registry.all() {
+            self.close(link, "the peer is shutting down".to_owned());
+        }
+        let drained = async {
+            loop {
+                let udp_busy = udp.endpoints().iter().filter(|endpoint| endpoint.wind_down()).count() > 0;
+                if !udp_busy && tcp.is_idle() && quic.is_idle() {
+                    return;
+                }
+                tokio::time::sleep(SHUTDOWN_STEP).await;
+            }
+        };
+        // What is not done by then is cut off.
+        let _ = tokio::time::timeout(bound, drained).await;
+        quic.shutdown(SHUTDOWN_STEP * 20).await;
+    }
+}
+
+fn describe(link: LinkId, carrier: &Carrier) -> Option<LinkInfo> {
+    match carrier {
+        Carrier::Udp(endpoint, slot) => endpoint.info(*slot, link),
+        Carrier::Tcp(tcp) => Some(tcp.info()),
+        Carrier::Quic(quic) => Some(quic.info()),
+    }
+}

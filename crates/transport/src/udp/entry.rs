@@ -1,0 +1,545 @@
+//! One session of an endpoint: its DTLS state, its phase, its counts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use dimpl::{Dtls, Output};
+use roost_identity::{Refusal, Side};
+use roost_proto::machine::Peer;
+use roost_proto::{Address, Channel, LinkId, Scheme};
+
+use super::endpoint::{Endpoint, Slot};
+use super::handshake::{Dialling, Handshake, Step};
+use super::hello;
+use super::outbox::{Outbox, Route};
+use super::session::{Packet, PeerSilent, Received, Session, Violation, write_close, write_ready};
+use crate::counters::Live;
+use crate::error::SendError;
+use crate::event::Event;
+use crate::link::{Carrier, Identified, LinkInfo};
+use crate::transport::Context;
+
+/// How long a closed session still answers, so that a lost farewell is repeated.
+const LINGER: Duration = Duration::from_secs(3);
+/// How often it answers.
+const FAREWELLS: u8 = 5;
+/// How long a session that is being closed waits for acknowledgements.
+const DRAIN: Duration = Duration::from_secs(5);
+/// dimpl names a deadline even when it has nothing to do; one that is this far
+/// away means none.
+const IDLE: Duration = Duration::from_secs(60);
+/// The close code that stands for no refusal.
+pub(super) const NO_REFUSAL: u8 = 0;
+
+/// A session.
+pub(super) struct Entry {
+    pub(super) slot: Slot,
+    pub(super) route: Route,
+    dtls: Dtls,
+    dtls_deadline: Option<Instant>,
+    session: Session,
+    pub(super) phase: Phase,
+    /// What the endpoint's timer table holds for this session.
+    pub(super) timer: Option<Instant>,
+    /// Whether acknowledgements or window may let packets out.
+    pub(super) stirred: bool,
+    /// Whether it counts against the limit on strangers' handshakes.
+    pub(super) by_stranger: bool,
+    bytes_sent: u64,
+    bytes_received: u64,
+    messages_sent: u64,
+    messages_received: u64,
+}
+
+pub(super) enum Phase {
+    Handshake(Box<Handshake>),
+    Up(Box<Identified>),
+    /// Waits until the peer has everything, then says farewell.
+    Draining {
+        reason: String,
+        until: Instant,
+    },
+    /// Repeats its farewell if need be, then goes.
+    Closed {
+        farewell: Vec<u8>,
+        left: u8,
+        until: Instant,
+    },
+    /// To be removed.
+    Gone,
+}
+
+/// What a session works with, apart from itself.
+pub(super) struct Desk<'a> {
+    pub(super) now: Instant,
+    pub(super) context: &'a Context,
+    pub(super) endpoint: &'a Arc<Endpoint>,
+    pub(super) live: &'a Live,
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) events: &'a mut Vec<Event>,
+    /// Where packets are built before they are sealed.
+    pub(super) plain: &'a mut Vec<u8>,
+    /// Where dimpl puts its output.
+    pub(super) sealed: &'a mut Vec<u8>,
+}
+
+/// What became of a session.
+pub(super) enum Turn {
+    /// Nothing that concerns the endpoint's tables.
+    Same,
+    /// The handshake is over; the endpoint must enter the session under its
+    /// address and have it announced.
+    Established {
+        /// The dial that led to it.
+        dial: Option<Dialling>,
+        /// The first packet, if it is more than a greeting.
+        early: Option<Vec<u8>>,
+    },
+}
+
+impl Entry {
+    pub(super) fn new(slot: Slot, route: Route, dtls: Dtls, session: Session, handshake: Handshake) -> Self {
+        Self {
+            by_stranger: !handshake.client,
+            slot,
+            route,
+            dtls,
+            dtls_deadline: None,
+            session,
+            phase: Phase::Handshake(Box::new(handshake)),
+            timer: None,
+            stirred: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+            messages_sent: 0,
+            messages_received: 0,
+        }
+    }
+
+    /// Says the first word, if it is ours to say.
+    pub(super) fn start(&mut self, desk: &mut Desk<'_>) -> Turn {
+        match self.dtls.handle_timeout(desk.now) {
+            Ok(()) => self.run(desk),
+            Err(error) => {
+                self.fail(&error.to_string(), desk);
+                Turn::Same
+            }
+        }
+    }
+
+    /// Takes a datagram of DTLS records.
+    pub(super) fn receive(&mut self, datagram: &[u8], desk: &mut Desk<'_>) -> Turn {
+        self.bytes_received += datagram.len() as u64;
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            if !handshake.admits(datagram.len()) {
+                Live::add(&desk.live.malformed, 1);
+                return Turn::Same;
+            }
+            if let Err(error) = self.dtls.handle_timeout(desk.now) {
+                self.fail(&error.to_string(), desk);
+                return Turn::Same;
+            }
+        }
+        match self.dtls.handle_packet(datagram) {
+            Ok(()) => self.run(desk),
+            Err(error) => {
+                self.fail(&format!("the encryption failed: {error}"), desk);
+                Turn::Same
+            }
+        }
+    }
+
+    /// Works off what dimpl has to say.
+    pub(super) fn run(&mut self, desk: &mut Desk<'_>) -> Turn {
+        let mut sealed = std::mem::take(desk.sealed);
+        let turn = loop {
+            match self.dtls.poll_output(&mut sealed) {
+                Output::Packet(packet) => self.post(packet, desk),
+                Output::PeerCert(der) => {
+                    if let Phase::Handshake(handshake) = &mut self.phase {
+                        handshake.judge(der, self.route.to, desk);
+                    }
+                }
+                Output::Connected => self.connected(desk),
+                Output::ApplicationData(plain) => {
+                    let turn = self.opened(plain, desk);
+                    if matches!(turn, Turn::Established { .. }) {
+                        break turn;
+                    }
+                }
+                Output::CloseNotify => self.end("the peer closed the link".into(), desk),
+                Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
+                Output::Timeout(at) => {
+                    self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
+                    break Turn::Same;
+                }
+                _ => {}
+            }
+        };
+        *desk.sealed = sealed;
+        turn
+    }
+
+    /// Puts a sealed datagram into the outbox.
+    fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
+        self.bytes_sent += datagram.len() as u64;
+        let mut head: &[u8] = &[];
+        let proof;
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.sent(datagram, desk.now);
+            if let Some(cookie) = handshake.cookie.filter(|_| hello::client_random(datagram).is_some()) {
+                proof = [&[hello::PROVED][..], &cookie].concat();
+                head = &proof;
+            }
+        }
+        if !desk.outbox.push(self.route, &[head, datagram]) {
+            Live::add(&desk.live.dropped, 1);
+        }
+    }
+
+    /// Seals the packet in `desk.plain` and posts it.
+    fn seal(&mut self, desk: &mut Desk<'_>) {
+        if let Err(error) = self.dtls.send_application_data(desk.plain) {
+            return self.fail(&format!("the encryption failed: {error}"), desk);
+        }
+        let mut sealed = std::mem::take(desk.sealed);
+        loop {
+            match self.dtls.poll_output(&mut sealed) {
+                Output::Packet(packet) => self.post(packet, desk),
+                Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
+                Output::Timeout(at) => {
+                    self.dtls_deadline = (at < desk.now + IDLE).then_some(at);
+                    break;
+                }
+                // Nothing else follows from sending.
+                _ => {}
+            }
+        }
+        *desk.sealed = sealed;
+    }
+
+    fn seal_ready(&mut self, desk: &mut Desk<'_>) {
+        desk.plain.clear();
+        write_ready(desk.plain);
+        self.seal(desk);
+    }
+
+    /// Both sides have the keys and we have the peer's certificate.
+    fn connected(&mut self, desk: &mut Desk<'_>) {
+        let Phase::Handshake(handshake) = &mut self.phase else { return };
+        match handshake.connected(desk.now) {
+            Step::Wait => {}
+            Step::Ready => {
+                desk.plain.clear();
+                write_ready(desk.plain);
+                // Packed by dimpl into the datagram of its last flight.
+                if let Err(error) = self.dtls.send_application_data(desk.plain) {
+                    self.fail(&error.to_string(), desk);
+                }
+            }
+            Step::Refuse { code, reason } => {
+                self.fail(&reason, desk);
+                self.farewell(code, &reason, desk);
+            }
+        }
+    }
+
+    /// Takes a packet that DTLS has opened.
+    fn opened(&mut self, plain: &[u8], desk: &mut Desk<'_>) -> Turn {
+        let Some(packet) = Packet::parse(plain) else {
+            Live::add(&desk.live.malformed, 1);
+            return Turn::Same;
+        };
+        match &mut self.phase {
+            Phase::Handshake(handshake) => {
+                if let Packet::Close { code, reason } = packet {
+                    self.fail(&refused(code, reason), desk);
+                    return Turn::Same;
+                }
+                let Some(peer) = handshake.take_peer() else { return Turn::Same };
+                if !matches!(packet, Packet::Ready) {
+                    handshake.early = Some(plain.to_vec());
+                }
+                self.establish(peer, desk)
+            }
+            Phase::Up(identified) => {
+                let link = identified.link;
+                self.received(link, packet, desk);
+                Turn::Same
+            }
+            Phase::Draining { .. } => {
+                self.drained(packet, desk);
+                Turn::Same
+            }
+            Phase::Closed { farewell, left, .. } => {
+                if *left > 0 && !matches!(packet, Packet::Close { .. }) {
+                    *left -= 1;
+                    desk.plain.clone_from(farewell);
+                    self.seal(desk);
+                }
+                Turn::Same
+            }
+            Phase::Gone => Turn::Same,
+        }
+    }
+
+    /// The peer has passed and has let us pass: the link is up.
+    fn establish(&mut self, peer: Peer, desk: &mut Desk<'_>) -> Turn {
+        let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
+        let dial = handshake.dial.take();
+        if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
+            Live::add(&desk.live.turned_away, 1);
+            self.farewell(NO_REFUSAL, "it has no room for another link", desk);
+            return Turn::Same;
+        }
+        let (early, client) = (handshake.early.take(), handshake.client);
+        let identified = Identified {
+            link: desk.context.registry.allocate(),
+            peer,
+            address: Address::single(Scheme::Udp, self.route.to),
+            dialled: dial.is_some(),
+            rtt: handshake.rtt(desk.now),
+            since: SystemTime::now(),
+        };
+        let limits = &desk.context.limits;
+        self.session = Session::new(limits.packet(), limits.link_queue_bytes, identified.rtt);
+        self.phase = Phase::Up(Box::new(identified));
+        if !client {
+            self.seal_ready(desk);
+        }
+        Turn::Established { dial, early }
+    }
+
+    /// Makes a link that has just come up known, and goes on with what it sent early.
+    pub(super) fn announce(&mut self, dial: Option<Dialling>, early: Option<Vec<u8>>, desk: &mut Desk<'_>) {
+        let Phase::Up(identified) = &self.phase else { return };
+        let link = identified.link;
+        Live::add(&desk.live.handshakes, 1);
+        desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
+        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.dial)));
+        if let Some(dial) = dial {
+            dial.settle(Ok(()));
+        }
+        if let Some(packet) = early.as_deref().and_then(Packet::parse) {
+            self.received(link, packet, desk);
+        }
+        self.run(desk);
+    }
+
+    /// A packet of an established link.
+    fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
+        if matches!(packet, Packet::Ready) {
+            // Its first one led here, so ours was lost.
+            if matches!(&self.phase, Phase::Up(identified) if !identified.dialled) {
+                self.seal_ready(desk);
+            }
+            return;
+        }
+        self.stirred |= matches!(packet, Packet::Reliable { .. } | Packet::Ack(_));
+        let mut closed = None;
+        let (events, count) = (&mut *desk.events, &mut self.messages_received);
+        let outcome = self.session.handle_packet(desk.now, packet, |received| match received {
+            Received::Message(message) => {
+                *count += 1;
+                events.push(Event::Message { link, message });
+            }
+            Received::Close { code, reason } => closed = Some(refused(code, &reason)),
+            Received::Ready => {}
+        });
+        if let Some(reason) = closed {
+            self.end(reason, desk);
+        } else if let Err(Violation(what)) = outcome {
+            Live::add(&desk.live.malformed, 1);
+            self.end(format!("the peer broke the protocol: {what}"), desk);
+            self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
+        }
+    }
+
+    /// A packet of a link that we are closing: only what it acknowledges counts.
+    fn drained(&mut self, packet: Packet<'_>, desk: &mut Desk<'_>) {
+        match packet {
+            Packet::Close { .. } => self.phase = Phase::Gone,
+            Packet::Ack(_) => {
+                self.stirred = true;
+                let _ = self.session.handle_packet(desk.now, packet, |_| {});
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a message of the owner's.
+    pub(super) fn send(
+        &mut self,
+        link: LinkId,
+        channel: Channel,
+        message: Bytes,
+        desk: &mut Desk<'_>,
+    ) -> Result<(), SendError> {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => {}
+            _ => return Err(SendError::NoLink(link)),
+        }
+        self.messages_sent += 1;
+        match channel {
+            Channel::Datagram => self.send_datagram(&message, desk),
+            Channel::Reliable { flow } => {
+                let taken = self.session.send_reliable(flow, message);
+                self.pump(desk);
+                taken.map_err(|_| SendError::Full(link))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_datagram(&mut self, message: &[u8], desk: &mut Desk<'_>) {
+        let mut packets = self.session.datagram_packets(message.len());
+        let mut plain = std::mem::take(desk.plain);
+        while packets.write_next(message, &mut plain) {
+            std::mem::swap(&mut plain, desk.plain);
+            self.seal(desk);
+            std::mem::swap(&mut plain, desk.plain);
+        }
+        *desk.plain = plain;
+    }
+
+    /// Lets out the packets that may leave.
+    pub(super) fn pump(&mut self, desk: &mut Desk<'_>) {
+        self.stirred = false;
+        if !matches!(self.phase, Phase::Up(_) | Phase::Draining { .. }) {
+            return;
+        }
+        let mut plain = std::mem::take(desk.plain);
+        while self.session.poll_packet(desk.now, &mut plain) {
+            std::mem::swap(&mut plain, desk.plain);
+            self.seal(desk);
+            std::mem::swap(&mut plain, desk.plain);
+        }
+        *desk.plain = plain;
+        if self.session.is_exhausted() {
+            self.end("the link has used up its packet numbers".into(), desk);
+        }
+        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
+            self.finish_draining(desk);
+        }
+    }
+
+    /// The owner closes the link.
+    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut Desk<'_>) {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => {}
+            _ => return,
+        }
+        desk.context.registry.remove(link);
+        self.phase = Phase::Draining { reason, until: desk.now + DRAIN };
+        self.pump(desk);
+    }
+
+    fn finish_draining(&mut self, desk: &mut Desk<'_>) {
+        if let Phase::Draining { reason, .. } = std::mem::replace(&mut self.phase, Phase::Gone) {
+            self.farewell(NO_REFUSAL, &reason, desk);
+        }
+    }
+
+    /// Says why it is over, and stays a while to say it again.
+    fn farewell(&mut self, code: u8, reason: &str, desk: &mut Desk<'_>) {
+        let mut farewell = Vec::new();
+        write_close(&mut farewell, code, reason);
+        desk.plain.clone_from(&farewell);
+        self.seal(desk);
+        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER };
+    }
+
+    /// The link, if it is up, is over: the owner is told.
+    pub(super) fn end(&mut self, reason: String, desk: &mut Desk<'_>) {
+        if let Phase::Up(identified) = &self.phase
+            && desk.context.registry.remove(identified.link)
+        {
+            desk.events.push(Event::Down { link: identified.link, reason });
+        }
+        self.phase = Phase::Gone;
+    }
+
+    /// The handshake or the link has failed.
+    fn fail(&mut self, reason: &str, desk: &mut Desk<'_>) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            match handshake.dial.take() {
+                Some(dial) => dial.settle(Err(reason.to_owned())),
+                None => tracing::debug!(peer = %self.route.to, reason, "handshake failed"),
+            }
+            self.phase = Phase::Gone;
+        } else {
+            self.end(reason.to_owned(), desk);
+        }
+    }
+
+    /// Runs what is due.
+    pub(super) fn handle_timeout(&mut self, desk: &mut Desk<'_>) -> Turn {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= desk.now);
+        let mut turn = Turn::Same;
+        if due(self.dtls_deadline) {
+            match self.dtls.handle_timeout(desk.now) {
+                Ok(()) => turn = self.run(desk),
+                Err(error) => self.fail(&format!("no answer: {error}"), desk),
+            }
+        }
+        match &mut self.phase {
+            Phase::Handshake(handshake) => match handshake.overdue(desk.now, desk.context.limits.handshake_timeout) {
+                Some(reason) => self.fail(&reason, desk),
+                None if handshake.ready_due(desk.now) => self.seal_ready(desk),
+                None => {}
+            },
+            Phase::Up(_) | Phase::Draining { .. } => {
+                if self.session.handle_timeout(desk.now) == Err(PeerSilent) {
+                    self.end("the peer no longer acknowledges anything".into(), desk);
+                }
+                self.pump(desk);
+                if matches!(self.phase, Phase::Draining { until, .. } if until <= desk.now) {
+                    self.finish_draining(desk);
+                }
+            }
+            Phase::Closed { until, .. } if *until <= desk.now => self.phase = Phase::Gone,
+            Phase::Closed { .. } | Phase::Gone => {}
+        }
+        turn
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let own = match &self.phase {
+            Phase::Handshake(handshake) => Some(handshake.deadline()),
+            Phase::Up(_) => self.session.deadline(),
+            Phase::Draining { until, .. } => self.session.deadline().into_iter().chain([*until]).min(),
+            Phase::Closed { until, .. } => Some(*until),
+            Phase::Gone => None,
+        };
+        own.into_iter().chain(self.dtls_deadline).min()
+    }
+
+    /// The link as operators see it.
+    pub(super) fn info(&self, link: LinkId) -> Option<LinkInfo> {
+        let Phase::Up(identified) = &self.phase else { return None };
+        (identified.link == link).then(|| LinkInfo {
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            messages_sent: self.messages_sent,
+            messages_received: self.messages_received,
+            retransmissions: self.session.retransmissions(),
+            ..identified.describe(self.session.rtt())
+        })
+    }
+
+    /// Whether something is still to be delivered or said.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Up(_) | Phase::Draining { .. })
+    }
+}
+
+/// What a close packet says, in a sentence.
+fn refused(code: u8, reason: &str) -> String {
+    match Refusal::from_code(code) {
+        Some(refusal) => Side::Peer.sentence(refusal),
+        None if reason.is_empty() => "the peer closed the link".to_owned(),
+        None => reason.to_owned(),
+    }
+}

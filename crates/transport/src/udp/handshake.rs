@@ -1,0 +1,187 @@
+//! A handshake under way: whom we expect, what we think of whom we found.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use roost_identity::Side;
+use roost_proto::machine::Peer;
+use roost_proto::{DialId, NodeId, RoleSet};
+use tokio::sync::oneshot;
+
+use super::entry::{Desk, NO_REFUSAL};
+use super::hello::COOKIE;
+
+/// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
+const MAX_BYTES: usize = 32 * 1024;
+/// After how long a dialler greets again when it is not greeted back. Doubles.
+const READY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A dial's wish for one address.
+pub(crate) struct Dialling {
+    pub(crate) dial: DialId,
+    pub(crate) expect: RoleSet,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) done: oneshot::Sender<Result<(), String>>,
+}
+
+impl Dialling {
+    /// Tells the dial how this address turned out.
+    pub(super) fn settle(self, outcome: Result<(), String>) {
+        // A dial that no longer waits has been told otherwise.
+        let _ = self.done.send(outcome);
+    }
+}
+
+/// The state of a handshake beside dimpl's own.
+pub(super) struct Handshake {
+    /// Whether ours is the ClientHello.
+    pub(super) client: bool,
+    pub(super) dial: Option<Dialling>,
+    /// As what the peer must be certified.
+    pub(super) expect: RoleSet,
+    /// The random of the ClientHello.
+    pub(super) random: Option<[u8; 32]>,
+    /// The proof of address that the listener asked for.
+    pub(super) cookie: Option<[u8; COOKIE]>,
+    /// Our first datagram, to be repeated with a cookie.
+    pub(super) hello: Vec<u8>,
+    /// A packet that overtook the peer's greeting.
+    pub(super) early: Option<Vec<u8>>,
+    until: Instant,
+    last_sent: Instant,
+    rtt: Option<Duration>,
+    received: usize,
+    verdict: Option<Result<Peer, Verdict>>,
+    connected: bool,
+    greeting: Option<(Instant, Duration)>,
+}
+
+/// Why we do not want the peer.
+struct Verdict {
+    code: u8,
+    reason: String,
+}
+
+/// What to do once both sides have the keys.
+pub(super) enum Step {
+    /// Wait for the dialler's greeting.
+    Wait,
+    /// Greet the listener.
+    Ready,
+    /// Tell the peer why not, and go.
+    Refuse { code: u8, reason: String },
+}
+
+impl Handshake {
+    pub(super) fn new(client: bool, dial: Option<Dialling>, expect: RoleSet, now: Instant, limit: Duration) -> Self {
+        Self {
+            client,
+            dial,
+            expect,
+            random: None,
+            cookie: None,
+            hello: Vec::new(),
+            early: None,
+            until: now + limit,
+            last_sent: now,
+            rtt: None,
+            received: 0,
+            verdict: None,
+            connected: false,
+            greeting: None,
+        }
+    }
+
+    /// Whether another datagram of `len` bytes is within reason.
+    pub(super) fn admits(&mut self, len: usize) -> bool {
+        self.received += len;
+        self.received <= MAX_BYTES
+    }
+
+    /// Whether the peer has sent anything.
+    pub(super) fn has_heard(&self) -> bool {
+        self.received > 0
+    }
+
+    /// A datagram leaves.
+    pub(super) fn sent(&mut self, datagram: &[u8], now: Instant) {
+        self.last_sent = now;
+        if self.client && self.hello.is_empty() {
+            self.hello = datagram.to_vec();
+            self.random = super::hello::client_random(datagram);
+        }
+    }
+
+    /// Looks at the peer's certificate.
+    pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
+        let verdict = desk.context.policy.verify(der, self.expect, SystemTime::now());
+        self.verdict = Some(match verdict {
+            Ok(peer) if self.dial.as_ref().and_then(|dial| dial.node).is_none_or(|node| node == peer.node) => Ok(peer),
+            Ok(peer) => {
+                let reason = format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node);
+                Err(Verdict { code: NO_REFUSAL, reason })
+            }
+            Err(refusal) => {
+                desk.live.refuse(refusal);
+                tracing::debug!(peer = %from, %refusal, "refused a certificate");
+                Err(Verdict { code: refusal.code(), reason: Side::Us.sentence(refusal) })
+            }
+        });
+    }
+
+    /// Both sides have the keys.
+    pub(super) fn connected(&mut self, now: Instant) -> Step {
+        self.connected = true;
+        match &self.verdict {
+            Some(Ok(_)) if self.client => {
+                self.last_sent = now;
+                self.greeting = Some((now + READY_INTERVAL, READY_INTERVAL));
+                Step::Ready
+            }
+            Some(Ok(_)) => {
+                self.rtt = Some(now.saturating_duration_since(self.last_sent));
+                Step::Wait
+            }
+            Some(Err(verdict)) => Step::Refuse { code: verdict.code, reason: verdict.reason.clone() },
+            None => Step::Refuse { code: NO_REFUSAL, reason: "the peer showed no certificate".into() },
+        }
+    }
+
+    /// The peer, if it has passed; the handshake is over with that.
+    pub(super) fn take_peer(&mut self) -> Option<Peer> {
+        match self.verdict.take_if(|_| self.connected) {
+            Some(Ok(peer)) => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// The round trip: from the dialler's last flight to the listener's
+    /// greeting, from the listener's flight to the dialler's last one.
+    pub(super) fn rtt(&self, now: Instant) -> Duration {
+        self.rtt.unwrap_or_else(|| now.saturating_duration_since(self.last_sent))
+    }
+
+    /// Why the handshake has failed, once its time is up.
+    pub(super) fn overdue(&self, now: Instant, limit: Duration) -> Option<String> {
+        let seconds = limit.as_secs_f32();
+        (self.until <= now).then(|| match self.has_heard() {
+            false => format!("no answer in {seconds} s"),
+            true => format!("the handshake was not done in {seconds} s"),
+        })
+    }
+
+    /// Whether it is time to greet again.
+    pub(super) fn ready_due(&mut self, now: Instant) -> bool {
+        let Some((at, interval)) = &mut self.greeting else { return false };
+        let due = *at <= now;
+        if due {
+            *interval *= 2;
+            *at = now + *interval;
+        }
+        due
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.greeting.map_or(self.until, |(at, _)| at.min(self.until))
+    }
+}

@@ -1,0 +1,171 @@
+//! What a stranger's datagram may be: the first of a handshake, or noise.
+//!
+//! Under load a listener asks for proof that the sender's address is real
+//! before it keeps anything (as QUIC's Retry): it answers the ClientHello with
+//! a cookie, and the dialler repeats it with the cookie in front. DTLS records
+//! begin with 20 to 63, so these two kinds cannot be taken for one.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::{hmac, rand};
+
+/// Length of a cookie, bytes.
+pub(super) const COOKIE: usize = 16;
+/// In front of a ClientHello: a cookie.
+pub(super) const PROVED: u8 = 1;
+/// The answer to a ClientHello: come back with this cookie.
+pub(super) const RETRY: u8 = 2;
+/// How long a cookie is good, at least.
+const COOKIE_LIFE: Duration = Duration::from_secs(30);
+
+/// A datagram, as far as it can be told without a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    /// A ClientHello's first part.
+    Hello {
+        random: [u8; 32],
+        cookie: Option<[u8; COOKIE]>,
+        records: &'a [u8],
+    },
+    /// The answer to ours.
+    Retry([u8; COOKIE]),
+    /// Other DTLS records; encrypted ones with the low bits of their epoch.
+    Records {
+        epoch: Option<u8>,
+    },
+    Noise,
+}
+
+/// Tells what a datagram is.
+pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
+    match datagram.first() {
+        Some(&RETRY) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Retry),
+        Some(&PROVED) => match datagram[1..].split_first_chunk() {
+            Some((cookie, records)) => client_random(records).map_or(Kind::Noise, |random| Kind::Hello {
+                random,
+                cookie: Some(*cookie),
+                records,
+            }),
+            None => Kind::Noise,
+        },
+        Some(20..=31) => client_random(datagram).map_or(Kind::Records { epoch: None }, |random| Kind::Hello {
+            random,
+            cookie: None,
+            records: datagram,
+        }),
+        Some(first @ 32..=63) => Kind::Records { epoch: Some(first & 3) },
+        _ => Kind::Noise,
+    }
+}
+
+/// The random of a ClientHello whose first part starts the datagram.
+pub(super) fn client_random(records: &[u8]) -> Option<[u8; 32]> {
+    const HANDSHAKE: u8 = 22;
+    const CLIENT_HELLO: u8 = 1;
+    // Record header: 13 bytes. Handshake header: type, length (3), sequence
+    // (2), offset of the part (3), its length (3). Then version (2), random.
+    let is_hello = records.first() == Some(&HANDSHAKE) && records.get(13) == Some(&CLIENT_HELLO);
+    let is_first_part = records.get(19..22) == Some(&[0, 0, 0]);
+    let random = records.get(27..59).filter(|_| is_hello && is_first_part)?;
+    random.try_into().ok()
+}
+
+/// Makes and checks cookies; keeps nothing about anybody.
+pub(super) struct Cookies {
+    key: hmac::Key,
+    since: Instant,
+}
+
+impl Cookies {
+    /// `None` if the system has no randomness.
+    pub(super) fn new(now: Instant) -> Option<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new()).ok()?;
+        Some(Self { key, since: now })
+    }
+
+    pub(super) fn make(&self, now: Instant, to: SocketAddr) -> [u8; COOKIE] {
+        self.at(self.period(now), to)
+    }
+
+    pub(super) fn check(&self, now: Instant, from: SocketAddr, cookie: &[u8; COOKIE]) -> bool {
+        let period = self.period(now);
+        [period, period.wrapping_sub(1)].iter().any(|period| self.at(*period, from) == *cookie)
+    }
+
+    fn period(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.since).as_secs() / COOKIE_LIFE.as_secs() + 1
+    }
+
+    fn at(&self, period: u64, address: SocketAddr) -> [u8; COOKIE] {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&period.to_be_bytes());
+        context.update(&address.port().to_be_bytes());
+        match address.ip() {
+            IpAddr::V4(v4) => context.update(&v4.octets()),
+            IpAddr::V6(v6) => context.update(&v6.octets()),
+        }
+        let mut cookie = [0; COOKIE];
+        cookie.copy_from_slice(&context.sign().as_ref()[..COOKIE]);
+        cookie
+    }
+}
+
+/// So many a second, and as many again at once.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    per_second: f64,
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn new(per_second: u32, now: Instant) -> Self {
+        Self { per_second: f64::from(per_second), tokens: f64::from(per_second), at: now }
+    }
+
+    /// Whether one more may pass.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + gained).min(self.per_second);
+        self.at = now;
+        let passes = self.tokens >= 1.0;
+        if passes {
+            self.tokens -= 1.0;
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_good_for_its_address_and_a_while() {
+        let now = Instant::now();
+        let cookies = Cookies::new(now).unwrap();
+        let (here, there) = (SocketAddr::from(([10, 0, 0, 1], 1)), SocketAddr::from(([10, 0, 0, 1], 2)));
+        let cookie = cookies.make(now, here);
+        assert!(cookies.check(now + COOKIE_LIFE, here, &cookie));
+        assert!(!cookies.check(now, there, &cookie));
+        assert!(!cookies.check(now + 3 * COOKIE_LIFE, here, &cookie));
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_pass_and_then_a_trickle() {
+        let now = Instant::now();
+        let mut bucket = Bucket::new(10, now);
+        assert_eq!((0..20).filter(|_| bucket.take(now)).count(), 10);
+        assert_eq!((0..20).filter(|_| bucket.take(now + Duration::from_millis(250))).count(), 2);
+    }
+
+    #[test]
+    fn noise_is_told_from_records() {
+        assert_eq!(classify(b""), Kind::Noise);
+        assert_eq!(classify(b"GET / HTTP/1.1"), Kind::Noise);
+        assert_eq!(classify(&[RETRY, 1, 2]), Kind::Noise);
+        assert_eq!(classify(&[0x2f, 0, 0]), Kind::Records { epoch: Some(3) });
+        assert_eq!(classify(&[22, 0xfe, 0xfd]), Kind::Records { epoch: None });
+    }
+}

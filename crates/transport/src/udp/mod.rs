@@ -1,0 +1,118 @@
+//! `udp://`: DTLS 1.3, with our own packets inside.
+//!
+//! An [`Endpoint`] is a socket with a table of sessions by the peer's address,
+//! used for listening and for dialling alike. One [`entry::Entry`] is a
+//! session: its DTLS state, its phase, and its [`session`] machine. Nothing in
+//! here has a task: [`crate::Events`] calls [`Endpoint::poll`].
+//!
+//! Two peers share one session for each pair of socket addresses: where both
+//! dial at once, the ClientHello with the greater random goes on; where one
+//! dials again (it has restarted), the new session replaces the old one once
+//! it has proved itself.
+
+mod endpoint;
+mod entry;
+mod handshake;
+mod hello;
+mod outbox;
+mod session;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use dimpl::DtlsCertificate;
+
+pub(crate) use endpoint::{Endpoint, Slot};
+pub(crate) use handshake::Dialling;
+pub(crate) use hello::Bucket;
+
+use crate::counters::Live;
+use crate::transport::Context;
+
+/// The largest datagram that DTLS adds around a packet of ours: header (5),
+/// content type (1), tag (16).
+const SEAL_BYTES: usize = 22;
+
+/// Everything that is UDP.
+pub(crate) struct Udp {
+    pub(crate) live: Arc<Live>,
+    context: Arc<Context>,
+    config: Arc<dimpl::Config>,
+    certificate: DtlsCertificate,
+    /// The listening ones, then at most one for dialling in each family.
+    endpoints: RwLock<Arc<[Arc<Endpoint>]>>,
+}
+
+impl Udp {
+    /// # Errors
+    ///
+    /// A sentence, if the identity cannot be used.
+    pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
+        let identity = &context.identity;
+        let config = dimpl::Config::builder()
+            .mtu(context.limits.packet() + SEAL_BYTES)
+            .require_client_certificate(true)
+            // Ours is cheaper: it keeps nothing, and is asked for under load only.
+            .use_server_cookie(false)
+            .dtls12_cipher_suites(&[])
+            .flight_start_rto(std::time::Duration::from_millis(500))
+            .handshake_timeout(context.limits.handshake_timeout)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let certificate = DtlsCertificate {
+            certificate: identity.certificate_der().to_vec(),
+            private_key: identity.key_pkcs8_der().to_vec(),
+        };
+        Ok(Self {
+            live: Arc::default(),
+            config: Arc::new(config),
+            certificate,
+            endpoints: RwLock::new(Arc::new([])),
+            context,
+        })
+    }
+
+    /// Opens a socket to listen on; answers its address.
+    pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
+        self.open(at).map(|endpoint| endpoint.local())
+    }
+
+    fn open(&self, at: SocketAddr) -> io::Result<Arc<Endpoint>> {
+        let endpoint = Endpoint::bind(at, self)?;
+        let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
+        *endpoints = endpoints.iter().cloned().chain([Arc::clone(&endpoint)]).collect();
+        drop(endpoints);
+        self.context.queue.waker.wake();
+        Ok(endpoint)
+    }
+
+    /// Every socket.
+    pub(crate) fn endpoints(&self) -> Arc<[Arc<Endpoint>]> {
+        Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Begins a handshake with `to`; `dialling` hears how it went.
+    pub(crate) fn dial(&self, to: SocketAddr, dialling: Dialling) {
+        let usable = self.endpoints().iter().find(|endpoint| can_reach(endpoint.local(), to)).cloned();
+        let opened = usable.map_or_else(|| self.open(unspecified(to)), Ok);
+        match opened {
+            Ok(endpoint) => endpoint.dial(to, dialling),
+            Err(error) => {
+                let _ = dialling.done.send(Err(error.to_string()));
+            }
+        }
+    }
+}
+
+/// Whether a socket bound to `local` can send to `to`.
+pub(crate) fn can_reach(local: SocketAddr, to: SocketAddr) -> bool {
+    let wide = local.ip().is_unspecified() || local.ip().is_loopback() == to.ip().is_loopback();
+    local.is_ipv4() == to.is_ipv4() && wide
+}
+
+/// Any address and port of the family of `like`.
+pub(crate) fn unspecified(like: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(ip, 0)
+}

@@ -1,0 +1,133 @@
+//! Datagram messages in pieces: put together if all arrive soon, else forgotten.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::packet::Part;
+
+/// The most messages that may be incomplete in one link.
+const MAX_MESSAGES: usize = 8;
+/// How long the pieces of a message may take: 64 KiB over 250 kbit/s.
+const EXPIRY: Duration = Duration::from_secs(2);
+/// The most bytes of incomplete messages in one link.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The incomplete messages of one link.
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    /// Oldest first.
+    messages: VecDeque<(Instant, Assembly)>,
+}
+
+impl Fragments {
+    /// Takes a piece; answers the message if it is now complete.
+    pub(super) fn insert(&mut self, now: Instant, part: &Part<'_>) -> Option<Bytes> {
+        self.expire(now);
+        let known = self.messages.iter().position(|(_, assembly)| assembly.message == part.message);
+        let index = known.unwrap_or_else(|| {
+            self.messages.push_back((now, Assembly::new(part.message, part.count)));
+            self.messages.len() - 1
+        });
+        let complete = self.messages.get_mut(index).is_some_and(|(_, assembly)| assembly.insert(part));
+        let message = if complete { self.messages.remove(index).map(|(_, assembly)| assembly.join()) } else { None };
+        while self.messages.len() > MAX_MESSAGES || self.bytes() > MAX_BYTES {
+            self.messages.pop_front();
+        }
+        message
+    }
+
+    /// Forgets what has waited too long.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.messages.pop_front();
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.messages.front().map(|(since, _)| *since + EXPIRY)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.messages.iter().map(|(_, assembly)| assembly.bytes).sum()
+    }
+}
+
+/// One message on its way to being complete.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub(super) message: u32,
+    parts: Vec<Option<Bytes>>,
+    missing: usize,
+    /// Bytes of the pieces that are here.
+    pub(super) bytes: usize,
+}
+
+impl Assembly {
+    pub(super) fn new(message: u32, count: u8) -> Self {
+        Self { message, parts: vec![None; usize::from(count)], missing: usize::from(count), bytes: 0 }
+    }
+
+    /// Takes a piece; answers whether the message is complete. A piece that
+    /// does not fit what came before is ignored.
+    pub(super) fn insert(&mut self, part: &Part<'_>) -> bool {
+        if usize::from(part.count) != self.parts.len() {
+            return false;
+        }
+        if let Some(slot @ None) = self.parts.get_mut(usize::from(part.index)) {
+            *slot = Some(Bytes::copy_from_slice(part.bytes));
+            self.missing -= 1;
+            self.bytes += part.bytes.len();
+        }
+        self.missing == 0
+    }
+
+    /// The whole message.
+    pub(super) fn join(self) -> Bytes {
+        let mut whole = Vec::with_capacity(self.bytes);
+        self.parts.iter().flatten().for_each(|part| whole.extend_from_slice(part));
+        whole.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(message: u32, index: u8, bytes: &[u8]) -> Part<'_> {
+        Part { message, index, count: 2, bytes }
+    }
+
+    #[test]
+    fn pieces_in_any_order_make_the_message() {
+        let (mut fragments, now) = (Fragments::default(), Instant::now());
+        assert_eq!(fragments.insert(now, &part(7, 1, b"lo")), None);
+        assert_eq!(fragments.insert(now, &part(7, 1, b"lo")), None);
+        assert_eq!(fragments.insert(now, &part(7, 0, b"hel")).as_deref(), Some(&b"hello"[..]));
+        assert!(fragments.is_empty());
+    }
+
+    #[test]
+    fn what_stays_incomplete_is_forgotten() {
+        let (mut fragments, now) = (Fragments::default(), Instant::now());
+        fragments.insert(now, &part(1, 0, b"a"));
+        fragments.expire(now + EXPIRY);
+        assert!(fragments.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_first_pieces_holds_little() {
+        let (mut fragments, now) = (Fragments::default(), Instant::now());
+        let big = vec![0; 60_000];
+        for message in 0..1000 {
+            fragments.insert(now, &part(message, 0, &big));
+        }
+        assert!(fragments.bytes() <= MAX_BYTES);
+        assert!(fragments.messages.len() <= MAX_MESSAGES);
+    }
+}

@@ -1,0 +1,194 @@
+//! What happens inside one DTLS session, without sockets, clocks or encryption:
+//! packets and the time come in, packets, messages and a deadline come out.
+//!
+//! A session that only exchanges small datagrams holds nothing; the state for
+//! reliable messages and for messages in pieces is made when first needed.
+
+mod fragments;
+mod packet;
+mod receive;
+mod recovery;
+mod send;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use fragments::Fragments;
+use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
+pub(crate) use packet::{Packet, write_close, write_ready};
+use receive::Receiver;
+pub(crate) use receive::Violation;
+use send::Sender;
+pub(crate) use send::{PeerSilent, QueueFull};
+
+/// One session's messages.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The largest packet, bytes.
+    packet_bytes: usize,
+    /// The most bytes of unacknowledged messages.
+    queue_bytes: usize,
+    /// Round trip of the handshake.
+    rtt: Duration,
+    next_fragment: u16,
+    fragments: Option<Box<Fragments>>,
+    sender: Option<Box<Sender>>,
+    receiver: Option<Box<Receiver>>,
+}
+
+/// What a packet led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Ready,
+    Message(Bytes),
+    Close { code: u8, reason: String },
+}
+
+impl Session {
+    pub(crate) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration) -> Self {
+        Self { packet_bytes, queue_bytes, rtt, next_fragment: 0, fragments: None, sender: None, receiver: None }
+    }
+
+    /// The packets of a datagram message of `len` bytes, to be written one by one.
+    pub(crate) fn datagram_packets(&mut self, len: usize) -> DatagramPackets {
+        if len < self.packet_bytes {
+            return DatagramPackets { part_bytes: len, id: None, next: 0, count: 1 };
+        }
+        let part_bytes = self.packet_bytes - FRAGMENT_HEADER;
+        let id = self.next_fragment;
+        self.next_fragment = id.wrapping_add(1);
+        // A message of 64 KiB makes at most 55 parts.
+        DatagramPackets { part_bytes, id: Some(id), next: 0, count: len.div_ceil(part_bytes) as u8 }
+    }
+
+    /// Takes a message for reliable delivery; [`Self::poll_packet`] sends it.
+    pub(crate) fn send_reliable(&mut self, flow: u32, message: Bytes) -> Result<(), QueueFull> {
+        let (packet, queue, rtt) = (self.packet_bytes, self.queue_bytes, self.initial_rtt());
+        self.sender.get_or_insert_with(|| Box::new(Sender::new(packet, queue, rtt))).push(flow, message)
+    }
+
+    fn initial_rtt(&self) -> Duration {
+        if self.rtt.is_zero() { recovery::INITIAL_RTT } else { self.rtt }
+    }
+
+    /// Takes a packet from the peer.
+    pub(crate) fn handle_packet(
+        &mut self,
+        now: Instant,
+        packet: Packet<'_>,
+        mut receive: impl FnMut(Received),
+    ) -> Result<(), Violation> {
+        match packet {
+            Packet::Ready => receive(Received::Ready),
+            Packet::Close { code, reason } => receive(Received::Close { code, reason: reason.to_owned() }),
+            Packet::Datagram(message) => receive(Received::Message(Bytes::copy_from_slice(message))),
+            Packet::Fragment(part) => {
+                let fragments = self.fragments.get_or_insert_default();
+                if let Some(message) = fragments.insert(now, &part) {
+                    receive(Received::Message(message));
+                }
+                self.drop_idle_fragments();
+            }
+            Packet::Reliable { number, follows, part } => {
+                let receiver = self.receiver.get_or_insert_default();
+                return receiver
+                    .insert(now, number, follows, &part, &mut |message| receive(Received::Message(message)));
+            }
+            Packet::Ack(ack) => {
+                if let Some(sender) = &mut self.sender {
+                    sender.acknowledge(now, &ack);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_idle_fragments(&mut self) {
+        if self.fragments.as_ref().is_some_and(|fragments| fragments.is_empty()) {
+            self.fragments = None;
+        }
+    }
+
+    /// Writes the next packet that may leave now into `into`, which is emptied first.
+    pub(crate) fn poll_packet(&mut self, now: Instant, into: &mut Vec<u8>) -> bool {
+        into.clear();
+        if let Some(ack) = self.receiver.as_mut().and_then(|receiver| receiver.poll_ack(now)) {
+            ack.write(into);
+            return true;
+        }
+        self.sender.as_mut().is_some_and(|sender| sender.poll_packet(now, into))
+    }
+
+    /// Runs what is due; the packets that follow come from [`Self::poll_packet`].
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerSilent> {
+        if let Some(fragments) = &mut self.fragments {
+            fragments.expire(now);
+        }
+        self.drop_idle_fragments();
+        match &mut self.sender {
+            Some(sender) => sender.handle_timeout(now),
+            None => Ok(()),
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] and [`Self::poll_packet`] again.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let fragments = self.fragments.as_ref().and_then(|fragments| fragments.deadline());
+        let sender = self.sender.as_ref().and_then(|sender| sender.deadline());
+        let receiver = self.receiver.as_ref().and_then(|receiver| receiver.deadline());
+        fragments.into_iter().chain(sender).chain(receiver).min()
+    }
+
+    /// Whether the peer has acknowledged every reliable message.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.sender.as_ref().is_none_or(|sender| sender.is_idle())
+    }
+
+    /// Whether the session has used up its numbers and must end.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.is_exhausted())
+    }
+
+    /// The round trip: of the handshake, or smoothed by reliable messages.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.sender.as_ref().map_or(self.rtt, |sender| sender.rtt.smoothed)
+    }
+
+    pub(crate) fn retransmissions(&self) -> u64 {
+        self.sender.as_ref().map_or(0, |sender| sender.retransmissions)
+    }
+}
+
+/// Writes the packets of one datagram message.
+#[derive(Debug)]
+pub(crate) struct DatagramPackets {
+    part_bytes: usize,
+    /// Present if the message goes in pieces.
+    id: Option<u16>,
+    next: u8,
+    count: u8,
+}
+
+impl DatagramPackets {
+    /// Writes the next packet into `into`, which is emptied first; `false` if
+    /// there is none.
+    pub(crate) fn write_next(&mut self, message: &[u8], into: &mut Vec<u8>) -> bool {
+        if self.next == self.count {
+            return false;
+        }
+        into.clear();
+        let start = usize::from(self.next) * self.part_bytes;
+        let bytes = &message[start..(start + self.part_bytes).min(message.len())];
+        match self.id {
+            None => write_datagram(into, bytes),
+            Some(id) => {
+                write_fragment(into, id, &Part { message: u32::from(id), index: self.next, count: self.count, bytes });
+            }
+        }
+        self.next += 1;
+        true
+    }
+}

@@ -1,0 +1,244 @@
+//! The receiving half of reliability: each message once, in order within its flow.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::fragments::Assembly;
+use super::packet::{Ack, MAX_RANGES, Part};
+use super::recovery::MAX_ACK_DELAY;
+use super::send::MESSAGE_WINDOW;
+
+/// The most bytes of incomplete or early messages in one link. Packets beyond
+/// are dropped unacknowledged, except for the message that all others wait for.
+const MAX_BYTES: usize = 1 << 20;
+/// Packets that may arrive before an acknowledgement leaves at once.
+const ACK_EVERY: u32 = 2;
+
+/// The reliable messages of one link on their way in.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    arrived: Ranges,
+    /// Arrivals since the last acknowledgement.
+    unacked: u32,
+    ack_now: bool,
+    /// When the largest packet arrived, while it is unacknowledged.
+    largest_at: Option<Instant>,
+    ack_at: Option<Instant>,
+    /// Every message below has been delivered.
+    base: u32,
+    /// The messages from `base` on.
+    slots: VecDeque<Slot>,
+    /// Which complete message waits for which.
+    waiting: HashMap<u32, u32>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Unseen,
+    Incomplete(Assembly),
+    Complete(Bytes),
+    Delivered,
+}
+
+/// The peer has sent what no sender of ours sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation(pub(crate) &'static str);
+
+impl Receiver {
+    /// Takes a reliable packet; hands out the messages that can be delivered now.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        number: u32,
+        follows: u16,
+        part: &Part<'_>,
+        deliver: &mut impl FnMut(Bytes),
+    ) -> Result<(), Violation> {
+        let known = part.message < self.base;
+        if !known && part.message - self.base >= MESSAGE_WINDOW {
+            return Err(Violation("a message beyond the window"));
+        }
+        if u32::from(follows) > part.message {
+            return Err(Violation("a message that follows none"));
+        }
+        if !known && self.bytes + part.bytes.len() > MAX_BYTES && part.message != self.base {
+            return Ok(());
+        }
+        self.note_arrival(now, number);
+        if !known {
+            self.insert_part(u32::from(follows), part, deliver);
+        }
+        Ok(())
+    }
+
+    fn note_arrival(&mut self, now: Instant, number: u32) {
+        let in_order = self.arrived.largest().is_none_or(|largest| number == largest + 1);
+        if self.arrived.largest().is_none_or(|largest| number > largest) {
+            self.largest_at = Some(now);
+        }
+        self.arrived.insert(number);
+        self.unacked += 1;
+        self.ack_now |= !in_order || self.unacked >= ACK_EVERY;
+        self.ack_at.get_or_insert(now + MAX_ACK_DELAY);
+    }
+
+    fn insert_part(&mut self, follows: u32, part: &Part<'_>, deliver: &mut impl FnMut(Bytes)) {
+        let index = (part.message - self.base) as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, Slot::default);
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let whole = match slot {
+            Slot::Complete(_) | Slot::Delivered => return,
+            Slot::Unseen if part.count == 1 => {
+                self.bytes += part.bytes.len();
+                Bytes::copy_from_slice(part.bytes)
+            }
+            Slot::Unseen | Slot::Incomplete(_) => {
+                if matches!(slot, Slot::Unseen) {
+                    *slot = Slot::Incomplete(Assembly::new(part.message, part.count));
+                }
+                let Slot::Incomplete(assembly) = slot else { return };
+                let before = assembly.bytes;
+                let complete = assembly.insert(part);
+                self.bytes += assembly.bytes - before;
+                if !complete {
+                    return;
+                }
+                let Slot::Incomplete(assembly) = std::mem::take(slot) else { return };
+                assembly.join()
+            }
+        };
+        self.complete(part.message, follows, whole, deliver);
+    }
+
+    /// Delivers a complete message and those that waited for it, or lets it wait.
+    fn complete(&mut self, message: u32, follows: u32, whole: Bytes, deliver: &mut impl FnMut(Bytes)) {
+        let index = (message - self.base) as usize;
+        let after = message - follows;
+        if follows != 0 && !self.is_delivered(after) {
+            self.waiting.insert(after, message);
+            self.slots[index] = Slot::Complete(whole);
+            return;
+        }
+        self.bytes -= whole.len();
+        self.slots[index] = Slot::Delivered;
+        deliver(whole);
+        let mut last = message;
+        while let Some(next) = self.waiting.remove(&last) {
+            let slot = &mut self.slots[(next - self.base) as usize];
+            if let Slot::Complete(bytes) = std::mem::replace(slot, Slot::Delivered) {
+                self.bytes -= bytes.len();
+                deliver(bytes);
+            }
+            last = next;
+        }
+        while matches!(self.slots.front(), Some(Slot::Delivered)) {
+            self.slots.pop_front();
+            self.base += 1;
+        }
+    }
+
+    fn is_delivered(&self, message: u32) -> bool {
+        message
+            .checked_sub(self.base)
+            .is_none_or(|index| matches!(self.slots.get(index as usize), Some(Slot::Delivered)))
+    }
+
+    /// The acknowledgement that is due, if one is.
+    pub(super) fn poll_ack(&mut self, now: Instant) -> Option<Ack> {
+        let due = self.ack_now || self.ack_at.is_some_and(|at| at <= now);
+        if !due || self.unacked == 0 {
+            return None;
+        }
+        self.unacked = 0;
+        self.ack_now = false;
+        self.ack_at = None;
+        let delay = self.largest_at.take().map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+        Some(Ack { delay, ranges: self.arrived.newest_first() })
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.ack_at
+    }
+
+    /// Bytes of messages that are not delivered yet.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The packet numbers that have arrived: the newest [`MAX_RANGES`] runs of them.
+#[derive(Debug, Default)]
+struct Ranges(VecDeque<(u32, u32)>);
+
+impl Ranges {
+    fn largest(&self) -> Option<u32> {
+        self.0.back().map(|range| range.1)
+    }
+
+    fn insert(&mut self, number: u32) {
+        let at = self.0.partition_point(|range| range.1 < number);
+        if self.0.get(at).is_some_and(|range| range.0 <= number) {
+            return;
+        }
+        let joins_before = at > 0 && self.0[at - 1].1 + 1 == number;
+        let joins_after = self.0.get(at).is_some_and(|range| range.0 == number + 1);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.0[at - 1].1 = self.0[at].1;
+                self.0.remove(at);
+            }
+            (true, false) => self.0[at - 1].1 = number,
+            (false, true) => self.0[at].0 = number,
+            (false, false) => self.0.insert(at, (number, number)),
+        }
+        if self.0.len() > MAX_RANGES {
+            self.0.pop_front();
+        }
+    }
+
+    fn newest_first(&self) -> Vec<(u32, u32)> {
+        self.0.iter().rev().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_numbers_merge() {
+        let mut ranges = Ranges::default();
+        for number in [5, 1, 3, 2, 9, 4, 4] {
+            ranges.insert(number);
+        }
+        assert_eq!(ranges.newest_first(), [(9, 9), (1, 5)]);
+    }
+
+    #[test]
+    fn a_message_waits_for_the_one_it_follows() {
+        let (mut receiver, now) = (Receiver::default(), Instant::now());
+        let part = |message, bytes| Part { message, index: 0, count: 1, bytes };
+        let mut delivered = Vec::new();
+        let mut deliver = |message: Bytes| delivered.push(message);
+        receiver.insert(now, 2, 1, &part(2, b"third"), &mut deliver).unwrap();
+        receiver.insert(now, 3, 0, &part(3, b"other flow"), &mut deliver).unwrap();
+        receiver.insert(now, 1, 1, &part(1, b"second"), &mut deliver).unwrap();
+        receiver.insert(now, 0, 0, &part(0, b"first"), &mut deliver).unwrap();
+        assert_eq!(delivered, ["other flow", "first", "second", "third"]);
+        assert_eq!(receiver.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_beyond_the_window_is_a_violation() {
+        let mut receiver = Receiver::default();
+        let part = Part { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
+        assert!(receiver.insert(Instant::now(), 0, 0, &part, &mut |_| ()).is_err());
+    }
+}

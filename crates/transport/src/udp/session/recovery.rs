@@ -1,0 +1,127 @@
+//! Round trip, probe time-out and congestion window, in the shape of RFC 9002.
+
+use std::time::{Duration, Instant};
+
+/// The longest that an acknowledgement is held back.
+pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
+/// Round trip assumed when the handshake gave none.
+pub(super) const INITIAL_RTT: Duration = Duration::from_millis(100);
+/// The longest interval between probes, so that a link that comes back is
+/// noticed soon (RFC 9002 leaves this unbounded).
+const MAX_PTO: Duration = Duration::from_secs(2);
+/// A timer shorter than this would fire on the scheduler's noise.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// A packet this many numbers behind an acknowledged one is lost.
+pub(super) const REORDERING: u32 = 3;
+/// The largest window, bytes: what one link may have under way.
+const MAX_WINDOW: usize = 1 << 20;
+
+/// Estimates of the round trip (RFC 9002, section 5).
+#[derive(Debug)]
+pub(super) struct Rtt {
+    pub(super) smoothed: Duration,
+    variation: Duration,
+    min: Duration,
+    latest: Duration,
+    measured: bool,
+}
+
+impl Rtt {
+    pub(super) fn new(initial: Duration) -> Self {
+        Self { smoothed: initial, variation: initial / 2, min: initial, latest: initial, measured: false }
+    }
+
+    /// Takes a sample; `delay` is how long the peer says it held the acknowledgement back.
+    pub(super) fn sample(&mut self, rtt: Duration, delay: Duration) {
+        self.latest = rtt;
+        if !self.measured {
+            *self = Self { smoothed: rtt, variation: rtt / 2, min: rtt, latest: rtt, measured: true };
+            return;
+        }
+        self.min = self.min.min(rtt);
+        let delay = delay.min(MAX_ACK_DELAY);
+        let adjusted = if rtt >= self.min + delay { rtt - delay } else { rtt };
+        self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (7 * self.smoothed + adjusted) / 8;
+    }
+
+    /// After how long without an acknowledgement to probe.
+    pub(super) fn pto(&self, failures: u32) -> Duration {
+        let base = self.smoothed + (4 * self.variation).max(GRANULARITY) + MAX_ACK_DELAY;
+        base.saturating_mul(1 << failures.min(16)).min(MAX_PTO.max(base))
+    }
+
+    /// After how long a packet is lost when a later one has arrived.
+    pub(super) fn loss_delay(&self) -> Duration {
+        (self.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
+    }
+}
+
+/// The congestion window: NewReno, as in RFC 9002, section 7, but without the
+/// collapse to two packets after a long outage, which costs more on the slow
+/// links of the field than it protects.
+#[derive(Debug)]
+pub(super) struct Window {
+    packet: usize,
+    bytes: usize,
+    threshold: usize,
+    /// Losses of packets sent before this belong to an event already answered.
+    recovery: Option<Instant>,
+}
+
+impl Window {
+    pub(super) fn new(packet: usize) -> Self {
+        Self { packet, bytes: 10 * packet, threshold: usize::MAX, recovery: None }
+    }
+
+    /// Whether another packet may leave with `in_flight` bytes under way.
+    pub(super) fn allows(&self, in_flight: usize) -> bool {
+        in_flight + self.packet <= self.bytes
+    }
+
+    /// A packet of `size` bytes has arrived; `full` tells whether the window
+    /// was what held the sender back.
+    pub(super) fn acknowledged(&mut self, sent: Instant, size: usize, full: bool) {
+        if !full || self.recovery.is_some_and(|start| sent <= start) {
+            return;
+        }
+        let growth = if self.bytes < self.threshold { size } else { self.packet * size / self.bytes };
+        self.bytes = (self.bytes + growth).min(MAX_WINDOW);
+    }
+
+    /// A packet sent at `sent` is lost.
+    pub(super) fn lost(&mut self, now: Instant, sent: Instant) {
+        if self.recovery.is_some_and(|start| sent <= start) {
+            return;
+        }
+        self.recovery = Some(now);
+        self.bytes = (self.bytes / 2).max(2 * self.packet);
+        self.threshold = self.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sample_replaces_the_guess() {
+        let mut rtt = Rtt::new(INITIAL_RTT);
+        rtt.sample(Duration::from_millis(8), Duration::ZERO);
+        assert_eq!(rtt.smoothed, Duration::from_millis(8));
+        assert_eq!(rtt.pto(0), Duration::from_millis(8 + 16 + 5));
+        assert_eq!(rtt.pto(1), 2 * rtt.pto(0));
+        assert_eq!(rtt.pto(30), MAX_PTO);
+    }
+
+    #[test]
+    fn one_loss_event_halves_the_window_once() {
+        let mut window = Window::new(1200);
+        let sent = Instant::now();
+        let now = sent + Duration::from_millis(1);
+        window.lost(now, sent);
+        window.lost(now, sent);
+        assert!(window.allows(4 * 1200));
+        assert!(!window.allows(5 * 1200));
+    }
+}

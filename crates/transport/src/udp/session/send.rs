@@ -1,0 +1,317 @@
+//! The sending half of reliability: what waits, what is under way, what is lost.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::packet::{self, Ack, Part};
+use super::recovery::{REORDERING, Rtt, Window};
+
+/// The most messages, from the oldest unacknowledged one on, of which packets
+/// may be under way. The receiver keeps a window of the same size.
+pub(super) const MESSAGE_WINDOW: u32 = 4096;
+/// The most messages in a link's queue.
+const MAX_MESSAGES: usize = 16 * 1024;
+/// How long a peer may leave reliable data unacknowledged before it is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// And how many probes it must have ignored.
+const MIN_PROBES: u32 = 3;
+/// Flows remembered beyond those that have messages waiting.
+const IDLE_FLOWS: usize = 64;
+
+/// The reliable messages of one link on their way out.
+#[derive(Debug)]
+pub(super) struct Sender {
+    part_bytes: usize,
+    queue_bytes: usize,
+    /// The messages from `base` on; acknowledged ones stay until all before them are.
+    messages: VecDeque<Outgoing>,
+    base: u32,
+    /// The last message of each flow.
+    flows: HashMap<u32, u32>,
+    /// Bytes of unacknowledged messages.
+    queued: usize,
+    /// The next part that has never been sent.
+    next: (u32, u8),
+    /// Lowest first: what the receiver has no room for must not go before what
+    /// makes room.
+    lost: BTreeSet<(u32, u8)>,
+    under_way: BTreeMap<u32, Sent>,
+    in_flight: usize,
+    next_number: u32,
+    largest_acked: Option<u32>,
+    pub(super) rtt: Rtt,
+    window: Window,
+    /// When the last packet left, or the last acknowledgement of progress came.
+    timer_from: Option<Instant>,
+    /// Since when nothing has been acknowledged though something was under way.
+    silent_since: Option<Instant>,
+    failures: u32,
+    probes: u8,
+    pub(super) retransmissions: u64,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Bytes,
+    /// The message of the same flow that goes before, if it may be undelivered.
+    after: Option<u32>,
+    /// A bit for each part that is not acknowledged.
+    missing: u64,
+}
+
+#[derive(Debug)]
+struct Sent {
+    at: Instant,
+    message: u32,
+    part: u8,
+    size: usize,
+}
+
+/// The queue is full.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct QueueFull;
+
+/// The peer has not acknowledged anything for too long.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PeerSilent;
+
+impl Sender {
+    pub(super) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration) -> Self {
+        Self {
+            part_bytes: packet_bytes - packet::RELIABLE_HEADER,
+            queue_bytes,
+            messages: VecDeque::new(),
+            base: 0,
+            flows: HashMap::new(),
+            queued: 0,
+            next: (0, 0),
+            lost: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            in_flight: 0,
+            next_number: 0,
+            largest_acked: None,
+            rtt: Rtt::new(rtt),
+            window: Window::new(packet_bytes),
+            timer_from: None,
+            silent_since: None,
+            failures: 0,
+            probes: 0,
+            retransmissions: 0,
+        }
+    }
+
+    /// Takes a message.
+    pub(super) fn push(&mut self, flow: u32, bytes: Bytes) -> Result<(), QueueFull> {
+        if self.queued + bytes.len() > self.queue_bytes || self.messages.len() >= MAX_MESSAGES {
+            return Err(QueueFull);
+        }
+        let number = self.base + self.messages.len() as u32;
+        let after = self.flows.insert(flow, number).filter(|last| *last >= self.base);
+        let parts = bytes.len().div_ceil(self.part_bytes).max(1);
+        self.queued += bytes.len();
+        self.messages.push_back(Outgoing { bytes, after, missing: u64::MAX >> (64 - parts) });
+        Ok(())
+    }
+
+    /// Writes the next packet, if one may leave.
+    pub(super) fn poll_packet(&mut self, now: Instant, into: &mut Vec<u8>) -> bool {
+        let probing = self.probes > 0;
+        if !probing && !self.window.allows(self.in_flight) {
+            return false;
+        }
+        let Some((message, part)) = self.next_part(probing) else {
+            self.probes = 0;
+            return false;
+        };
+        self.probes = self.probes.saturating_sub(1);
+        self.write_part(now, message, part, into);
+        true
+    }
+
+    /// Lost parts first, then new ones. A probe repeats the lowest part that
+    /// is missing, if there is one.
+    fn next_part(&mut self, probing: bool) -> Option<(u32, u8)> {
+        let oldest = if probing { self.lowest_under_way() } else { None };
+        while let Some((message, part)) = self.lost.pop_first() {
+            if self.is_missing(message, part) {
+                self.retransmissions += 1;
+                let lower = oldest.filter(|oldest| *oldest < (message, part));
+                if lower.is_some() {
+                    self.lost.insert((message, part));
+                }
+                return lower.or(Some((message, part)));
+            }
+        }
+        if oldest.is_some() {
+            self.retransmissions += 1;
+            return oldest;
+        }
+        let (message, part) = self.next;
+        let outgoing = self.outgoing(message).filter(|_| message < self.base + MESSAGE_WINDOW)?;
+        let last = usize::from(part) + 1 >= outgoing.bytes.len().div_ceil(self.part_bytes);
+        self.next = if last { (message + 1, 0) } else { (message, part + 1) };
+        Some((message, part))
+    }
+
+    fn lowest_under_way(&self) -> Option<(u32, u8)> {
+        let parts = self.under_way.values().map(|sent| (sent.message, sent.part));
+        parts.filter(|(message, part)| self.is_missing(*message, *part)).min()
+    }
+
+    fn write_part(&mut self, now: Instant, message: u32, part: u8, into: &mut Vec<u8>) {
+        let Some(outgoing) = self.outgoing(message) else { return };
+        let count = outgoing.bytes.len().div_ceil(self.part_bytes).max(1);
+        let start = usize::from(part) * self.part_bytes;
+        let end = (start + self.part_bytes).min(outgoing.bytes.len());
+        let follows = outgoing.after.filter(|after| *after >= self.base).map_or(0, |after| message - after);
+        let piece = Part { message, index: part, count: count as u8, bytes: &outgoing.bytes[start..end] };
+        // The distance fits: a queue holds at most `MAX_MESSAGES`.
+        packet::write_reliable(into, self.next_number, follows as u16, &piece);
+        let size = into.len();
+        self.under_way.insert(self.next_number, Sent { at: now, message, part, size });
+        self.next_number += 1;
+        self.in_flight += size;
+        self.timer_from = Some(now);
+        self.silent_since.get_or_insert(now);
+    }
+
+    /// Takes an acknowledgement.
+    pub(super) fn acknowledge(&mut self, now: Instant, ack: &Ack) {
+        let full = !self.window.allows(self.in_flight) || self.has_more();
+        let largest = ack.ranges.first().map_or(0, |range| range.1);
+        if largest >= self.next_number {
+            return;
+        }
+        let mut newest = None;
+        for (first, last) in &ack.ranges {
+            while let Some((number, sent)) = self.pop_under_way(*first, *last) {
+                self.in_flight -= sent.size;
+                self.window.acknowledged(sent.at, sent.size, full);
+                self.mark_arrived(sent.message, sent.part);
+                newest = newest.max(Some((number, sent.at)));
+            }
+        }
+        let Some((number, at)) = newest else { return };
+        if number == largest {
+            self.rtt.sample(now.saturating_duration_since(at), ack.delay);
+        }
+        self.largest_acked = self.largest_acked.max(Some(largest));
+        self.failures = 0;
+        self.probes = 0;
+        self.timer_from = Some(now);
+        self.silent_since = (!self.under_way.is_empty()).then_some(now);
+        self.advance();
+        self.detect_losses(now);
+    }
+
+    fn pop_under_way(&mut self, first: u32, last: u32) -> Option<(u32, Sent)> {
+        let number = *self.under_way.range(first..=last).next()?.0;
+        self.under_way.remove(&number).map(|sent| (number, sent))
+    }
+
+    fn mark_arrived(&mut self, message: u32, part: u8) {
+        let Some(index) = message.checked_sub(self.base) else { return };
+        let Some(outgoing) = self.messages.get_mut(index as usize) else { return };
+        outgoing.missing &= !(1 << part);
+        if outgoing.missing == 0 {
+            self.queued -= outgoing.bytes.len();
+            outgoing.bytes = Bytes::new();
+        }
+    }
+
+    /// Forgets the messages that have arrived, up to the first that has not.
+    fn advance(&mut self) {
+        while self.messages.front().is_some_and(|outgoing| outgoing.missing == 0) {
+            self.messages.pop_front();
+            self.base += 1;
+        }
+        if self.messages.is_empty() {
+            // Copies that are still under way prove nothing any more.
+            self.under_way.clear();
+            self.lost.clear();
+            self.in_flight = 0;
+            self.timer_from = None;
+            self.silent_since = None;
+        }
+        if self.flows.len() > IDLE_FLOWS + self.messages.len() {
+            let base = self.base;
+            self.flows.retain(|_, last| *last >= base);
+        }
+    }
+
+    /// Declares lost what later packets have overtaken (RFC 9002, section 6.1).
+    fn detect_losses(&mut self, now: Instant) {
+        let Some(largest) = self.largest_acked else { return };
+        let delay = self.rtt.loss_delay();
+        let overdue = |number: u32, sent: &Sent| number + REORDERING <= largest || sent.at + delay <= now;
+        while let Some((number, sent)) = self.under_way.first_key_value() {
+            if *number > largest || !overdue(*number, sent) {
+                return;
+            }
+            let Some((_, sent)) = self.under_way.pop_first() else { return };
+            self.in_flight -= sent.size;
+            self.window.lost(now, sent.at);
+            self.lost.insert((sent.message, sent.part));
+        }
+    }
+
+    /// Runs what is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerSilent> {
+        if self.loss_deadline().is_some_and(|at| at <= now) {
+            self.detect_losses(now);
+        }
+        if self.probe_deadline().is_some_and(|at| at <= now) {
+            let patience = self.silent_since.is_some_and(|since| now < since + PATIENCE);
+            if !patience && self.failures >= MIN_PROBES {
+                return Err(PeerSilent);
+            }
+            self.failures += 1;
+            self.probes = 2;
+            self.timer_from = Some(now);
+        }
+        Ok(())
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.loss_deadline().into_iter().chain(self.probe_deadline()).min()
+    }
+
+    fn loss_deadline(&self) -> Option<Instant> {
+        let (number, sent) = self.under_way.first_key_value()?;
+        self.largest_acked.filter(|largest| number < largest).map(|_| sent.at + self.rtt.loss_delay())
+    }
+
+    fn probe_deadline(&self) -> Option<Instant> {
+        let from = self.timer_from.filter(|_| !self.under_way.is_empty() || self.has_lost())?;
+        Some(from + self.rtt.pto(self.failures))
+    }
+
+    /// Whether every message has been acknowledged.
+    pub(super) fn is_idle(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    fn has_more(&self) -> bool {
+        self.has_lost() || self.outgoing(self.next.0).is_some()
+    }
+
+    fn outgoing(&self, message: u32) -> Option<&Outgoing> {
+        self.messages.get(message.checked_sub(self.base)? as usize)
+    }
+
+    fn is_missing(&self, message: u32, part: u8) -> bool {
+        self.outgoing(message).is_some_and(|outgoing| outgoing.missing & 1 << part != 0)
+    }
+
+    /// Whether the packet numbers are about to run out.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.next_number > u32::MAX - 1_000_000
+    }
+}
