@@ -19,8 +19,10 @@
 //! Time must never run backwards between two calls.
 
 pub mod address;
+pub mod directory;
 pub mod flow;
 pub mod grid;
+pub mod hub;
 pub mod ids;
 pub mod machine;
 pub mod peer;

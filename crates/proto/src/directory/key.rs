@@ -1,0 +1,119 @@
+//! One entry of the index in eight bytes, ordered so that neighbours on the
+//! grid are neighbours in the index.
+
+use crate::grid::{Cell, MAX_COORDINATE};
+use crate::service::Service;
+
+/// Bits of a slot number.
+const SLOT_BITS: u32 = 20;
+/// Bits of a block number on one axis: 250 001 blocks of 8 cells.
+const BLOCK_BITS: u32 = 18;
+/// Bits of a place inside a block on one axis.
+const INNER_BITS: u32 = 3;
+
+/// The most slots that keys can name.
+pub(super) const MAX_SLOTS: u32 = 1 << SLOT_BITS;
+
+/// Service, row of blocks, column of blocks, place in the block, slot: from
+/// the most significant bit to the least, 2 + 18 + 18 + 6 + 20 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key(u64);
+
+/// A block of 8 × 8 cells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) row: u32,
+    pub(super) column: u32,
+}
+
+impl Key {
+    /// The key of `slot` offering `service` at `cell`, which is on the grid.
+    pub(super) fn new(service: Service, cell: Cell, slot: u32) -> Self {
+        let (x, y) = (offset(cell.x), offset(cell.y));
+        let inner = (y & 7) << INNER_BITS | x & 7;
+        let place = u64::from(inner) << SLOT_BITS | u64::from(slot);
+        Self(Self::first_in(service, Block { row: y >> INNER_BITS, column: x >> INNER_BITS }).0 | place)
+    }
+
+    /// The first key of `block`.
+    pub(super) fn first_in(service: Service, block: Block) -> Self {
+        let block_bits = u64::from(block.row) << BLOCK_BITS | u64::from(block.column);
+        Self(((service as u64) << (2 * BLOCK_BITS) | block_bits) << (2 * INNER_BITS + SLOT_BITS))
+    }
+
+    /// The last key of `block`.
+    pub(super) fn last_in(service: Service, block: Block) -> Self {
+        Self(Self::first_in(service, block).0 | ((1 << (2 * INNER_BITS + SLOT_BITS)) - 1))
+    }
+
+    /// Where the entry is.
+    pub(super) fn cell(self) -> Cell {
+        let Block { row, column } = self.block();
+        let inner = (self.0 >> SLOT_BITS) as u32;
+        Cell::new(unset(column << INNER_BITS | inner & 7), unset(row << INNER_BITS | inner >> INNER_BITS & 7))
+    }
+
+    /// In which block that is.
+    pub(super) fn block(self) -> Block {
+        let bits = self.0 >> (2 * INNER_BITS + SLOT_BITS);
+        let mask = (1 << BLOCK_BITS) - 1;
+        Block { row: (bits >> BLOCK_BITS) as u32 & mask, column: bits as u32 & mask }
+    }
+
+    /// The slot of the node's record.
+    pub(super) fn slot(self) -> u32 {
+        self.0 as u32 & (MAX_SLOTS - 1)
+    }
+}
+
+impl Block {
+    /// The last row and column of the grid.
+    pub(super) const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
+
+    /// The block in which `cell` lies.
+    pub(super) fn of(cell: Cell) -> Self {
+        Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
+    }
+}
+
+/// How far a row or column of blocks is from a coordinate, in cells; 0 inside it.
+pub(super) fn gap(block: u32, coordinate: i32) -> u64 {
+    let first = unset(block << INNER_BITS);
+    let nearest = coordinate.clamp(first, first + 7);
+    u64::from(nearest.abs_diff(coordinate))
+}
+
+/// A coordinate as a number from 0.
+fn offset(coordinate: i32) -> u32 {
+    (coordinate.clamp(-MAX_COORDINATE, MAX_COORDINATE) + MAX_COORDINATE) as u32
+}
+
+/// The coordinate that `offset` made into `number`.
+fn unset(number: u32) -> i32 {
+    number as i32 - MAX_COORDINATE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_gives_back_what_it_was_made_of() {
+        for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE), (-MAX_COORDINATE, MAX_COORDINATE)] {
+            let cell = Cell::new(cell.0, cell.1);
+            for service in Service::ALL {
+                let key = Key::new(service, cell, MAX_SLOTS - 1);
+                assert_eq!((key.cell(), key.slot()), (cell, MAX_SLOTS - 1));
+                assert!(key.block() == Block::of(cell));
+                assert!(key >= Key::first_in(service, key.block()) && key <= Key::last_in(service, key.block()));
+            }
+        }
+    }
+
+    #[test]
+    fn services_do_not_share_keys() {
+        let corner = Cell::new(MAX_COORDINATE, MAX_COORDINATE);
+        let last = Key::new(Service::Video, corner, MAX_SLOTS - 1);
+        assert!(last < Key::new(Service::Track, Cell::new(-MAX_COORDINATE, -MAX_COORDINATE), 0));
+    }
+}

@@ -1,0 +1,389 @@
+//! Who offers what where: the records of the nodes that a hub serves.
+//!
+//! A record lies in a slot. An ordered index of eight-byte keys (service,
+//! block of 8 × 8 cells, cell, slot) answers every kind of area: an exact cell
+//! is one range of it, and the nearest ones are found by going outwards row by
+//! row of blocks. A lease is kept by noting when the node was last heard; the
+//! ordered list of expiries is put right only when one comes due.
+
+mod key;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::record::{Capacity, Record, Version};
+use crate::service::{Form, Service, ServiceSet};
+use crate::time::Time;
+use crate::wire::Candidate;
+use key::Key;
+pub use search::{Hit, Query, Rank};
+
+/// The most nodes that a directory can hold, whatever its configured limit.
+/// Each has at most one entry per service.
+pub const MAX_NODES: u32 = key::MAX_SLOTS;
+
+/// The records of a hub's nodes, indexed by service and place.
+#[derive(Debug)]
+pub struct Directory {
+    lease: Duration,
+    limit: u32,
+    by_node: BTreeMap<NodeId, u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    index: BTreeSet<Key>,
+    /// No earlier than the node's lease ends, and never missing for a node.
+    expiry: BTreeSet<(Time, u32)>,
+    address_bytes: usize,
+}
+
+/// One node's record. Addresses stay encoded: most are only ever copied into an answer.
+#[derive(Debug)]
+struct Slot {
+    node: NodeId,
+    version: Version,
+    cell: Cell,
+    /// What the node said last.
+    told: Capacity,
+    /// The same less what was handed to it since.
+    left: Capacity,
+    heard: Time,
+    /// The time under which the slot stands in `expiry`.
+    listed: Time,
+    addresses: Box<[u8]>,
+    services: ServiceSet,
+    suspended: bool,
+}
+
+/// What became of a record that was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It is held, and the node was not known.
+    New,
+    /// It is held in place of an older one, which was here.
+    Replaced(Place),
+    /// It was held already, word for word.
+    Same,
+    /// A newer one is held.
+    Stale,
+    /// There is no room for another node.
+    Full,
+}
+
+/// What an entry was before it changed or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose it was.
+    pub node: NodeId,
+    /// Where.
+    pub cell: Cell,
+    /// What was offered there.
+    pub services: ServiceSet,
+}
+
+/// A record as the directory holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    slot: &'a Slot,
+    lease: Duration,
+}
+
+impl Directory {
+    /// An empty directory for at most `limit` nodes (and never more than [`MAX_NODES`]).
+    pub fn new(limit: u32, lease: Duration) -> Self {
+        Self {
+            lease,
+            limit: limit.min(MAX_NODES),
+            by_node: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            index: BTreeSet::new(),
+            expiry: BTreeSet::new(),
+            address_bytes: 0,
+        }
+    }
+
+    /// How many nodes it holds.
+    pub fn nodes(&self) -> usize {
+        self.by_node.len()
+    }
+
+    /// How many entries it holds: a service at a place.
+    pub fn entries(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The record of `node`.
+    pub fn get(&self, node: NodeId) -> Option<Entry<'_>> {
+        self.by_node.get(&node).map(|slot| self.entry(*slot))
+    }
+
+    /// The record that a search hit.
+    pub fn hit(&self, hit: Hit) -> Entry<'_> {
+        self.entry(hit.slot)
+    }
+
+    /// The records in the order of their nodes' ids, beginning after `after`.
+    pub fn entries_after(&self, after: Option<NodeId>) -> impl Iterator<Item = Entry<'_>> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let start = after.map_or(Unbounded, Excluded);
+        self.by_node.range((start, Unbounded)).map(|(_, slot)| self.entry(*slot))
+    }
+
+    /// Takes a record in unless a newer one is held, and starts its lease anew.
+    /// The caller has checked that the record comes from its node.
+    pub fn publish(&mut self, now: Time, record: &Record) -> Published {
+        match self.by_node.get(&record.node) {
+            Some(slot) => self.replace(now, *slot, record),
+            None if self.nodes() >= self.limit as usize => Published::Full,
+            None => {
+                self.insert(now, record);
+                Published::New
+            }
+        }
+    }
+
+    fn insert(&mut self, now: Time, record: &Record) {
+        let listed = now + self.lease;
+        let slot = Slot {
+            node: record.node,
+            version: record.version,
+            cell: record.cell,
+            told: record.capacity,
+            left: record.capacity,
+            heard: now,
+            listed,
+            addresses: encode_addresses(&record.addresses),
+            services: record.services,
+            suspended: false,
+        };
+        self.address_bytes += slot.addresses.len();
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = slot;
+                number
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.by_node.insert(record.node, number);
+        self.expiry.insert((listed, number));
+        self.index.extend(record.services.iter().map(|service| Key::new(service, record.cell, number)));
+    }
+
+    fn replace(&mut self, now: Time, number: u32, record: &Record) -> Published {
+        let slot = &mut self.slots[number as usize];
+        if record.version < slot.version {
+            return Published::Stale;
+        }
+        slot.heard = now;
+        slot.suspended = false;
+        if record.version == slot.version {
+            return Published::Same;
+        }
+        let place = Place { node: slot.node, cell: slot.cell, services: slot.services };
+        slot.version = record.version;
+        (slot.told, slot.left) = (record.capacity, record.capacity);
+        (slot.cell, slot.services) = (record.cell, record.services);
+        let addresses = mem::replace(&mut slot.addresses, encode_addresses(&record.addresses));
+        self.address_bytes = self.address_bytes - addresses.len() + slot.addresses.len();
+        if (place.cell, place.services) != (record.cell, record.services) {
+            for service in place.services.iter() {
+                self.index.remove(&Key::new(service, place.cell, number));
+            }
+            self.index.extend(record.services.iter().map(|service| Key::new(service, record.cell, number)));
+        }
+        Published::Replaced(place)
+    }
+
+    /// Keeps the record of `node` if it is of this very version, and takes
+    /// note of what the node has left. False if it is not held.
+    pub fn renew(&mut self, now: Time, node: NodeId, version: Version, capacity: Option<Capacity>) -> bool {
+        let Some(slot) = self.slot_mut(node).filter(|slot| slot.version == version) else {
+            return false;
+        };
+        slot.heard = now;
+        slot.suspended = false;
+        slot.told = capacity.unwrap_or(slot.told);
+        slot.left = slot.told;
+        true
+    }
+
+    /// Takes any word from a node as a sign of life.
+    pub fn heard(&mut self, now: Time, node: NodeId) {
+        if let Some(slot) = self.slot_mut(node) {
+            slot.heard = now;
+            slot.suspended = false;
+        }
+    }
+
+    /// Offers the node to nobody, if there is another, until it speaks again.
+    pub fn suspend(&mut self, node: NodeId) {
+        if let Some(slot) = self.slot_mut(node) {
+            slot.suspended = true;
+        }
+    }
+
+    /// Deducts what a stream of `service` takes from what `node` has left,
+    /// until the node says what it really has.
+    pub fn deduct(&mut self, node: NodeId, service: Service) {
+        if let (Form::Stream { bits_per_second, .. }, Some(slot)) = (service.form(), self.slot_mut(node)) {
+            slot.left.streams = slot.left.streams.saturating_sub(1);
+            slot.left.uplink_kbps = slot.left.uplink_kbps.saturating_sub(bits_per_second / 1_000);
+        }
+    }
+
+    /// Takes it from `node` that it has no stream left.
+    pub fn busy(&mut self, node: NodeId) {
+        if let Some(slot) = self.slot_mut(node) {
+            slot.left.streams = 0;
+        }
+    }
+
+    /// Removes the record of `node` if it is of this version or older.
+    pub fn withdraw(&mut self, node: NodeId, version: Version) -> Option<Place> {
+        self.remove_if(node, |held| held <= version)
+    }
+
+    /// Removes the record of `node` if it is older than this version, which
+    /// another hub says it holds.
+    pub fn claim(&mut self, node: NodeId, version: Version) -> Option<Place> {
+        self.remove_if(node, |held| held < version)
+    }
+
+    /// When to call [`expire`](Self::expire) next.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.expiry.first().map(|(at, _)| *at)
+    }
+
+    /// Removes one record whose lease has ended. Call it until it says `None`;
+    /// each call does a bounded amount of work besides putting right the
+    /// expiry of the nodes that were heard in the meantime.
+    pub fn expire(&mut self, now: Time) -> Option<Place> {
+        while let Some((at, number)) = self.expiry.first().copied().filter(|(at, _)| *at <= now) {
+            let slot = &mut self.slots[number as usize];
+            let ends = slot.heard + self.lease;
+            if ends <= now {
+                let node = slot.node;
+                return self.remove_if(node, |_| true);
+            }
+            slot.listed = ends;
+            self.expiry.remove(&(at, number));
+            self.expiry.insert((ends, number));
+        }
+        None
+    }
+
+    /// What the directory takes up, bytes, by computation: its slots with
+    /// their encoded addresses, and its ordered structures at two thirds of
+    /// their nodes' capacity, which is what random insertion leads to.
+    pub fn bytes(&self) -> usize {
+        const ORDERED_OVERHEAD: usize = 3;
+        let heap_block = |bytes: usize| (bytes + 8).next_multiple_of(16);
+        let addresses = self.address_bytes + self.nodes() * (heap_block(1) - 1);
+        let ordered =
+            self.nodes() * (size_of::<(NodeId, u32)>() + size_of::<(Time, u32)>()) + self.entries() * size_of::<Key>();
+        self.slots.capacity() * size_of::<Slot>()
+            + self.free.capacity() * size_of::<u32>()
+            + addresses
+            + ordered * ORDERED_OVERHEAD / 2
+    }
+
+    fn entry(&self, slot: u32) -> Entry<'_> {
+        Entry { slot: &self.slots[slot as usize], lease: self.lease }
+    }
+
+    fn slot_mut(&mut self, node: NodeId) -> Option<&mut Slot> {
+        self.by_node.get(&node).map(|number| &mut self.slots[*number as usize])
+    }
+
+    fn remove_if(&mut self, node: NodeId, condition: impl Fn(Version) -> bool) -> Option<Place> {
+        let number = *self.by_node.get(&node)?;
+        let slot = &mut self.slots[number as usize];
+        if !condition(slot.version) {
+            return None;
+        }
+        let place = Place { node, cell: slot.cell, services: slot.services };
+        self.address_bytes -= mem::take(&mut slot.addresses).len();
+        self.expiry.remove(&(slot.listed, number));
+        self.by_node.remove(&node);
+        for service in place.services.iter() {
+            self.index.remove(&Key::new(service, place.cell, number));
+        }
+        self.free.push(number);
+        Some(place)
+    }
+}
+
+impl Entry<'_> {
+    /// Whose record it is.
+    pub fn node(&self) -> NodeId {
+        self.slot.node
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.slot.version
+    }
+
+    /// Where the node is.
+    pub fn cell(&self) -> Cell {
+        self.slot.cell
+    }
+
+    /// What it offers.
+    pub fn services(&self) -> ServiceSet {
+        self.slot.services
+    }
+
+    /// What it has left, by its own word and what was handed to it since.
+    pub fn capacity(&self) -> Capacity {
+        self.slot.left
+    }
+
+    /// Whether it is held back until it speaks again.
+    pub fn is_suspended(&self) -> bool {
+        self.slot.suspended
+    }
+
+    /// When its lease ends unless it is heard.
+    pub fn expires(&self) -> Time {
+        self.slot.heard + self.lease
+    }
+
+    /// Where the node can be dialled.
+    pub fn addresses(&self) -> Vec<Address> {
+        // The directory encoded them itself; nothing else writes there.
+        minicbor::decode(&self.slot.addresses).unwrap_or_default()
+    }
+
+    /// The same as they go over the wire.
+    pub(crate) fn encoded_addresses(&self) -> &[u8] {
+        &self.slot.addresses
+    }
+
+    /// The record as a lookup shows it.
+    pub fn candidate(&self) -> Candidate {
+        Candidate {
+            node: self.node(),
+            version: self.version(),
+            cell: self.cell(),
+            services: self.services(),
+            capacity: self.capacity(),
+            addresses: self.addresses(),
+        }
+    }
+}
+
+fn encode_addresses(addresses: &[Address]) -> Box<[u8]> {
+    // Encoding into memory cannot fail; an empty list is what a failure would mean.
+    minicbor::to_vec(addresses).unwrap_or_default().into_boxed_slice()
+}

@@ -1,0 +1,287 @@
+//! Finding the best providers of a service in an area.
+
+use std::cmp::Reverse;
+use std::ops::RangeInclusive;
+
+use super::key::{Block, Key, gap};
+use super::{Directory, Entry};
+use crate::grid::{Area, Cell};
+use crate::ids::NodeId;
+use crate::record::Capacity;
+use crate::service::Service;
+
+/// Rows of blocks looked into one by one before a search rather reads through
+/// all entries of the service: from there on that is cheaper.
+const MAX_ROWS: usize = 512;
+
+/// Records that one search may look at. It bounds the work where a crowd
+/// shares a cell; what was found by then is the answer.
+const MAX_EXAMINED: usize = 16 * 1024;
+
+/// What to search for.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    /// What.
+    pub service: Service,
+    /// Where.
+    pub area: Area,
+    /// From where distance ranks if the area has no middle of its own.
+    pub origin: Cell,
+    /// How many at most.
+    pub count: usize,
+    /// Who is not meant: the one who asks.
+    pub except: Option<NodeId>,
+    /// Whether suspended entries count, ranked last at their distance.
+    pub suspended: bool,
+}
+
+/// An entry that a search found. Valid until the directory changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    /// How good it is.
+    pub rank: Rank,
+    pub(super) slot: u32,
+}
+
+/// How good a provider is; the smallest is best: the nearest, then one that
+/// is free rather than full rather than suspended, then the one with most
+/// capacity left, then by id so that the order is stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    distance_squared: u64,
+    state: State,
+    left: Reverse<(u16, u32)>,
+    node: NodeId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Free,
+    Full,
+    Suspended,
+}
+
+impl Rank {
+    /// The rank of a provider of `service` at `cell`, seen from `centre`.
+    pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, suspended: bool, node: NodeId) -> Self {
+        let state = match suspended {
+            true => State::Suspended,
+            false if service.is_stream() && capacity.streams == 0 => State::Full,
+            false => State::Free,
+        };
+        let left = Reverse((capacity.streams, capacity.uplink_kbps));
+        Self { distance_squared: centre.distance_squared(cell), state, left, node }
+    }
+
+    /// Whose rank it is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Whether the provider has capacity left and is not suspended.
+    pub fn is_free(&self) -> bool {
+        self.state == State::Free
+    }
+
+    /// The key by which a request tries providers: free ones before full ones
+    /// before suspended ones, at any distance, then by rank.
+    pub(crate) fn by_availability(&self) -> impl Ord + use<> {
+        (self.state, *self)
+    }
+}
+
+impl Query {
+    /// From where distance ranks: the area's middle, or the origin.
+    pub fn centre(&self) -> Cell {
+        match self.area {
+            Area::Rectangle { min, max } => Cell::new(min.x + (max.x - min.x) / 2, min.y + (max.y - min.y) / 2),
+            area => area.centre().unwrap_or(self.origin),
+        }
+    }
+}
+
+impl Directory {
+    /// Puts the best entries for `query` into `into`, the best first.
+    ///
+    /// An exact cell takes one step per entry there and O(log n) to find them;
+    /// the others visit the blocks around the middle until nothing nearer can
+    /// follow.
+    pub fn find(&self, query: &Query, into: &mut Vec<Hit>) {
+        into.clear();
+        if query.count == 0 || !query.area.is_valid() {
+            return;
+        }
+        let mut search = Search { directory: self, query, centre: query.centre(), examined: 0, best: into };
+        match query.area {
+            Area::At(cell) => search.cell(cell),
+            _ => search.outwards(),
+        }
+    }
+}
+
+/// A search under way.
+struct Search<'a> {
+    directory: &'a Directory,
+    query: &'a Query,
+    centre: Cell,
+    examined: usize,
+    /// Sorted, at most `query.count`.
+    best: &'a mut Vec<Hit>,
+}
+
+impl Search<'_> {
+    fn cell(&mut self, cell: Cell) {
+        let service = self.query.service;
+        let range = Key::new(service, cell, 0)..=Key::new(service, cell, super::MAX_NODES - 1);
+        for key in self.directory.index.range(range) {
+            if self.is_spent() {
+                break;
+            }
+            self.examine(*key);
+        }
+    }
+
+    /// Goes from row to row of blocks, the nearer of the next ones above and
+    /// below first. Empty rows cost nothing: the index tells the next one
+    /// that has an entry.
+    fn outwards(&mut self) {
+        let (rows, columns) = self.bounds();
+        let centre_row = Block::of(self.centre).row.clamp(*rows.start(), *rows.end());
+        let mut above = self.row_from(centre_row, &rows);
+        let mut below = self.row_below(centre_row, &rows);
+        for _ in 0..MAX_ROWS {
+            let gap_to = |row: Option<u32>| row.map(|row| gap(row, self.centre.y));
+            let take_above = match (gap_to(above), gap_to(below)) {
+                (None, None) => return,
+                (Some(above), Some(below)) => above <= below,
+                (above, _) => above.is_some(),
+            };
+            let Some(row) = (if take_above { above } else { below }) else { return };
+            if !self.may_be_within(gap(row, self.centre.y), 0) || self.is_spent() {
+                return;
+            }
+            self.row(row, &columns);
+            if take_above {
+                above = self.row_from(row + 1, &rows);
+            } else {
+                below = self.row_below(row, &rows);
+            }
+        }
+        self.everything();
+    }
+
+    /// The rows and columns of blocks in which the area lies.
+    fn bounds(&self) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
+        let grid = crate::grid::MAX_COORDINATE;
+        let (min, max) = match self.query.area {
+            Area::Rectangle { min, max } => (min, max),
+            Area::Within { centre, radius } => {
+                // A valid radius is at most four times the largest coordinate.
+                let radius = radius as i32;
+                let low = |at: i32| (at - radius).max(-grid);
+                let high = |at: i32| (at + radius).min(grid);
+                (Cell::new(low(centre.x), low(centre.y)), Cell::new(high(centre.x), high(centre.y)))
+            }
+            Area::At(cell) => (cell, cell),
+            Area::Near(_) | Area::Anywhere => return (0..=Block::LAST, 0..=Block::LAST),
+        };
+        let (low, high) = (Block::of(min), Block::of(max));
+        (low.row..=high.row, low.column..=high.column)
+    }
+
+    /// The first row from `row` on that has an entry.
+    fn row_from(&self, row: u32, rows: &RangeInclusive<u32>) -> Option<u32> {
+        if row > *rows.end() {
+            return None;
+        }
+        let last = Block { row: *rows.end(), column: Block::LAST };
+        let service = self.query.service;
+        let range = Key::first_in(service, Block { row, column: 0 })..=Key::last_in(service, last);
+        self.directory.index.range(range).next().map(|key| key.block().row)
+    }
+
+    /// The last row below `row` that has an entry.
+    fn row_below(&self, row: u32, rows: &RangeInclusive<u32>) -> Option<u32> {
+        if row <= *rows.start() {
+            return None;
+        }
+        let service = self.query.service;
+        let first = Key::first_in(service, Block { row: *rows.start(), column: 0 });
+        let range = first..Key::first_in(service, Block { row, column: 0 });
+        self.directory.index.range(range).next_back().map(|key| key.block().row)
+    }
+
+    /// Looks along one row, away from the middle on both sides.
+    fn row(&mut self, row: u32, columns: &RangeInclusive<u32>) {
+        let service = self.query.service;
+        let middle = Block::of(self.centre).column.clamp(*columns.start(), *columns.end());
+        let key = |column| Key::first_in(service, Block { row, column });
+        let index = &self.directory.index;
+        let dy = gap(row, self.centre.y);
+        let east = key(middle)..=Key::last_in(service, Block { row, column: *columns.end() });
+        for found in index.range(east) {
+            if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
+                break;
+            }
+            self.examine(*found);
+        }
+        let west = key(*columns.start())..key(middle);
+        for found in index.range(west).rev() {
+            if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
+                break;
+            }
+            self.examine(*found);
+        }
+    }
+
+    /// Reads through all entries of the service.
+    fn everything(&mut self) {
+        self.best.clear();
+        self.examined = 0;
+        let service = self.query.service;
+        let first = Block { row: 0, column: 0 };
+        let last = Block { row: Block::LAST, column: Block::LAST };
+        for found in self.directory.index.range(Key::first_in(service, first)..=Key::last_in(service, last)) {
+            self.examine(*found);
+        }
+    }
+
+    /// Whether something this far away could still be among the best.
+    fn may_be_within(&self, dy: u64, dx: u64) -> bool {
+        dy * dy + dx * dx <= self.reach()
+    }
+
+    /// The square of the distance beyond which nothing counts any more.
+    fn reach(&self) -> u64 {
+        match (self.best.last(), self.query.area) {
+            (Some(worst), _) if self.best.len() == self.query.count => worst.rank.distance_squared,
+            (_, Area::Within { radius, .. }) => u64::from(radius) * u64::from(radius),
+            _ => u64::MAX,
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.examined >= MAX_EXAMINED
+    }
+
+    fn examine(&mut self, key: Key) {
+        let cell = key.cell();
+        let near = self.centre.distance_squared(cell) <= self.reach();
+        if !near || !self.query.area.contains(cell) || self.is_spent() {
+            return;
+        }
+        self.examined += 1;
+        let entry: Entry<'_> = self.directory.entry(key.slot());
+        let (node, suspended) = (entry.node(), entry.is_suspended());
+        if self.query.except == Some(node) || suspended && !self.query.suspended {
+            return;
+        }
+        let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);
+        let hit = Hit { rank, slot: key.slot() };
+        let place = self.best.partition_point(|better| *better < hit);
+        if place < self.query.count {
+            self.best.truncate(self.query.count - 1);
+            self.best.insert(place, hit);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The directory against a list that is read from end to end.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::grid::Area;
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What the directory should hold, and how long ago each was heard.
+#[derive(Default)]
+struct Model {
+    held: Vec<(Record, Time, bool)>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish(u8, u32, Cell, u8, u16),
+    Renew(u8, u32),
+    Heard(u8),
+    Suspend(u8),
+    Withdraw(u8, u32),
+    Claim(u8, u32),
+    Deduct(u8),
+    Wait(u64),
+    Find(Service, Area, usize, bool),
+}
+
+impl Model {
+    fn get(&mut self, node: NodeId) -> Option<&mut (Record, Time, bool)> {
+        self.held.iter_mut().find(|(record, ..)| record.node == node)
+    }
+
+    fn publish(&mut self, now: Time, record: Record) {
+        match self.get(record.node) {
+            Some(held) if record.version < held.0.version => {}
+            Some(held) if record.version == held.0.version => (held.1, held.2) = (now, false),
+            Some(held) => *held = (record, now, false),
+            None => self.held.push((record, now, false)),
+        }
+    }
+
+    fn find(&self, query: &Query) -> Vec<NodeId> {
+        let mut ranks: Vec<Rank> = self
+            .held
+            .iter()
+            .filter(|(record, _, suspended)| {
+                record.services.contains(query.service)
+                    && query.area.contains(record.cell)
+                    && query.except != Some(record.node)
+                    && (query.suspended || !suspended)
+            })
+            .map(|(record, _, suspended)| {
+                Rank::new(query.service, query.centre(), record.cell, record.capacity, *suspended, record.node)
+            })
+            .collect();
+        ranks.sort_unstable();
+        ranks.iter().take(query.count).map(Rank::node).collect()
+    }
+}
+
+fn node(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 16])
+}
+
+fn version(sequence: u32) -> Version {
+    Version { epoch: 1, sequence }
+}
+
+fn record(number: u8, sequence: u32, cell: Cell, services: u8, streams: u16) -> Record {
+    Record {
+        node: node(number),
+        version: version(sequence),
+        cell,
+        services: Service::ALL.into_iter().filter(|service| services >> *service as u8 & 1 == 1).collect(),
+        capacity: Capacity { streams, uplink_kbps: 5_000 },
+        addresses: Vec::new(),
+    }
+}
+
+fn cell() -> impl Strategy<Value = Cell> {
+    let far = prop::sample::select(vec![-1_000_000, -70_000, 70_000, 1_000_000]);
+    let axis = prop_oneof![5 => -20..20i32, 1 => far];
+    (axis.clone(), axis).prop_map(|(x, y)| Cell::new(x, y))
+}
+
+fn area() -> impl Strategy<Value = Area> {
+    prop_oneof![
+        cell().prop_map(Area::At),
+        cell().prop_map(Area::Near),
+        (cell(), prop_oneof![0..60u32, Just(4_000_000)]).prop_map(|(centre, radius)| Area::Within { centre, radius }),
+        (cell(), cell()).prop_map(|(a, b)| Area::rectangle(a, b)),
+        Just(Area::Anywhere),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = || 0..24u8;
+    let sequence = || 1..6u32;
+    let service = prop::sample::select(Service::ALL.to_vec());
+    prop_oneof![
+        6 => (who(), sequence(), cell(), 0..16u8, 0..3u16).prop_map(|(n, v, c, s, f)| Step::Publish(n, v, c, s, f)),
+        1 => (who(), sequence()).prop_map(|(n, v)| Step::Renew(n, v)),
+        1 => who().prop_map(Step::Heard),
+        1 => who().prop_map(Step::Suspend),
+        1 => (who(), sequence()).prop_map(|(n, v)| Step::Withdraw(n, v)),
+        1 => (who(), sequence()).prop_map(|(n, v)| Step::Claim(n, v)),
+        1 => who().prop_map(Step::Deduct),
+        1 => (1..40u64).prop_map(Step::Wait),
+        6 => (service, area(), 0..9usize, any::<bool>()).prop_map(|(s, a, k, all)| Step::Find(s, a, k, all)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_answers_like_a_list(steps in prop::collection::vec(step(), 1..120)) {
+        let mut directory = Directory::new(100, LEASE);
+        let mut model = Model::default();
+        let mut now = Time::ZERO;
+        for step in steps {
+            match step {
+                Step::Publish(number, sequence, cell, services, streams) => {
+                    let record = record(number, sequence, cell, services, streams);
+                    directory.publish(now, &record);
+                    model.publish(now, record);
+                }
+                Step::Renew(number, sequence) => {
+                    let held = model.get(node(number)).filter(|(record, ..)| record.version == version(sequence));
+                    let renewed = directory.renew(now, node(number), version(sequence), Some(Capacity { streams: 2, uplink_kbps: 9 }));
+                    prop_assert_eq!(renewed, held.is_some());
+                    if let Some(held) = held {
+                        held.0.capacity = Capacity { streams: 2, uplink_kbps: 9 };
+                        (held.1, held.2) = (now, false);
+                    }
+                }
+                Step::Heard(number) => {
+                    directory.heard(now, node(number));
+                    if let Some(held) = model.get(node(number)) {
+                        (held.1, held.2) = (now, false);
+                    }
+                }
+                Step::Suspend(number) => {
+                    directory.suspend(node(number));
+                    if let Some(held) = model.get(node(number)) {
+                        held.2 = true;
+                    }
+                }
+                Step::Withdraw(number, sequence) => {
+                    directory.withdraw(node(number), version(sequence));
+                    model.held.retain(|(record, ..)| record.node != node(number) || record.version > version(sequence));
+                }
+                Step::Claim(number, sequence) => {
+                    directory.claim(node(number), version(sequence));
+                    model.held.retain(|(record, ..)| record.node != node(number) || record.version >= version(sequence));
+                }
+                Step::Deduct(number) => {
+                    directory.deduct(node(number), Service::Track);
+                    if let Some(held) = model.get(node(number)) {
+                        let left = &mut held.0.capacity;
+                        left.streams = left.streams.saturating_sub(1);
+                        left.uplink_kbps = left.uplink_kbps.saturating_sub(40);
+                    }
+                }
+                Step::Wait(seconds) => {
+                    now = now + Duration::from_secs(seconds);
+                    while directory.expire(now).is_some() {}
+                    model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
+                }
+                Step::Find(service, area, count, suspended) => {
+                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), suspended };
+                    let mut hits = Vec::new();
+                    directory.find(&query, &mut hits);
+                    let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
+                    prop_assert_eq!(found, model.find(&query));
+                }
+            }
+            prop_assert_eq!(directory.nodes(), model.held.len());
+            let entries: usize = model.held.iter().map(|(record, ..)| record.services.iter().count()).sum();
+            prop_assert_eq!(directory.entries(), entries);
+            prop_assert!(directory.next_expiry().is_some() == (directory.nodes() > 0));
+        }
+    }
+}
+
+#[test]
+fn a_search_that_meets_too_many_rows_reads_through_instead() {
+    let mut directory = Directory::new(10_000, LEASE);
+    for number in 0..2_000u32 {
+        let mut one = record(0, 1, Cell::new(500_000, number as i32 * 8), 1, 1);
+        one.node = NodeId::from_bytes(u128::from(number).to_be_bytes());
+        directory.publish(Time::ZERO, &one);
+    }
+    let area = Area::Near(Cell::new(-500_000, 1_003 * 8));
+    let query =
+        Query { service: Service::Video, area, origin: Cell::new(0, 0), count: 3, except: None, suspended: false };
+    let mut hits = Vec::new();
+    directory.find(&query, &mut hits);
+    let rows: Vec<i32> = hits.iter().map(|hit| directory.hit(*hit).cell().y / 8).collect();
+    assert_eq!(rows, [1_003, 1_002, 1_004]);
+}
+
+#[test]
+fn a_full_directory_takes_changes_but_no_newcomers() {
+    let mut directory = Directory::new(1, LEASE);
+    assert_eq!(directory.publish(Time::ZERO, &record(1, 1, Cell::new(0, 0), 1, 1)), Published::New);
+    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::Full);
+    let moved = directory.publish(Time::ZERO, &record(1, 2, Cell::new(1, 0), 1, 1));
+    assert!(matches!(moved, Published::Replaced(place) if place.cell == Cell::new(0, 0)));
+    directory.withdraw(node(1), version(2));
+    assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::New);
+}
+
+#[test]
+fn an_entry_takes_less_than_its_budget() {
+    let mut directory = Directory::new(MAX_NODES, LEASE);
+    let address = std::net::SocketAddr::from(([10, 0, 0, 1], 7700));
+    for number in 0..10_000u32 {
+        let mut one = record(0, 1, Cell::new(number as i32 % 100, number as i32 / 100), 1, 4);
+        one.node = NodeId::from_bytes(u128::from(number).to_be_bytes());
+        one.addresses = vec![Address::single(crate::address::Scheme::Udp, address)];
+        directory.publish(Time::ZERO, &one);
+    }
+    let each = directory.bytes() / directory.entries();
+    assert!(each <= 250, "{each} bytes per entry");
+}

@@ -1,0 +1,97 @@
+//! What a hub is told at its start.
+
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::ids::NodeId;
+
+/// Which hub it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A super node: nodes and other super nodes, every mode.
+    SuperNode,
+    /// The server of the client/server baseline: nodes only, and every
+    /// request's data goes through it.
+    Server,
+}
+
+/// What a hub is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its own id.
+    pub node: NodeId,
+    /// Which hub it is.
+    pub kind: Kind,
+    /// How long an entry lives without a word from its node. Default 60 s. A
+    /// longer lease forgives longer silence, a shorter one forgets the dead
+    /// sooner; nodes renew at a third of it.
+    pub lease: Duration,
+    /// The other super nodes, each with its addresses, the preferred one
+    /// first. Without meaning for a server. A peer at one of the hub's own
+    /// addresses is left out.
+    pub peers: Vec<Vec<Address>>,
+    /// Where the hub itself listens.
+    pub addresses: Vec<Address>,
+    /// The seed of its jitter.
+    pub seed: u64,
+    /// How much it takes on.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A hub without peers, with defaults for all else.
+    pub fn new(node: NodeId, kind: Kind, seed: u64) -> Self {
+        Self {
+            node,
+            kind,
+            lease: Duration::from_secs(60),
+            peers: Vec::new(),
+            addresses: Vec::new(),
+            seed,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How much a hub takes on. What is beyond a limit is refused and counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes in the directory, each with up to four entries of at most 250
+    /// bytes; at most [`MAX_NODES`](crate::directory::MAX_NODES). Default 262 144.
+    pub nodes: u32,
+    /// Associations at the same time. Default 262 144.
+    pub links: usize,
+    /// Requests remembered, all neighbours together. Default 65 536.
+    pub requests: usize,
+    /// Requests remembered per node; a peer hub may have sixteen times as
+    /// many. The oldest that was handed on makes room for a new one; if none
+    /// was, the new one is declined. Default 256.
+    pub requests_per_node: usize,
+    /// Relayed flows, all neighbours together. Default 16 384.
+    pub relays: usize,
+    /// Relayed flows per requesting node; a peer hub may have sixteen times as
+    /// many. Default 128.
+    pub relays_per_node: usize,
+    /// Watches, all neighbours together. Each publication looks at every one. Default 1 024.
+    pub watches: usize,
+    /// Watches per node; a peer hub may have sixteen times as many. Default 16.
+    pub watches_per_node: usize,
+    /// Searches at the peers at the same time. Default 4 096.
+    pub seeks: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            nodes: 262_144,
+            links: 262_144,
+            requests: 65_536,
+            requests_per_node: 256,
+            relays: 16_384,
+            relays_per_node: 128,
+            watches: 1_024,
+            watches_per_node: 16,
+            seeks: 4_096,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a hub counts.
+
+use crate::service::Service;
+use crate::wire::{Mode, Reason};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Handed to a provider. If that comes to nothing, a refusal is counted too.
+    Handed = 0,
+    /// Answered with providers.
+    Found = 1,
+    /// Nobody offers it there.
+    NotFound = 2,
+    /// The hub is too young to say.
+    NotYetKnown = 3,
+    /// Every provider is at its limit.
+    Busy = 4,
+    /// No transport in common.
+    NoTransport = 5,
+    /// Providers or other hubs could not be reached.
+    Unreachable = 6,
+    /// A limit of the requester's or of the hub.
+    TooMany = 7,
+    /// The deadline passed before there was an answer.
+    TimedOut = 8,
+    /// The hub is leaving.
+    Leaving = 9,
+    /// Any other refusal.
+    Refused = 10,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Handed,
+        Self::Found,
+        Self::NotFound,
+        Self::NotYetKnown,
+        Self::Busy,
+        Self::NoTransport,
+        Self::Unreachable,
+        Self::TooMany,
+        Self::TimedOut,
+        Self::Leaving,
+        Self::Refused,
+    ];
+
+    /// The outcome's name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Handed => "handed",
+            Self::Found => "found",
+            Self::NotFound => "not_found",
+            Self::NotYetKnown => "not_yet_known",
+            Self::Busy => "busy",
+            Self::NoTransport => "no_transport",
+            Self::Unreachable => "unreachable",
+            Self::TooMany => "too_many",
+            Self::TimedOut => "timed_out",
+            Self::Leaving => "leaving",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl From<Reason> for Outcome {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::NotFound => Self::NotFound,
+            Reason::NotYetKnown => Self::NotYetKnown,
+            Reason::Busy => Self::Busy,
+            Reason::NoTransport => Self::NoTransport,
+            Reason::Unreachable => Self::Unreachable,
+            Reason::TooMany => Self::TooMany,
+            Reason::TimedOut => Self::TimedOut,
+            Reason::Leaving => Self::Leaving,
+            Reason::SourceFailed | Reason::NotAllowed | Reason::Cancelled | Reason::Protocol => Self::Refused,
+        }
+    }
+}
+
+/// Events since the hub started, each counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    requests: [[u64; 3]; 4],
+    outcomes: [[[u64; Outcome::ALL.len()]; 3]; 4],
+    /// Searches of the directory.
+    pub searches: u64,
+    /// Records that were new or had changed.
+    pub publishes: u64,
+    /// Renewals of a held version.
+    pub renews: u64,
+    /// Renewals of a version that was not held, answered by `Anew`.
+    pub unknown_renews: u64,
+    /// Records withdrawn by their nodes.
+    pub withdrawals: u64,
+    /// Records whose lease ended.
+    pub expiries: u64,
+    /// Records that went because another hub holds a newer one.
+    pub claimed: u64,
+    /// Records refused because the directory was full.
+    pub full: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages and associations that the other end's role does not allow.
+    pub refused_by_role: u64,
+    /// Records of a node that another node tried to publish.
+    pub not_own: u64,
+    /// Answers and data of flows that the hub does not know (any more).
+    pub stray: u64,
+    /// Requests, watches and flows declined because of a limit.
+    pub over_limit: u64,
+    /// Requests handed on, each provider counted.
+    pub forwards: u64,
+    /// Requests handed to the same provider again because the requester repeated them.
+    pub repeats: u64,
+    /// Providers held back because they stayed silent.
+    pub suspensions: u64,
+    /// Searches sent to the peers.
+    pub seeks: u64,
+    /// Requests that joined a search already under way.
+    pub merged_seeks: u64,
+    /// Searches that not all peers answered in time.
+    pub partial_seeks: u64,
+    /// Searches of peers that were answered.
+    pub sought: u64,
+    /// Flows relayed.
+    pub relays: u64,
+    /// Messages relayed.
+    pub relayed_messages: u64,
+    /// Their bytes, encoded, counted once.
+    pub relayed_bytes: u64,
+    /// Changes sent to watchers.
+    pub changes: u64,
+    /// Attempts to reach a peer or a provider.
+    pub dials: u64,
+}
+
+impl Counters {
+    /// Requests for `service` in `mode`.
+    pub fn requests(&self, service: Service, mode: Mode) -> u64 {
+        self.requests[service as usize][mode_index(mode)]
+    }
+
+    /// How many of them ended, or went on, in this way.
+    pub fn outcomes(&self, service: Service, mode: Mode, outcome: Outcome) -> u64 {
+        self.outcomes[service as usize][mode_index(mode)][outcome as usize]
+    }
+
+    pub(super) fn count_request(&mut self, service: Service, mode: Mode) {
+        self.requests[service as usize][mode_index(mode)] += 1;
+    }
+
+    pub(super) fn count_outcome(&mut self, service: Service, mode: Mode, outcome: Outcome) {
+        self.outcomes[service as usize][mode_index(mode)][outcome as usize] += 1;
+    }
+}
+
+const fn mode_index(mode: Mode) -> usize {
+    match mode {
+        Mode::Forward => 0,
+        Mode::Relay => 1,
+        Mode::Locate => 2,
+    }
+}

@@ -1,0 +1,181 @@
+//! Lookups: the path that has to be fast. A hit in the hub's own directory is
+//! answered without a table entry, and the answer is written straight from
+//! the records.
+
+use bytes::Bytes;
+use minicbor::Encoder;
+use minicbor::encode::{Error, Write};
+
+use super::seek::Waiter;
+use super::{Hub, Kind, Outcome, Sender};
+use crate::directory::{Directory, Hit, Query, Rank};
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Request};
+
+/// How many providers a lookup lists if it does not say.
+const DEFAULT_LISTED: usize = 16;
+
+impl Hub {
+    pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
+        let query = Query { suspended: false, ..self.query(from.node, request, DEFAULT_LISTED) };
+        let mut hits = self.search(&query);
+        if self.must_seek(request.area, !hits.is_empty()) {
+            let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
+            if !self.seek(now, query, waiter) {
+                self.counters.over_limit += 1;
+                self.decline_request(from.link, request, crate::wire::Reason::TooMany);
+            }
+        } else {
+            self.count_listed(query.service, hits.len());
+            let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
+            let message = encode_found(&self.directory, request.id, &hits, coverage);
+            let (channel, traffic) = (Channel::Datagram, Traffic::Lookup);
+            self.out.push_back(Transmit::Message { link: from.link, channel, traffic, message });
+        }
+        hits.clear();
+        self.hits = hits;
+    }
+
+    /// Answers a lookup for which the peers were asked as well.
+    pub(super) fn list(
+        &mut self,
+        to: (LinkId, RequestId),
+        query: &Query,
+        remote: &[(NodeId, Candidate)],
+        coverage: Coverage,
+    ) {
+        let (link, id) = to;
+        let hits = self.search(query);
+        let mut ranked: Vec<(Rank, Candidate)> =
+            hits.iter().map(|hit| (hit.rank, self.directory.hit(*hit).candidate())).collect();
+        self.hits = hits;
+        for (_, candidate) in remote {
+            merge(&mut ranked, query, candidate);
+        }
+        ranked.sort_unstable_by_key(|(rank, _)| *rank);
+        ranked.truncate(query.count);
+        self.count_listed(query.service, ranked.len());
+        let candidates = ranked.into_iter().map(|(_, candidate)| candidate).collect();
+        let found = Message::Found(Found { id, candidates, coverage });
+        self.send(link, Channel::Datagram, Traffic::Lookup, &found);
+    }
+
+    fn count_listed(&mut self, service: Service, listed: usize) {
+        let outcome = if listed == 0 { Outcome::NotFound } else { Outcome::Found };
+        self.counters.count_outcome(service, Mode::Locate, outcome);
+    }
+
+    /// The search for what `node` requests. Anywhere means near the one who
+    /// asks, as far as the hub knows where that is.
+    pub(super) fn query(&self, node: NodeId, request: &Request, default: usize) -> Query {
+        let count = match request.count {
+            0 => default,
+            count => usize::from(count).min(MAX_CANDIDATES),
+        };
+        let origin = self.directory.get(node).map_or(Cell::new(0, 0), |entry| entry.cell());
+        let area = match request.area {
+            Area::Anywhere => Area::Near(origin),
+            area => area,
+        };
+        Query { service: request.service, area, origin, count, except: None, suspended: true }
+    }
+
+    /// Searches the directory. The caller gives the list back to `self.hits`.
+    pub(super) fn search(&mut self, query: &Query) -> Vec<Hit> {
+        self.counters.searches += 1;
+        let mut hits = std::mem::take(&mut self.hits);
+        self.directory.find(query, &mut hits);
+        hits
+    }
+
+    /// Whether the peers are to be asked: for an exact cell or anywhere on a
+    /// miss only, otherwise always, because something nearer may be theirs.
+    pub(super) fn must_seek(&self, area: Area, hit: bool) -> bool {
+        let enough = hit && matches!(area, Area::At(_) | Area::Anywhere);
+        self.config.kind == Kind::SuperNode && self.has_peers() && !enough
+    }
+}
+
+/// Adds a candidate unless a newer record of its node is there.
+fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &Query, candidate: &Candidate) {
+    let Candidate { node, cell, capacity, .. } = *candidate;
+    let rank = Rank::new(query.service, query.centre(), cell, capacity, false, node);
+    match ranked.iter_mut().find(|(_, held)| held.node == node) {
+        Some((_, held)) if held.version >= candidate.version => {}
+        Some(held) => *held = (rank, candidate.clone()),
+        None => ranked.push((rank, candidate.clone())),
+    }
+}
+
+/// The same bytes as `Message::Found(…).encode()`, without the records in between.
+fn encode_found(directory: &Directory, id: RequestId, hits: &[Hit], coverage: Coverage) -> Bytes {
+    let mut buffer = Vec::with_capacity(16 + hits.len() * 96);
+    match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage) {
+        Ok(()) => Bytes::from(buffer),
+        // A `Vec` takes every write.
+        Err(error) => unreachable!("encoding into memory cannot fail: {error}"),
+    }
+}
+
+fn write_found<W: Write>(
+    e: &mut Encoder<W>,
+    directory: &Directory,
+    id: RequestId,
+    hits: &[Hit],
+    coverage: Coverage,
+) -> Result<(), Error<W::Error>> {
+    /// The number of `Found` among the messages.
+    const FOUND: u8 = 10;
+    e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(hits.len() as u64)?;
+    for hit in hits {
+        let entry = directory.hit(*hit);
+        e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
+        e.encode(entry.services())?.encode(entry.capacity())?;
+        e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
+    }
+    e.encode(coverage)?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::address::{Address, Scheme};
+    use crate::record::{Capacity, Record, Version};
+    use crate::service::ServiceSet;
+
+    #[test]
+    fn the_short_way_writes_what_the_long_way_writes() {
+        let mut directory = Directory::new(10, Duration::from_secs(60));
+        for number in 0..3u16 {
+            let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7_700 + number)));
+            directory.publish(
+                Time::ZERO,
+                &Record {
+                    node: NodeId::from_bytes([number as u8; 16]),
+                    version: Version { epoch: 1_700_000_000, sequence: 3 },
+                    cell: Cell::new(27, -92),
+                    services: ServiceSet::ALL,
+                    capacity: Capacity { streams: number, uplink_kbps: 10_000 },
+                    addresses: vec![address; usize::from(number)],
+                },
+            );
+        }
+        let area = Area::At(Cell::new(27, -92));
+        let origin = Cell::new(0, 0);
+        let query = Query { service: Service::Video, area, origin, count: 8, except: None, suspended: false };
+        let mut hits = Vec::new();
+        directory.find(&query, &mut hits);
+        let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
+        let found = Found { id: RequestId(70_000), candidates, coverage: Coverage::Young };
+        let short = encode_found(&directory, found.id, &hits, found.coverage);
+        assert_eq!(hits.len(), 3);
+        assert_eq!(short, Message::Found(found).encode());
+    }
+}

@@ -1,0 +1,238 @@
+//! The other super nodes: reaching them, and noticing when they are gone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::requests::Key;
+use super::{Config, Event, Hub, Kind};
+use crate::address::{Address, SchemeSet};
+use crate::ids::{DialId, LinkId, NodeId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::service::{Role, RoleSet};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause before a peer is dialled again.
+const MAX_PAUSE: Duration = Duration::from_secs(15);
+/// How often peers are asked for a sign of life.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// After this long without a word a link to a peer is given up.
+const MAX_SILENCE: Duration = Duration::from_secs(16);
+/// How many requests may wait for the same provider to be dialled.
+const MAX_WAITING: usize = 64;
+/// How many providers may be dialled at the same time.
+const MAX_DIALS: usize = 256;
+
+/// The peers of the configuration, and every dial under way.
+#[derive(Debug)]
+pub(super) struct Mesh {
+    peers: Vec<ConfiguredPeer>,
+    dials: BTreeMap<DialId, Purpose>,
+    last: u64,
+    next_ping: Option<Time>,
+}
+
+#[derive(Debug)]
+struct ConfiguredPeer {
+    addresses: Vec<Address>,
+    state: State,
+    /// The next pause, before jitter.
+    pause: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting(Time),
+    Dialling,
+    Up(NodeId),
+}
+
+#[derive(Debug)]
+enum Purpose {
+    Peer(usize),
+    Provider { node: NodeId, transports: SchemeSet, waiting: Vec<Key> },
+}
+
+impl Mesh {
+    pub(super) fn new(config: &Config) -> Self {
+        let own = |addresses: &&Vec<Address>| addresses.iter().any(|address| config.addresses.contains(address));
+        let known = if config.kind == Kind::Server { &[][..] } else { &config.peers[..] };
+        let state = State::Waiting(Time::ZERO);
+        let peers = known
+            .iter()
+            .filter(|addresses| !own(addresses))
+            .map(|addresses| ConfiguredPeer { addresses: addresses.clone(), state, pause: FIRST_PAUSE })
+            .collect();
+        Self { peers, dials: BTreeMap::new(), last: 0, next_ping: None }
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let redials = self.peers.iter().filter_map(|peer| match peer.state {
+            State::Waiting(at) => Some(at),
+            State::Dialling | State::Up(_) => None,
+        });
+        redials.chain(self.next_ping).min()
+    }
+
+    /// Stops dialling for good.
+    pub(super) fn stop(&mut self) {
+        self.peers.clear();
+        self.dials.clear();
+        self.next_ping = None;
+    }
+
+    /// The peers as configured: where, and who was found there if one is up.
+    pub(super) fn configured(&self) -> impl Iterator<Item = (&[Address], Option<NodeId>)> {
+        self.peers.iter().map(|peer| match peer.state {
+            State::Up(node) => (&peer.addresses[..], Some(node)),
+            State::Waiting(_) | State::Dialling => (&peer.addresses[..], None),
+        })
+    }
+}
+
+impl Hub {
+    /// Whether there is anybody to ask besides this hub.
+    pub(super) fn has_peers(&self) -> bool {
+        !self.mesh.peers.is_empty() || self.neighbours.hub_count() > 0
+    }
+
+    /// How many peers there should be, as far as the configuration says.
+    pub(super) fn peer_count(&self) -> usize {
+        self.mesh.peers.len()
+    }
+
+    /// Where a node may turn to when this hub is gone.
+    pub(super) fn siblings(&self) -> Vec<Address> {
+        let up = self.mesh.configured().filter(|(_, node)| node.is_some());
+        up.filter_map(|(addresses, _)| addresses.first().cloned()).collect()
+    }
+
+    /// Sends a message that must not be lost to every peer that is up.
+    pub(super) fn tell_peers(&mut self, message: &Message) {
+        let peers: Vec<NodeId> = self.neighbours.hubs().collect();
+        for peer in peers {
+            self.tell_peer(peer, message);
+        }
+    }
+
+    pub(super) fn tell_peer(&mut self, peer: NodeId, message: &Message) {
+        if let Some(link) = self.neighbours.best_link(peer, SchemeSet::ALL) {
+            self.send(link, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
+        }
+    }
+
+    /// Dials the peers whose turn it is, and asks those that are up for a sign of life.
+    pub(super) fn tend_mesh(&mut self, now: Time) {
+        for index in 0..self.mesh.peers.len() {
+            if matches!(self.mesh.peers[index].state, State::Waiting(at) if at <= now) {
+                self.mesh.peers[index].state = State::Dialling;
+                let addresses = self.mesh.peers[index].addresses.clone();
+                self.dial(addresses, Role::SuperNode, None, Purpose::Peer(index));
+            }
+        }
+        if self.mesh.next_ping.is_some_and(|at| at <= now) {
+            self.ping_peers(now);
+        }
+    }
+
+    fn ping_peers(&mut self, now: Time) {
+        let peers: Vec<NodeId> = self.neighbours.hubs().collect();
+        self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(PING_EVERY));
+        for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
+            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > MAX_SILENCE);
+            if silent {
+                self.close(now, link, "nothing was heard from the peer");
+            } else {
+                self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Ping(0));
+            }
+        }
+    }
+
+    fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: Purpose) {
+        self.mesh.last += 1;
+        let dial = DialId(self.mesh.last);
+        self.mesh.dials.insert(dial, purpose);
+        self.counters.dials += 1;
+        self.out.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+    }
+
+    /// Dials a provider for a request, or joins a dial under way. False if too
+    /// many wait.
+    pub(super) fn dial_provider(
+        &mut self,
+        provider: NodeId,
+        allowed: SchemeSet,
+        addresses: Vec<Address>,
+        key: Key,
+    ) -> bool {
+        let full = self.mesh.dials.len() >= MAX_DIALS;
+        let under_way = self.mesh.dials.values_mut().find_map(|purpose| match purpose {
+            Purpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
+                Some(waiting)
+            }
+            _ => None,
+        });
+        match under_way {
+            Some(waiting) if waiting.len() < MAX_WAITING => waiting.push(key),
+            Some(_) => return false,
+            None if full => return false,
+            None => {
+                let purpose = Purpose::Provider { node: provider, transports: allowed, waiting: vec![key] };
+                self.dial(addresses, Role::Node, Some(provider), purpose);
+            }
+        }
+        true
+    }
+
+    /// A dial has led to a neighbour, or to nothing.
+    pub(super) fn dial_ended(&mut self, now: Time, dial: Option<DialId>, outcome: Result<NodeId, &str>) {
+        let purpose = dial.and_then(|dial| self.mesh.dials.remove(&dial));
+        match (purpose, outcome) {
+            (None, Ok(node)) => self.start_pinging(now, node),
+            (None, Err(_)) => {}
+            (Some(Purpose::Peer(index)), Ok(node)) => {
+                if let Some(peer) = self.mesh.peers.get_mut(index) {
+                    (peer.state, peer.pause) = (State::Up(node), FIRST_PAUSE);
+                }
+                self.start_pinging(now, node);
+            }
+            (Some(Purpose::Peer(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
+            (Some(Purpose::Provider { node, waiting, .. }), outcome) => {
+                for key in waiting {
+                    self.dialled_for(now, key, node, outcome.is_ok());
+                }
+            }
+        }
+    }
+
+    fn start_pinging(&mut self, now: Time, node: NodeId) {
+        let is_hub = self.neighbours.get(node).is_some_and(|neighbour| neighbour.role == Role::SuperNode);
+        if is_hub && self.mesh.next_ping.is_none() {
+            self.mesh.next_ping = Some(now + self.random.jitter(PING_EVERY));
+        }
+    }
+
+    fn redial_later(&mut self, now: Time, index: usize, failure: Option<&str>) {
+        let Some(peer) = self.mesh.peers.get_mut(index) else { return };
+        let retry_in = self.random.jitter(peer.pause);
+        peer.pause = (peer.pause * 2).min(MAX_PAUSE);
+        peer.state = State::Waiting(now + retry_in);
+        if let Some(reason) = failure {
+            let (addresses, reason) = (peer.addresses.clone(), reason.to_owned());
+            self.events.push_back(Event::PeerUnreachable { addresses, reason, retry_in });
+        }
+    }
+
+    /// A peer's last link is gone.
+    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId) {
+        for index in 0..self.mesh.peers.len() {
+            if self.mesh.peers[index].state == State::Up(node) {
+                self.redial_later(now, index, None);
+            }
+        }
+        self.seek_without(now, node);
+        self.forget_changes_of(node);
+    }
+}

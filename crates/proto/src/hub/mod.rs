@@ -1,0 +1,402 @@
+//! The hub machine: what `supernode` and `cs-server` share.
+//!
+//! A hub holds the directory of its nodes, hands requests to providers,
+//! relays where it must, and asks its peers for what it does not have. The
+//! client/server baseline is the same machine with [`Kind::Server`]: no peers,
+//! and every request relayed.
+//!
+//! | file | its part |
+//! |---|---|
+//! | `neighbours` | links and who is at their other ends |
+//! | `leases` | publishing, renewing, withdrawing, expiring, claims |
+//! | `requests` | a request's way from provider to provider, to one final answer |
+//! | `locate` | lookups: the path that has to be fast |
+//! | `relay` | flows through the hub |
+//! | `mesh`, `seek` | peers: dialling, watching over them, searching at them |
+//! | `watches` | who wants to hear of changes |
+//! | `leave` | the way out |
+
+mod config;
+mod counters;
+mod leases;
+mod leave;
+mod locate;
+mod mesh;
+mod neighbours;
+mod relay;
+mod requests;
+mod seek;
+mod status;
+mod watches;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::address::Address;
+use crate::directory::{Directory, Hit};
+use crate::grid::Cell;
+use crate::ids::{DialId, LinkId, NodeId};
+use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
+use crate::random::SplitMix64;
+use crate::service::{Role, ServiceSet};
+use crate::time::Time;
+use crate::wire::Message;
+
+pub use config::{Config, Kind, Limits};
+pub use counters::{Counters, Outcome};
+pub use leave::DRAIN;
+pub use status::{IndexEntry, PeerStatus, Status};
+
+use mesh::Mesh;
+use neighbours::{Lost, MAX_LINKS_EACH, Neighbours};
+use relay::Relays;
+use requests::Requests;
+use seek::Seeks;
+use watches::Watches;
+
+/// Timers of one kind that one wake serves; the rest wait for the next wake,
+/// which is due at once.
+const MAX_PER_WAKE: usize = 1_024;
+
+/// What the owner of a hub asks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Command {
+    /// Drain: take nothing new, send the nodes to other hubs at once, let
+    /// relayed flows end for at most [`DRAIN`], then say [`Event::Left`].
+    Leave,
+}
+
+/// What a hub tells its owner, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A node's first link is up.
+    Attached {
+        /// Who.
+        peer: Peer,
+        /// From where.
+        address: Address,
+    },
+    /// A node's last link is gone. Its entries stay, suspended, for their lease.
+    Detached {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A node's record is held, new or changed.
+    Published {
+        /// Whose.
+        node: NodeId,
+        /// Where.
+        cell: Cell,
+        /// What it offers.
+        services: ServiceSet,
+    },
+    /// A node's record is gone.
+    Gone {
+        /// Whose.
+        node: NodeId,
+        /// Why: `withdrawn`, `expired` or `claimed` by another hub.
+        cause: &'static str,
+    },
+    /// A peer's first link is up.
+    PeerUp {
+        /// Who.
+        peer: Peer,
+        /// Where.
+        address: Address,
+    },
+    /// A peer's last link is gone.
+    PeerDown {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A peer could not be reached; the hub goes on trying.
+    PeerUnreachable {
+        /// Where it should be.
+        addresses: Vec<Address>,
+        /// Why.
+        reason: String,
+        /// When the next attempt comes.
+        retry_in: Duration,
+    },
+    /// A neighbour did what its role or the protocol does not allow.
+    Refused {
+        /// Who.
+        node: NodeId,
+        /// What, in words.
+        what: &'static str,
+    },
+    /// The hub has drained and closed its links.
+    Left,
+}
+
+/// A hub. The documentation of the module and of [`Machine`] say how it works
+/// and how it is driven.
+#[derive(Debug)]
+pub struct Hub {
+    config: Config,
+    random: SplitMix64,
+    started: Option<Time>,
+    /// Since it was told to leave: when the drain ends at the latest.
+    leaving: Option<Time>,
+    left: bool,
+    directory: Directory,
+    neighbours: Neighbours,
+    requests: Requests,
+    relays: Relays,
+    seeks: Seeks,
+    mesh: Mesh,
+    watches: Watches,
+    counters: Counters,
+    /// Where searches put their answer, kept for its memory.
+    hits: Vec<Hit>,
+    out: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+}
+
+/// Who sent a message, and over which link.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    link: LinkId,
+    node: NodeId,
+    role: Role,
+}
+
+impl Hub {
+    /// A hub that has not seen anything yet. It wants its first
+    /// [`Input::Timeout`] at once if it has peers to dial.
+    pub fn new(config: Config) -> Self {
+        Self {
+            random: SplitMix64::new(config.seed),
+            started: None,
+            leaving: None,
+            left: false,
+            directory: Directory::new(config.limits.nodes, config.lease),
+            neighbours: Neighbours::default(),
+            requests: Requests::default(),
+            relays: Relays::default(),
+            seeks: Seeks::default(),
+            mesh: Mesh::new(&config),
+            watches: Watches::default(),
+            counters: Counters::default(),
+            hits: Vec::new(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// What the hub has counted since its start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether the hub started less than a lease ago, so that nodes of an
+    /// earlier run may not have found it yet.
+    fn is_young(&self, now: Time) -> bool {
+        self.started.is_none_or(|started| now.since(started) < self.config.lease)
+    }
+
+    fn send(&mut self, link: LinkId, channel: Channel, traffic: Traffic, message: &Message) {
+        self.out.push_back(Transmit::Message { link, channel, traffic, message: message.encode() });
+    }
+
+    fn close(&mut self, now: Time, link: LinkId, reason: &str) {
+        self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
+        self.link_down(now, link, reason);
+    }
+
+    fn refused(&mut self, node: NodeId, what: &'static str) {
+        self.counters.refused_by_role += 1;
+        self.events.push_back(Event::Refused { node, what });
+    }
+
+    fn link_up(&mut self, now: Time, up: (LinkId, Option<DialId>), peer: Peer, address: Address, rtt: Duration) {
+        let (link, dial) = up;
+        if let Some(reason) = self.unwelcome(&peer) {
+            self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
+            self.dial_ended(now, dial, Err(reason));
+            return;
+        }
+        let node = peer.node;
+        let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
+        self.directory.heard(now, node);
+        match (peer.role, first) {
+            (Role::SuperNode, true) => {
+                self.events.push_back(Event::PeerUp { peer, address });
+                self.carry_watches_to(node);
+            }
+            (_, true) => self.events.push_back(Event::Attached { peer, address }),
+            (_, false) => {}
+        }
+        self.dial_ended(now, dial, Ok(node));
+    }
+
+    /// Why an association with `peer` is not wanted.
+    fn unwelcome(&mut self, peer: &Peer) -> Option<&'static str> {
+        let admitted = match self.config.kind {
+            Kind::SuperNode => peer.role != Role::Server,
+            Kind::Server => peer.role == Role::Node,
+        };
+        if !admitted {
+            self.refused(peer.node, "its role may not attach here");
+            return Some("this hub does not admit the role in your certificate");
+        }
+        if peer.node == self.config.node {
+            return Some("this is the hub itself");
+        }
+        if self.leaving.is_some() {
+            return Some("the hub is leaving");
+        }
+        let full = self.neighbours.links.len() >= self.config.limits.links
+            || self.neighbours.links_of(peer.node).len() >= MAX_LINKS_EACH;
+        if full {
+            self.counters.over_limit += 1;
+            return Some("the hub has too many associations");
+        }
+        None
+    }
+
+    fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
+        let Some(Lost { node, role, last }) = self.neighbours.down(link) else { return };
+        self.relays_lost_link(now, node, link);
+        if !last {
+            return self.move_watches(node, link);
+        }
+        let requests = self.neighbours.forget(node).map(|neighbour| neighbour.requests);
+        for key in requests.unwrap_or_default() {
+            self.drop_request_of(node, key);
+        }
+        self.drop_watches_of(node);
+        let reason = reason.to_owned();
+        if role == Role::SuperNode {
+            self.events.push_back(Event::PeerDown { node, reason });
+            self.peer_lost(now, node);
+        } else {
+            self.directory.suspend(node);
+            self.events.push_back(Event::Detached { node, reason });
+        }
+    }
+
+    fn message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
+        // A link that the hub itself has closed may still deliver.
+        let Some(at) = self.neighbours.links.get_mut(&link) else { return };
+        at.heard = now;
+        let from = Sender { link, node: at.node, role: at.role };
+        if from.role == Role::Node {
+            self.directory.heard(now, from.node);
+        }
+        if self.relay_data(now, from, bytes) {
+            return;
+        }
+        match Message::decode(bytes) {
+            Ok(message) if from.role == Role::SuperNode => self.hear_hub(now, from, message),
+            Ok(message) => self.hear_node(now, from, message),
+            Err(_) => self.counters.malformed += 1,
+        }
+    }
+
+    fn hear_node(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Publish(record) => self.publish(now, from, record),
+            Message::Renew(renew) => self.renew(now, from, renew),
+            Message::Withdraw(version) => self.withdraw(from, version),
+            Message::Request(request) => self.request(now, from, request),
+            Message::Watch(watch) => self.watch(from, watch),
+            Message::Unwatch(id) => self.unwatch(from.node, id),
+            Message::Claim { .. } | Message::Seek(_) | Message::Forward(_) | Message::Found(_) | Message::Change(_) => {
+                self.refused(from.node, "only a super node may say that");
+            }
+            Message::Lease { .. } | Message::Anew => self.refused(from.node, "only a hub may say that"),
+            message => self.hear_anyone(now, from, message),
+        }
+    }
+
+    fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Claim { node, version } => self.claimed(node, version),
+            Message::Seek(seek) => self.sought(now, from, seek),
+            Message::Found(found) => self.peer_found(now, from, found),
+            Message::Forward(forward) => self.carry(now, from, forward),
+            Message::Watch(watch) => self.watch(from, watch),
+            Message::Unwatch(id) => self.unwatch(from.node, id),
+            Message::Change(change) => self.peer_changed(from, change),
+            Message::Publish(_) | Message::Renew(_) | Message::Withdraw(_) | Message::Request(_) => {
+                self.refused(from.node, "only a node may say that");
+            }
+            Message::Lease { .. } | Message::Anew => self.refused(from.node, "nothing is published at a peer"),
+            message => self.hear_anyone(now, from, message),
+        }
+    }
+
+    /// What nodes and hubs say alike.
+    fn hear_anyone(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Accept(accept) => self.accepted(now, from, accept),
+            Message::Decline(decline) => self.declined(now, from, decline),
+            Message::Pending { id, requester } => self.pending(from, id, requester),
+            Message::Stop { id, .. } => self.cancelled(from, id),
+            Message::Ping(token) => {
+                self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
+            }
+            Message::Pong(_) => {}
+            _ => self.counters.stray += 1,
+        }
+    }
+
+    fn timeout(&mut self, now: Time) {
+        self.expire_leases(now);
+        self.expire_requests(now);
+        self.expire_relays(now);
+        self.expire_seeks(now);
+        self.tend_mesh(now);
+        self.end_drain(now);
+    }
+}
+
+impl Machine for Hub {
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, now: Time, input: Input<Command>) {
+        self.started.get_or_insert(now);
+        match input {
+            Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
+            Input::LinkDown { link, reason } => self.link_down(now, link, &reason),
+            Input::DialFailed { dial, reason } => self.dial_ended(now, Some(dial), Err(&reason)),
+            Input::Message { link, message } => self.message(now, link, &message),
+            Input::Timeout => self.timeout(now),
+            Input::Command(Command::Leave) => self.leave(now),
+        }
+        self.end_drain(now);
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.out.pop_front()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_deadline(&self) -> Option<Deadline> {
+        let due = |at: Option<Time>, reason| at.map(|at| Deadline { at, reason });
+        [
+            due(self.directory.next_expiry(), "a lease ends"),
+            due(self.requests.next_expiry(), "a request's deadline"),
+            due(self.relays.next_expiry(), "a relayed flow is idle"),
+            due(self.seeks.next_expiry(), "a search at the peers is late"),
+            due(self.mesh.next_due(), "a peer wants tending"),
+            due(self.drain_due(), "the drain ends"),
+        ]
+        .into_iter()
+        .fold(None, Deadline::earlier)
+    }
+}

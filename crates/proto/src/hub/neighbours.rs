@@ -1,0 +1,134 @@
+//! Who is connected, and over which links.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::requests::Key;
+use crate::address::{Address, SchemeSet};
+use crate::ids::{LinkId, NodeId};
+use crate::machine::Peer;
+use crate::service::Role;
+use crate::time::Time;
+
+/// The most links that one neighbour may hold at the same time.
+pub(super) const MAX_LINKS_EACH: usize = 8;
+
+/// All links and who is at their other ends.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    pub(super) links: BTreeMap<LinkId, Link>,
+    nodes: BTreeMap<NodeId, Neighbour>,
+    hubs: BTreeSet<NodeId>,
+}
+
+/// One association.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) node: NodeId,
+    pub(super) role: Role,
+    pub(super) address: Address,
+    pub(super) rtt: Duration,
+    pub(super) heard: Time,
+}
+
+/// One node or hub with at least one link up, and what it has under way here.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    pub(super) role: Role,
+    pub(super) name: String,
+    pub(super) since: Time,
+    links: Vec<LinkId>,
+    /// Its requests in the order of their coming; some may be over.
+    pub(super) requests: VecDeque<Key>,
+    pub(super) relays: usize,
+    pub(super) watches: usize,
+}
+
+/// What the end of a link means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) node: NodeId,
+    pub(super) role: Role,
+    /// Whether it was the neighbour's last one.
+    pub(super) last: bool,
+}
+
+impl Neighbours {
+    /// Adds a link. True if it is the neighbour's first.
+    pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
+        let Peer { node, role, name } = peer;
+        self.links.insert(link, Link { node, role, address, rtt, heard: now });
+        if role == Role::SuperNode {
+            self.hubs.insert(node);
+        }
+        let fresh = !self.nodes.contains_key(&node);
+        let neighbour = self.nodes.entry(node).or_insert_with(|| Neighbour {
+            role,
+            name,
+            since: now,
+            links: Vec::with_capacity(1),
+            requests: VecDeque::new(),
+            relays: 0,
+            watches: 0,
+        });
+        neighbour.links.push(link);
+        fresh
+    }
+
+    /// Removes a link. The neighbour itself stays until [`forget`](Self::forget).
+    pub(super) fn down(&mut self, link: LinkId) -> Option<Lost> {
+        let Link { node, role, .. } = self.links.remove(&link)?;
+        let neighbour = self.nodes.get_mut(&node)?;
+        neighbour.links.retain(|other| *other != link);
+        Some(Lost { node, role, last: neighbour.links.is_empty() })
+    }
+
+    /// Removes a neighbour without links.
+    pub(super) fn forget(&mut self, node: NodeId) -> Option<Neighbour> {
+        self.hubs.remove(&node);
+        self.nodes.remove(&node)
+    }
+
+    pub(super) fn get(&self, node: NodeId) -> Option<&Neighbour> {
+        self.nodes.get(&node)
+    }
+
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Neighbour> {
+        self.nodes.get_mut(&node)
+    }
+
+    pub(super) fn is_up(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|neighbour| !neighbour.links.is_empty())
+    }
+
+    /// The peer hubs that are up.
+    pub(super) fn hubs(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.hubs.iter().copied()
+    }
+
+    pub(super) fn hub_count(&self) -> usize {
+        self.hubs.len()
+    }
+
+    pub(super) fn links_of(&self, node: NodeId) -> &[LinkId] {
+        self.nodes.get(&node).map_or(&[], |neighbour| &neighbour.links)
+    }
+
+    /// The neighbour's link over an allowed transport that was heard last.
+    pub(super) fn best_link(&self, node: NodeId, allowed: SchemeSet) -> Option<LinkId> {
+        let heard = |link: &LinkId| self.links.get(link).map(|link| link.heard);
+        self.links_of(node).iter().copied().filter(|link| self.uses(*link, allowed)).max_by_key(heard)
+    }
+
+    /// Whether the link is up and of an allowed transport.
+    pub(super) fn uses(&self, link: LinkId, allowed: SchemeSet) -> bool {
+        self.links.get(&link).is_some_and(|link| allowed.contains(link.address.scheme))
+    }
+}
+
+impl Neighbour {
+    /// How many of something the neighbour may have, if a node may have `per_node`.
+    pub(super) fn allowance(&self, per_node: usize) -> usize {
+        if self.role == Role::SuperNode { per_node * 16 } else { per_node }
+    }
+}

@@ -1,0 +1,156 @@
+//! What a hub tells of itself: for the control API and the metrics.
+
+use std::time::Duration;
+
+use super::{Hub, Kind};
+use crate::address::{Address, SchemeSet};
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::record::{Capacity, Version};
+use crate::service::{Role, ServiceSet};
+use crate::time::Time;
+
+/// A hub at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its own id.
+    pub node: NodeId,
+    /// Which hub it is.
+    pub kind: Kind,
+    /// Where it listens.
+    pub addresses: Vec<Address>,
+    /// How long it has been up.
+    pub up: Duration,
+    /// Whether it may not have heard of every node yet.
+    pub young: bool,
+    /// Whether it is draining.
+    pub leaving: bool,
+    /// Nodes in the directory.
+    pub nodes: usize,
+    /// Entries in the directory: a service at a place.
+    pub entries: usize,
+    /// What the directory takes up, bytes, by computation.
+    pub directory_bytes: usize,
+    /// Associations.
+    pub links: usize,
+    /// Requests remembered.
+    pub requests: usize,
+    /// Flows relayed at present.
+    pub relays: usize,
+    /// Watches, also those of peers.
+    pub watches: usize,
+    /// Searches at the peers under way.
+    pub seeks: usize,
+    /// The peers: those of the configuration, then those that dialled.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// A peer at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// Who, once it was reached.
+    pub node: Option<NodeId>,
+    /// The name in its certificate.
+    pub name: Option<String>,
+    /// Where: as configured, or where it is seen.
+    pub addresses: Vec<Address>,
+    /// Round trip measured by the handshake; `None` while it is down.
+    pub rtt: Option<Duration>,
+    /// How long it has been up.
+    pub up: Option<Duration>,
+}
+
+/// One node of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// Who.
+    pub node: NodeId,
+    /// The name in its certificate, while it is connected.
+    pub name: Option<String>,
+    /// The version of its record.
+    pub version: Version,
+    /// Where.
+    pub cell: Cell,
+    /// What it offers.
+    pub services: ServiceSet,
+    /// What it has left.
+    pub capacity: Capacity,
+    /// Where it can be dialled.
+    pub addresses: Vec<Address>,
+    /// When its lease ends unless it is heard.
+    pub expires_in: Duration,
+    /// Whether it is held back until it speaks again.
+    pub suspended: bool,
+    /// Whether it has a link to this hub.
+    pub connected: bool,
+}
+
+impl Hub {
+    /// The hub at this moment.
+    pub fn status(&self, now: Time) -> Status {
+        Status {
+            node: self.config.node,
+            kind: self.config.kind,
+            addresses: self.config.addresses.clone(),
+            up: self.started.map_or(Duration::ZERO, |started| now.since(started)),
+            young: self.is_young(now),
+            leaving: self.leaving.is_some(),
+            nodes: self.directory.nodes(),
+            entries: self.directory.entries(),
+            directory_bytes: self.directory.bytes(),
+            links: self.neighbours.links.len(),
+            requests: self.requests.len(),
+            relays: self.relays.len(),
+            watches: self.watches.len(),
+            seeks: self.seeks.len(),
+            peers: self.peers(now),
+        }
+    }
+
+    /// The index in the order of the nodes' ids: at most `limit` entries after
+    /// `after`, so that a caller can page through it.
+    pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
+        let entries = self.directory.entries_after(after).take(limit);
+        entries
+            .map(|entry| IndexEntry {
+                node: entry.node(),
+                name: self.neighbours.get(entry.node()).map(|neighbour| neighbour.name.clone()),
+                version: entry.version(),
+                cell: entry.cell(),
+                services: entry.services(),
+                capacity: entry.capacity(),
+                addresses: entry.addresses(),
+                expires_in: entry.expires().since(now),
+                suspended: entry.is_suspended(),
+                connected: self.neighbours.is_up(entry.node()),
+            })
+            .collect()
+    }
+
+    fn peers(&self, now: Time) -> Vec<PeerStatus> {
+        let mut all: Vec<PeerStatus> =
+            self.mesh.configured().map(|(addresses, node)| self.peer(now, node, addresses.to_vec())).collect();
+        for node in self.neighbours.hubs() {
+            if !all.iter().any(|peer| peer.node == Some(node)) {
+                all.push(self.peer(now, Some(node), Vec::new()));
+            }
+        }
+        all
+    }
+
+    fn peer(&self, now: Time, node: Option<NodeId>, mut addresses: Vec<Address>) -> PeerStatus {
+        let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role == Role::SuperNode);
+        let link = node.and_then(|node| self.neighbours.best_link(node, SchemeSet::ALL));
+        let link = link.and_then(|link| self.neighbours.links.get(&link));
+        if addresses.is_empty() {
+            addresses.extend(link.map(|link| link.address.clone()));
+        }
+        PeerStatus {
+            node,
+            name: neighbour.map(|peer| peer.name.clone()),
+            addresses,
+            rtt: link.map(|link| link.rtt),
+            up: neighbour.map(|peer| now.since(peer.since)),
+        }
+    }
+}

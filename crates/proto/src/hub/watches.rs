@@ -1,0 +1,269 @@
+//! Who wants to hear of changes in an area, here and at the peers.
+//!
+//! A node's watch is carried to every peer, whose changes come back under a
+//! number of this hub's and go on to the node in one sequence with its own. A
+//! peer's watch is served from the own directory only. Changes travel
+//! reliably, so a snapshot at the beginning is enough.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::{Hub, Kind, Sender};
+use crate::address::SchemeSet;
+use crate::directory::{Place, Query};
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::{Channel, Traffic};
+use crate::record::Version;
+use crate::service::{Role, ServiceSet};
+use crate::wire::{Candidate, Change, Decline, MAX_CANDIDATES, Message, Reason, Watch};
+
+/// The most nodes that one watch follows. More than that is no list for people.
+const MAX_FOLLOWED: usize = 1_024;
+
+/// The most candidates in one change: 32 with eight addresses of four hosts
+/// each still fit into one message.
+const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
+
+/// All watches.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    table: BTreeMap<(NodeId, RequestId), Watching>,
+    /// The numbers under which watches are carried to the peers.
+    carried: BTreeMap<RequestId, (NodeId, RequestId)>,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Watching {
+    link: LinkId,
+    services: ServiceSet,
+    area: Area,
+    /// Number of the last change.
+    number: u64,
+    /// The number under which the peers know it.
+    carried: Option<RequestId>,
+    /// What the watcher believes is there: version, and the peer that said so.
+    followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
+}
+
+impl Watches {
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+}
+
+impl Watching {
+    fn covers(&self, services: ServiceSet, cell: Cell) -> bool {
+        self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
+    }
+
+    /// Whether the watcher is to hear of this, which `source` says.
+    fn takes(&mut self, candidate: &Candidate, source: Option<NodeId>) -> bool {
+        let full = self.followed.len() >= MAX_FOLLOWED;
+        match self.followed.get_mut(&candidate.node) {
+            Some((version, _)) if *version > candidate.version => false,
+            Some((version, said)) if *version == candidate.version => {
+                *said = source;
+                false
+            }
+            Some(known) => {
+                *known = (candidate.version, source);
+                true
+            }
+            None if full => false,
+            None => {
+                self.followed.insert(candidate.node, (candidate.version, source));
+                true
+            }
+        }
+    }
+
+    /// Whether the watcher is to hear that `source` no longer has the node.
+    fn loses(&mut self, node: NodeId, source: Option<NodeId>) -> bool {
+        let known = self.followed.get(&node).is_some_and(|(_, said)| *said == source);
+        known && self.followed.remove(&node).is_some()
+    }
+}
+
+impl Hub {
+    /// Begins, replaces or renews a watch.
+    pub(super) fn watch(&mut self, from: Sender, watch: Watch) {
+        let key = (from.node, watch.id);
+        if let Some(held) = self.watches.table.get_mut(&key) {
+            held.link = from.link;
+            let same = (held.services, held.area) == (watch.services, watch.area);
+            if same && watch.seen != 0 && watch.seen == held.number {
+                return;
+            }
+            self.unwatch(from.node, watch.id);
+        }
+        if !self.admit_watch(from) {
+            let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        }
+        let Watch { services, area, seen, .. } = watch;
+        let carried = (from.role == Role::Node && self.config.kind == Kind::SuperNode).then(|| self.carry_under(key));
+        let followed = BTreeMap::new();
+        self.watches.table.insert(key, Watching { link: from.link, services, area, number: seen, carried, followed });
+        self.send_snapshot(key);
+        if let Some(id) = carried {
+            self.tell_peers(&Message::Watch(Watch { id, services, area, seen: 0 }));
+        }
+    }
+
+    fn admit_watch(&mut self, from: Sender) -> bool {
+        let (total, limits) = (self.watches.len(), &self.config.limits);
+        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return false };
+        if total >= limits.watches || neighbour.watches >= neighbour.allowance(limits.watches_per_node) {
+            self.counters.over_limit += 1;
+            return false;
+        }
+        neighbour.watches += 1;
+        true
+    }
+
+    fn carry_under(&mut self, key: (NodeId, RequestId)) -> RequestId {
+        loop {
+            self.watches.last = self.watches.last.wrapping_add(1);
+            let id = RequestId(self.watches.last);
+            // There are far fewer watches than numbers.
+            if let Entry::Vacant(free) = self.watches.carried.entry(id) {
+                free.insert(key);
+                return id;
+            }
+        }
+    }
+
+    /// Tells a watcher what is there now; nothing is told as an empty change,
+    /// so that the watcher knows that the watch stands.
+    fn send_snapshot(&mut self, key: (NodeId, RequestId)) {
+        let Some(watching) = self.watches.table.get(&key) else { return };
+        let (services, area) = (watching.services, watching.area);
+        let mut there: BTreeMap<NodeId, Candidate> = BTreeMap::new();
+        for service in services.iter() {
+            let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
+            let hits = self.search(&Query { service, area, origin, count, except: None, suspended: false });
+            for hit in &hits {
+                let candidate = self.directory.hit(*hit).candidate();
+                there.insert(candidate.node, candidate);
+            }
+            self.hits = hits;
+        }
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let present: Vec<Candidate> = there.into_values().filter(|candidate| watching.takes(candidate, None)).collect();
+        if present.is_empty() {
+            self.send_change(key, Vec::new(), Vec::new());
+        }
+        for part in present.chunks(MAX_PRESENT) {
+            self.send_change(key, part.to_vec(), Vec::new());
+        }
+    }
+
+    fn send_change(&mut self, key: (NodeId, RequestId), present: Vec<Candidate>, gone: Vec<NodeId>) {
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        watching.number += 1;
+        let (link, number, id) = (watching.link, watching.number, key.1);
+        self.counters.changes += 1;
+        let change = Message::Change(Change { id, number, present, gone });
+        self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+    }
+
+    /// A node's record has come, changed or gone: `before` is what it was.
+    pub(super) fn tell_watchers(&mut self, node: NodeId, before: Option<Place>) {
+        if self.watches.table.is_empty() {
+            return;
+        }
+        let now = self.directory.get(node).map(|entry| entry.candidate());
+        let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
+        for key in keys {
+            let Some(watching) = self.watches.table.get_mut(&key) else { continue };
+            let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
+            let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
+            match here {
+                Some(candidate) if watching.takes(candidate, None) => {
+                    self.send_change(key, vec![candidate.clone()], Vec::new());
+                }
+                None if was && watching.loses(node, None) => self.send_change(key, Vec::new(), vec![node]),
+                _ => {}
+            }
+        }
+    }
+
+    /// A peer tells of changes for a watch that was carried to it.
+    pub(super) fn peer_changed(&mut self, from: Sender, change: Change) {
+        let Some(key) = self.watches.carried.get(&change.id).copied() else {
+            // It does not know yet that nobody watches any more.
+            self.counters.stray += 1;
+            return self.tell_peer(from.node, &Message::Unwatch(change.id));
+        };
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let source = Some(from.node);
+        let present: Vec<Candidate> =
+            change.present.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
+        let gone: Vec<NodeId> = change.gone.into_iter().filter(|node| watching.loses(*node, source)).collect();
+        if !present.is_empty() || !gone.is_empty() {
+            self.send_change(key, present, gone);
+        }
+    }
+
+    /// A peer is gone: nobody vouches any longer for what it had.
+    pub(super) fn forget_changes_of(&mut self, peer: NodeId) {
+        let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
+        for key in keys {
+            let Some(watching) = self.watches.table.get_mut(&key) else { continue };
+            let followed = watching.followed.iter();
+            let gone: Vec<NodeId> =
+                followed.filter(|(_, (_, said))| *said == Some(peer)).map(|(node, _)| *node).collect();
+            watching.followed.retain(|_, (_, said)| *said != Some(peer));
+            if !gone.is_empty() {
+                self.send_change(key, Vec::new(), gone);
+            }
+        }
+    }
+
+    /// A peer has come up: it learns of every watch.
+    pub(super) fn carry_watches_to(&mut self, peer: NodeId) {
+        let carried: Vec<Message> = self
+            .watches
+            .table
+            .values()
+            .filter_map(|watching| {
+                let (services, area) = (watching.services, watching.area);
+                watching.carried.map(|id| Message::Watch(Watch { id, services, area, seen: 0 }))
+            })
+            .collect();
+        for watch in carried {
+            self.tell_peer(peer, &watch);
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, node: NodeId, id: RequestId) {
+        let Some(watching) = self.watches.table.remove(&(node, id)) else { return };
+        if let Some(neighbour) = self.neighbours.get_mut(node) {
+            neighbour.watches = neighbour.watches.saturating_sub(1);
+        }
+        if let Some(carried) = watching.carried {
+            self.watches.carried.remove(&carried);
+            self.tell_peers(&Message::Unwatch(carried));
+        }
+    }
+
+    pub(super) fn drop_watches_of(&mut self, node: NodeId) {
+        let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
+        let ids: Vec<RequestId> = self.watches.table.range(range).map(|((_, id), _)| *id).collect();
+        for id in ids {
+            self.unwatch(node, id);
+        }
+    }
+
+    /// A watcher's link is gone, but not its last one.
+    pub(super) fn move_watches(&mut self, node: NodeId, gone: LinkId) {
+        let Some(other) = self.neighbours.best_link(node, SchemeSet::ALL) else { return };
+        for (_, watching) in self.watches.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
+            if watching.link == gone {
+                watching.link = other;
+            }
+        }
+    }
+}
