@@ -27,6 +27,10 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 /// A home that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(1);
 
+/// How long after the loss of a home others may take to notice it: until their
+/// next renewal, and then some.
+const UNSETTLED: Duration = Duration::from_secs(25);
+
 /// What has become of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
@@ -303,6 +307,7 @@ impl Attach {
         self.state = State::Waiting;
         if stayed.is_some() {
             core.counters.failovers += 1;
+            core.unsettled_until = core.now + UNSETTLED;
         }
         self.notices.push_back(Notice::Lost { link, reason });
         if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {

@@ -24,6 +24,8 @@ pub(super) struct Core {
     pub(super) timers: Timers,
     pub(super) random: SplitMix64,
     pub(super) counters: Counters,
+    /// Until then other nodes may still be on their way to a new home.
+    pub(super) unsettled_until: Time,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     next_request: u32,
@@ -42,6 +44,7 @@ impl Core {
             timers: Timers::default(),
             random,
             counters: Counters::default(),
+            unsettled_until: Time::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             next_request,

@@ -134,10 +134,11 @@ impl Provide {
     /// Takes a request on, or says why not.
     fn consider(&mut self, core: &mut Core, wish: Wish) {
         if let Some(session) = self.index.get(&wish.key).copied() {
-            if self.sessions.get(&session).is_some_and(|known| known.wish.nonce == wish.nonce) {
+            let same = |known: &Session| known.wish.nonce == wish.nonce && !known.was_missed();
+            if self.sessions.get(&session).is_some_and(same) {
                 return self.repeat(core, session, wish.asked_by);
             }
-            // The neighbour has started anew and counts from elsewhere.
+            // The requester never heard of it, or has started anew and counts from elsewhere.
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
@@ -218,7 +219,7 @@ impl Provide {
     fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: LinkId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.wish.asked_by = asked_by;
-            session.send_accept(core);
+            session.repeat_accept(core);
         }
         self.tell_pending(core, id);
     }

@@ -234,8 +234,8 @@ impl Requests {
         match decline.reason {
             // It will be gone in a moment; the request goes to the next hub.
             Reason::Leaving => {}
-            Reason::NotYetKnown if core.now.since(asked.commanded) < YOUNG_HUB_PATIENCE => {
-                asked.last = Some(Reason::NotYetKnown);
+            reason if asked.may_be_premature(core, reason) => {
+                asked.last = Some(reason);
                 let pause = Duration::from_millis(u64::from(decline.retry_after_ms.unwrap_or(500)));
                 let id = self.renumber(core, id);
                 core.set(Timer::Ask(id), pause.clamp(Duration::from_millis(100), Duration::from_secs(1)));
@@ -367,6 +367,17 @@ impl Requests {
 }
 
 impl Asked {
+    /// Whether a refusal may turn out otherwise in a moment: because the hub is
+    /// young, or because the home has changed and the providers, who had the
+    /// same home, are on their way to another one, too.
+    fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
+        match reason {
+            Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
+            Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
+            _ => false,
+        }
+    }
+
     /// Sends the request over `link` and waits: one and a half probe
     /// time-outs, doubled each time.
     fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {

@@ -58,6 +58,9 @@ pub(super) enum Phase {
     Done {
         /// Payload bytes sent.
         bytes: u64,
+        /// Whether the requester never heard of it, so that a repetition is
+        /// to be served.
+        missed: bool,
     },
 }
 
@@ -90,15 +93,33 @@ impl Session {
             Phase::Reaching | Phase::Opening => 0,
             Phase::Streaming(stream) => stream.bytes(),
             Phase::Sending(object) => object.delivered(),
-            Phase::Done { bytes } => *bytes,
+            Phase::Done { bytes, .. } => *bytes,
         }
     }
 
-    /// Sends the acceptance (again), if there is one and a way.
+    /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&self, core: &mut Core) {
         if let (Some(accept), Some(link)) = (&self.accept, self.link) {
             core.send(link, accept);
         }
+    }
+
+    /// Sends it once more; the path has shown that it loses, so reliably.
+    pub(super) fn repeat_accept(&self, core: &mut Core) {
+        if let (Some(accept), Some(link)) = (&self.accept, self.link) {
+            core.send_reliably(link, self.wish.key.1, accept);
+        }
+    }
+
+    /// Whether the object travels in the acceptance.
+    fn is_inline(&self) -> bool {
+        let Some(Message::Accept(accept)) = &self.accept else { return false };
+        matches!(&accept.offer, Offer::Object { inline: Some(_), .. })
+    }
+
+    /// Whether the session has ended without the requester's knowledge.
+    pub(super) fn was_missed(&self) -> bool {
+        matches!(self.phase, Phase::Done { missed: true, .. })
     }
 
     /// Sends what the object's sender has to send.
@@ -205,7 +226,7 @@ impl Provide {
         if session.confirmed || session.tries >= ACCEPT_TRIES {
             return;
         }
-        session.send_accept(core);
+        session.repeat_accept(core);
         session.wait_for_confirmation(core, id);
         if session.tries == DOUBTFUL_TRIES && !session.wish.relayed {
             self.dial(core, id);
@@ -253,7 +274,7 @@ impl Provide {
             object.interrupt();
         }
         if session.accept.is_some() {
-            session.send_accept(core);
+            session.repeat_accept(core);
             session.wait_for_confirmation(core, id);
         }
         if session.ending {
@@ -271,14 +292,12 @@ impl Provide {
             Phase::Opening | Phase::Streaming(_) | Phase::Sending(_) => true,
         };
         let expires = session.started + session.wish.deadline;
-        let inline = matches!(
-            &session.accept,
-            Some(Message::Accept(Accept { offer: Offer::Object { inline: Some(_), .. }, .. }))
-        );
-        if !inline {
+        if !session.is_inline() {
             session.accept = None;
         }
-        session.phase = Phase::Done { bytes };
+        let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
+        let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
+        session.phase = Phase::Done { bytes, missed };
         core.links.forget(super::links::Purpose::Requester(id));
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));

@@ -87,13 +87,17 @@ impl Watches {
     /// with what is known.
     pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
+            if let Some(watching) = self.watches.get_mut(&id) {
+                watching.seen = 0;
+            }
             self.start_over(core, attach, id);
         }
     }
 
+    /// Asks for all there is; what is known counts as doubtful until then. A
+    /// home that has more changes than were seen tells everything anew.
     fn start_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         if let Some(watching) = self.watches.get_mut(&id) {
-            watching.seen = 0;
             watching.tries = 0;
             watching.doubtful = watching.known.keys().copied().collect();
             if !watching.doubtful.is_empty() {
@@ -117,7 +121,7 @@ impl Watches {
             return;
         }
         if watching.seen != 0 && change.number != watching.seen + 1 {
-            // One was lost: ask for all there is.
+            // One was lost.
             return self.start_over(core, attach, id);
         }
         if watching.seen == 0 {

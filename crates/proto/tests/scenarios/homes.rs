@@ -1,0 +1,152 @@
+//! Finding a home, losing it, moving, leaving.
+
+use roost_proto::peer::{Command, Event};
+use roost_proto::{Area, Cell, Role, Service};
+
+use crate::world::{HostId, MS, SECOND, World};
+use crate::{ANYWHERE, finished, three};
+
+/// Two hubs that know one another, a provider and a requester who know both.
+fn two_hubs(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
+    let mut world = World::new(seed);
+    let hubs = world.mesh(2);
+    let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
+    let requester = world.node((0, 0), &[], &[hubs[0], hubs[1]]);
+    world.settle();
+    (world, [hubs[0], hubs[1]], provider, requester)
+}
+
+fn found(world: &mut World, host: HostId, service: Service, area: Area) -> Vec<Cell> {
+    let ticket = world.lookup(host, service, area);
+    match world.outcome(host, ticket) {
+        Event::Found { found, .. } => found.candidates.iter().map(|candidate| candidate.cell).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn when_the_home_dies_nodes_move_on_and_requests_complete() {
+    let (mut world, hubs, _, requester) = two_hubs(1);
+    let stream = world.request(requester, Service::Video, ANYWHERE);
+    world.run(SECOND);
+    world.kill(hubs[0]);
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    assert!(finished(&mut world, requester, ticket).complete);
+    let summary = finished(&mut world, requester, stream);
+    assert!(summary.complete && summary.lost == 0, "a stream under way goes on: {summary:?}");
+    assert_eq!(world.status(requester).counters.failovers, 1);
+}
+
+#[test]
+fn a_frozen_home_is_noticed_by_a_request() {
+    let (mut world, hubs, _, requester) = two_hubs(2);
+    world.run(SECOND);
+    world.freeze(hubs[0]);
+    let from = world.now;
+    let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
+    assert!(world.run_while(60 * SECOND, |world| !world.is_attached(requester)));
+    assert!(world.now - from < 3 * SECOND, "noticed after {:?}", world.now - from);
+    assert!(finished(&mut world, requester, ticket).complete);
+}
+
+#[test]
+fn a_frozen_home_is_noticed_by_the_renewal() {
+    let (mut world, hubs, provider, _) = two_hubs(3);
+    world.run(SECOND);
+    world.freeze(hubs[0]);
+    world.run(25 * SECOND);
+    assert!(world.is_attached(provider));
+    assert_eq!(world.home(provider), Some(hubs[1]));
+}
+
+#[test]
+fn a_single_hub_that_comes_back_finds_its_nodes_again() {
+    let (mut world, hub, _, requester) = three(4, Role::SuperNode);
+    world.kill(hub);
+    world.run(5 * SECOND);
+    assert!(!world.is_attached(requester));
+    world.revive_hub(hub);
+    world.settle();
+    let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+    assert!(finished(&mut world, requester, ticket).complete);
+}
+
+#[test]
+fn a_request_without_a_home_waits_for_one() {
+    let (mut world, hub, _, requester) = three(5, Role::SuperNode);
+    world.kill(hub);
+    world.run(SECOND);
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
+    world.run(5 * SECOND);
+    world.revive_hub(hub);
+    assert!(finished(&mut world, requester, ticket).complete);
+}
+
+#[test]
+fn a_move_is_visible_at_once_and_the_old_place_is_empty() {
+    let (mut world, _, provider, requester) = three(6, Role::SuperNode);
+    let to = Cell::new(30, 40);
+    world.command(provider, Command::Move { cell: to });
+    world.run(20 * MS + MS);
+    assert_eq!(found(&mut world, requester, Service::Video, Area::At(to)), [to]);
+    assert_eq!(found(&mut world, requester, Service::Video, Area::At(Cell::new(27, 92))), []);
+    let ticket = world.request(requester, Service::Sensor, Area::At(to));
+    assert_eq!(finished(&mut world, requester, ticket).cell, to);
+}
+
+#[test]
+fn a_move_is_published_until_it_is_confirmed() {
+    let (mut world, _, provider, requester) = three(7, Role::SuperNode);
+    world.path.loss = 600;
+    let to = Cell::new(30, 40);
+    world.command(provider, Command::Move { cell: to });
+    world.run(20 * SECOND);
+    world.path.loss = 0;
+    world.run(20 * SECOND);
+    assert_eq!(found(&mut world, requester, Service::Video, Area::At(to)), [to]);
+}
+
+#[test]
+fn a_node_that_leaves_is_gone_at_once() {
+    let (mut world, _, provider, requester) = three(8, Role::SuperNode);
+    world.command(provider, Command::Leave);
+    world.run(20 * MS + MS);
+    assert_eq!(found(&mut world, requester, Service::Video, ANYWHERE), []);
+    world.run(60 * SECOND);
+    assert_eq!(world.status(provider).attachment, "left");
+}
+
+#[test]
+fn a_node_learns_of_other_hubs_and_turns_to_them() {
+    let mut world = World::new(9);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let node = world.node((0, 0), &[], &[hubs[0]]);
+    world.settle();
+    world.kill(hubs[0]);
+    world.run(30 * SECOND);
+    assert_eq!(world.home(node), Some(hubs[1]));
+}
+
+#[test]
+fn a_hub_that_does_not_exist_is_tried_more_and_more_rarely() {
+    let mut world = World::new(10);
+    let hub = world.hub(Role::SuperNode);
+    world.hosts[hub.0].alive = false;
+    let node = world.node((0, 0), &[], &[hub]);
+    world.run(300 * SECOND);
+    let tries = world.events(node).iter().filter(|(_, event)| matches!(event, Event::Detached { .. })).count();
+    assert!((15..30).contains(&tries), "{tries}");
+}
+
+#[test]
+fn an_earlier_run_with_a_later_clock_is_overcome() {
+    let mut world = World::new(11);
+    let hub = world.hub(Role::SuperNode);
+    let node = world.node_with(&[hub], |config| config.epoch = 5_000);
+    world.settle();
+    world.restart_node(node, &[hub], 1);
+    world.settle();
+    let version = world.status(node).version;
+    assert!(version.epoch == 5_000 && version.sequence > 1, "{version:?}");
+}

@@ -1,0 +1,55 @@
+//! Nodes and hubs together, in virtual time.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod homes;
+mod losses;
+mod providers;
+mod services;
+mod transports;
+
+use roost_proto::peer::{Event, Summary, Ticket};
+use roost_proto::wire::Reason;
+use roost_proto::{Area, Cell, Role, Service};
+use world::{HostId, World};
+
+/// What everybody asks for who does not care where.
+const ANYWHERE: Area = Area::Anywhere;
+
+fn finished(world: &mut World, host: HostId, ticket: Ticket) -> Summary {
+    match world.outcome(host, ticket) {
+        Event::Finished { summary, .. } => summary,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failed(world: &mut World, host: HostId, ticket: Ticket) -> Reason {
+    match world.outcome(host, ticket) {
+        Event::Failed { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A hub, a provider of everything at (27, 92), and a requester.
+fn three(seed: u64, role: Role) -> (World, HostId, HostId, HostId) {
+    let mut world = World::new(seed);
+    let hub = world.hub(role);
+    let provider = world.node((27, 92), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    (world, hub, provider, requester)
+}
+
+/// A hub, a near and a far provider of everything, and a requester.
+fn four(seed: u64) -> (World, HostId, [HostId; 2], HostId) {
+    let mut world = World::new(seed);
+    let hub = world.hub(Role::SuperNode);
+    let near = world.node((1, 0), &Service::ALL, &[hub]);
+    let far = world.node((9, 0), &Service::ALL, &[hub]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    (world, hub, [near, far], requester)
+}
+
+const NEAREST: Area = Area::Near(Cell::new(0, 0));

@@ -1,0 +1,143 @@
+//! Providers that are busy, broken, silent or gone.
+
+use roost_proto::peer::{Command, Event};
+use roost_proto::wire::{Mode, Reason};
+use roost_proto::{Role, Service};
+
+use crate::world::{MS, SECOND, World, node_id, object};
+use crate::{ANYWHERE, NEAREST, failed, finished, four, three};
+
+#[test]
+fn the_nearest_provider_serves() {
+    let (mut world, _, [near, _], requester) = four(1);
+    let ticket = world.request(requester, Service::Sensor, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
+}
+
+#[test]
+fn a_busy_provider_is_followed_by_the_next() {
+    let mut world = World::new(2);
+    let hub = world.hub(Role::SuperNode);
+    let near = world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        config.max_streams = 1;
+    });
+    let far = world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        config.cell = roost_proto::Cell::new(9, 0);
+        config.uplink_kbps = 1_000;
+    });
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    let tickets: Vec<_> = (0..3).map(|_| world.request(requester, Service::Video, NEAREST)).collect();
+    assert_eq!(finished(&mut world, requester, tickets[0]).provider, node_id(near.0));
+    assert_eq!(finished(&mut world, requester, tickets[1]).provider, node_id(far.0));
+    assert_eq!(failed(&mut world, requester, tickets[2]), Reason::Busy);
+    world.run(SECOND);
+    let again = world.request(requester, Service::Video, NEAREST);
+    assert_eq!(finished(&mut world, requester, again).provider, node_id(near.0), "it is free again");
+}
+
+#[test]
+fn a_broken_source_is_followed_by_the_next() {
+    let (mut world, _, [near, far], requester) = four(3);
+    world.hosts[near.0].broken_source = true;
+    let ticket = world.request(requester, Service::Image, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
+    let closed = world.events(near).iter().filter(|(_, event)| matches!(event, Event::Close { .. })).count();
+    assert_eq!(closed, 1);
+}
+
+#[test]
+fn a_provider_that_is_silent_before_acceptance_is_followed_by_the_next() {
+    let (mut world, _, [near, far], requester) = four(4);
+    world.freeze(near);
+    let ticket = world.request(requester, Service::Track, NEAREST);
+    let summary = finished(&mut world, requester, ticket);
+    assert_eq!(summary.provider, node_id(far.0));
+    assert!(summary.first_byte < 2 * SECOND, "{summary:?}");
+}
+
+#[test]
+fn a_provider_that_dies_before_any_data_is_followed_by_the_next() {
+    let (mut world, _, [near, far], requester) = four(5);
+    // Accepted, but the chunks are still under way when it dies.
+    let ticket = world.request(requester, Service::Image, NEAREST);
+    assert!(world.run_while(SECOND, |world| !world.hosts[near.0].opened.is_empty()));
+    world.freeze(near);
+    world.cut(near, requester);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete, "{summary:?}");
+    assert!([near, far].map(|host| node_id(host.0)).contains(&summary.provider));
+    assert_eq!(world.delivered(requester, ticket), object(100_000));
+}
+
+#[test]
+fn a_provider_that_dies_in_the_middle_leaves_an_incomplete_stream() {
+    for mode in [Mode::Forward, Mode::Relay] {
+        let (mut world, _, provider, requester) = three(6, Role::SuperNode);
+        let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.mode = mode);
+        world.run(SECOND);
+        world.freeze(provider);
+        let summary = finished(&mut world, requester, ticket);
+        assert!(!summary.complete && summary.bytes > 0, "{summary:?}");
+        assert!(summary.reason.is_some());
+        assert!(summary.elapsed < 8 * SECOND, "{summary:?}");
+    }
+}
+
+#[test]
+fn a_provider_stops_when_its_requester_dies() {
+    let (mut world, _, provider, requester) = three(7, Role::SuperNode);
+    world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
+    world.run(SECOND);
+    world.freeze(requester);
+    world.run(4 * SECOND);
+    assert_eq!(world.status(provider).sessions.len(), 1);
+    world.run(3 * SECOND);
+    assert!(world.status(provider).sessions.is_empty());
+    let closed = world.events(provider).iter().filter_map(|(_, event)| match event {
+        Event::Close { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    assert_eq!(closed.collect::<Vec<_>>(), [Some(Reason::TimedOut)]);
+}
+
+#[test]
+fn a_broken_association_is_dialled_again_and_the_flow_goes_on() {
+    let (mut world, _, provider, requester) = three(8, Role::SuperNode);
+    world.hosts[provider.0].object_bytes = Some(1_000_000);
+    let stream = world.request(requester, Service::Track, ANYWHERE);
+    let object_ticket = world.request(requester, Service::Image, ANYWHERE);
+    world.run(300 * MS);
+    world.break_links(provider, requester);
+    let summary = finished(&mut world, requester, object_ticket);
+    assert!(summary.complete, "{summary:?}");
+    assert!(world.delivered(requester, object_ticket) == object(1_000_000));
+    let summary = finished(&mut world, requester, stream);
+    assert!(summary.complete, "{summary:?}");
+    assert!(summary.lost > 0 && summary.lost < 10, "{summary:?}");
+    assert_eq!(world.hosts[provider.0].opened.len(), 2, "nothing was asked for again");
+}
+
+#[test]
+fn a_requester_that_cannot_be_reached_is_served_through_the_hub() {
+    let (mut world, _, provider, requester) = three(9, Role::SuperNode);
+    world.cut(provider, requester);
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete && summary.relayed, "{summary:?}");
+}
+
+#[test]
+fn a_provider_that_leaves_is_gone_at_once_and_says_so_to_its_requesters() {
+    let (mut world, _, [near, far], requester) = four(10);
+    let ticket = world.request(requester, Service::Video, NEAREST);
+    world.run(SECOND);
+    world.command(near, Command::Leave);
+    let summary = finished(&mut world, requester, ticket);
+    assert_eq!(summary.reason, Some(Reason::Leaving));
+    assert!(matches!(world.events(near).last(), Some((_, Event::Left))));
+    let ticket = world.request(requester, Service::Sensor, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
+}

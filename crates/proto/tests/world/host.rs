@@ -1,0 +1,277 @@
+//! A host: a machine, and the owner that it would have.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::machine::{Input, Machine, Peer as Neighbour};
+use roost_proto::peer::{Command, Config, Event, Opened, Peer, SessionId, Status, Ticket};
+use roost_proto::service::Form;
+use roost_proto::{Address, DialId, LinkId, NodeId, Role, SchemeSet, Service, Time, Transmit};
+
+use super::neighbour;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub usize);
+
+/// What every machine takes, whatever its commands.
+pub enum Raw {
+    LinkUp { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
+    LinkDown { link: LinkId, reason: String },
+    DialFailed { dial: DialId, reason: String },
+    Message { link: LinkId, message: Bytes },
+    Timeout,
+}
+
+impl Raw {
+    fn into_input<C>(self) -> Input<C> {
+        match self {
+            Self::LinkUp { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+            Self::LinkDown { link, reason } => Input::LinkDown { link, reason },
+            Self::DialFailed { dial, reason } => Input::DialFailed { dial, reason },
+            Self::Message { link, message } => Input::Message { link, message },
+            Self::Timeout => Input::Timeout,
+        }
+    }
+}
+
+/// A machine of a hub, whatever its commands and events.
+pub trait Any {
+    fn handle(&mut self, now: Time, input: Raw);
+    fn poll_transmit(&mut self) -> Option<Transmit>;
+    fn drop_events(&mut self);
+    fn deadline(&self) -> Option<Time>;
+}
+
+impl<M: Machine> Any for M
+where
+    M::Event: Debug,
+{
+    fn handle(&mut self, now: Time, input: Raw) {
+        Machine::handle(self, now, input.into_input());
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        Machine::poll_transmit(self)
+    }
+
+    fn drop_events(&mut self) {
+        while self.poll_event().is_some() {}
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.poll_deadline().map(|deadline| deadline.at)
+    }
+}
+
+pub struct Host {
+    pub neighbour: Neighbour,
+    pub role: Role,
+    pub alive: bool,
+    /// The transports over which it can be dialled.
+    pub schemes: SchemeSet,
+    pub events: Vec<(Time, Event)>,
+    /// Every `Open` that the machine asked for.
+    pub opened: Vec<(SessionId, Service, NodeId)>,
+    /// Its sources give nothing.
+    pub broken_source: bool,
+    /// The size of its objects, if not the service's.
+    pub object_bytes: Option<usize>,
+    pub woken_for: Option<Time>,
+    machine: Inner,
+    sources: BTreeMap<SessionId, Source>,
+    next_ticket: u64,
+}
+
+enum Inner {
+    Peer(Box<Peer>),
+    Hub(Box<dyn Any>),
+}
+
+/// A stream's source.
+pub struct Source {
+    until: Time,
+    pause: Duration,
+    bytes: usize,
+    count: u64,
+}
+
+impl Host {
+    pub fn node(number: usize, config: Config) -> Self {
+        Self::new(number, Role::Node, Inner::Peer(Box::new(Peer::new(config))))
+    }
+
+    pub fn hub(number: usize, role: Role, machine: impl Any + 'static) -> Self {
+        Self::new(number, role, Inner::Hub(Box::new(machine)))
+    }
+
+    fn new(number: usize, role: Role, machine: Inner) -> Self {
+        Self {
+            neighbour: neighbour(number, role),
+            role,
+            alive: true,
+            schemes: SchemeSet::ALL,
+            events: Vec::new(),
+            opened: Vec::new(),
+            broken_source: false,
+            object_bytes: None,
+            woken_for: None,
+            machine,
+            sources: BTreeMap::new(),
+            next_ticket: 0,
+        }
+    }
+
+    pub fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    pub fn command(&mut self, now: Time, command: Command) {
+        if let Inner::Peer(peer) = &mut self.machine {
+            Machine::handle(peer.as_mut(), now, Input::Command(command));
+        }
+    }
+
+    pub fn handle(&mut self, now: Time, input: Raw) {
+        match &mut self.machine {
+            Inner::Peer(peer) => Any::handle(peer.as_mut(), now, input),
+            Inner::Hub(hub) => hub.handle(now, input),
+        }
+    }
+
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        match &mut self.machine {
+            Inner::Peer(peer) => Machine::poll_transmit(peer.as_mut()),
+            Inner::Hub(hub) => hub.poll_transmit(),
+        }
+    }
+
+    pub fn deadline(&self) -> Option<Time> {
+        match &self.machine {
+            Inner::Peer(peer) => peer.poll_deadline().map(|deadline| deadline.at),
+            Inner::Hub(hub) => hub.deadline(),
+        }
+    }
+
+    pub fn status(&self, now: Time) -> Option<Status> {
+        match &self.machine {
+            Inner::Peer(peer) => Some(peer.status(now)),
+            Inner::Hub(_) => None,
+        }
+    }
+
+    /// Takes the machine's events and does what an owner does. Returns the
+    /// streams that were started, with the time to their first datagram; `None`
+    /// if there were no events.
+    pub fn settle_events(&mut self, now: Time) -> Option<Vec<(SessionId, Duration)>> {
+        let peer = match &mut self.machine {
+            Inner::Peer(peer) => peer,
+            Inner::Hub(hub) => {
+                hub.drop_events();
+                return None;
+            }
+        };
+        let mut fresh = Vec::new();
+        while let Some(event) = peer.poll_event() {
+            fresh.push(event);
+        }
+        if fresh.is_empty() {
+            return None;
+        }
+        let mut started = Vec::new();
+        for event in fresh {
+            match &event {
+                Event::Open { session, service, duration, requester } => {
+                    self.opened.push((*session, *service, *requester));
+                    started.extend(self.open(now, *session, *service, *duration));
+                }
+                Event::Close { session, .. } => {
+                    self.sources.remove(session);
+                }
+                _ => {}
+            }
+            self.events.push((now, event));
+        }
+        Some(started)
+    }
+
+    fn open(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        service: Service,
+        duration: Option<Duration>,
+    ) -> Option<(SessionId, Duration)> {
+        if self.broken_source {
+            self.command(now, Command::OpenFailed { session, reason: "no camera".to_owned() });
+            return None;
+        }
+        match service.form() {
+            Form::Stream { bits_per_second, packet_bytes } => {
+                let pause = Duration::from_micros(u64::from(packet_bytes) * 8_000_000 / u64::from(bits_per_second));
+                let until = now + duration.unwrap();
+                self.sources.insert(session, Source { until, pause, bytes: packet_bytes as usize, count: 0 });
+                let opened = Opened::Stream { bits_per_second, format: "synthetic".to_owned() };
+                self.command(now, Command::Opened { session, opened });
+                Some((session, Duration::ZERO))
+            }
+            Form::Object { bytes } => {
+                let size = self.object_bytes.unwrap_or(bytes as usize);
+                let opened = Opened::Object { bytes: object(size), format: "synthetic".to_owned() };
+                self.command(now, Command::Opened { session, opened });
+                None
+            }
+        }
+    }
+
+    /// The next datagram of a stream; returns the time to the one after it.
+    pub fn tick(&mut self, now: Time, session: SessionId) -> Option<Duration> {
+        let source = self.sources.get_mut(&session)?;
+        if now >= source.until {
+            self.sources.remove(&session);
+            self.command(now, Command::Ended { session });
+            return None;
+        }
+        let mut payload = vec![source.count as u8; source.bytes];
+        payload[..8].copy_from_slice(&source.count.to_be_bytes());
+        source.count += 1;
+        let pause = source.pause;
+        self.command(now, Command::Data { session, payload: payload.into() });
+        Some(pause)
+    }
+
+    /// The event that ended a ticket.
+    pub fn ending(&self, ticket: Ticket) -> Option<&Event> {
+        self.endings(ticket).next()
+    }
+
+    /// All events that end a ticket: there must never be two.
+    pub fn endings(&self, ticket: Ticket) -> impl Iterator<Item = &Event> {
+        self.events.iter().map(|(_, event)| event).filter(move |event| match event {
+            Event::Finished { ticket: of, .. }
+            | Event::Failed { ticket: of, .. }
+            | Event::Found { ticket: of, .. }
+            | Event::Pong { ticket: of, .. } => *of == ticket,
+            _ => false,
+        })
+    }
+
+    /// The payloads that a ticket has delivered, one by one.
+    pub fn payloads(&self, ticket: Ticket) -> impl Iterator<Item = &Bytes> {
+        self.events.iter().filter_map(move |(_, event)| match event {
+            Event::Data { ticket: of, payload } if *of == ticket => Some(payload),
+            _ => None,
+        })
+    }
+
+    pub fn delivered(&self, ticket: Ticket) -> Vec<u8> {
+        self.payloads(ticket).flat_map(|payload| payload.to_vec()).collect()
+    }
+}
+
+/// An object of `size` bytes that repeats nothing for a while.
+pub fn object(size: usize) -> Bytes {
+    (0..size).map(|n| (n * 31 + n / 251) as u8).collect::<Vec<_>>().into()
+}

@@ -1,0 +1,569 @@
+//! A world in virtual time: any number of nodes and hubs, links with seeded
+//! delay, loss, duplication and reordering, and hosts that die, freeze or are
+//! cut off. The same seed gives the same run.
+
+#![allow(dead_code, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
+
+pub mod host;
+pub mod network;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use roost_proto::hub::{self, Hub, Kind};
+use roost_proto::machine::Peer as Neighbour;
+use roost_proto::peer::{Command, Config, Event, Status, Ticket, Wanted};
+use roost_proto::random::SplitMix64;
+use roost_proto::wire::Mode;
+use roost_proto::{
+    Address, Area, Cell, Channel, DialId, LinkId, NodeId, Role, RoleSet, Scheme, SchemeSet, Service, ServiceSet, Time,
+    Transmit,
+};
+
+pub use host::{Host, HostId, object};
+pub use network::{Path, WorldLink};
+
+use host::Raw;
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// How long a dial into the void takes to fail.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+pub struct World {
+    pub now: Time,
+    pub path: Path,
+    pub hosts: Vec<Host>,
+    links: BTreeMap<LinkId, WorldLink>,
+    queue: BTreeMap<(Time, u64), Action>,
+    next: u64,
+    random: SplitMix64,
+    /// Pairs of hosts that cannot reach one another.
+    cut: Vec<(HostId, HostId)>,
+    trace: u64,
+    /// Messages and bytes handed to the network.
+    pub messages: u64,
+    pub bytes: u64,
+    pub log: bool,
+    /// Damages every chunk that passes, to see that it is noticed.
+    pub damage_chunks: bool,
+}
+
+enum Action {
+    Deliver { link: LinkId, message: bytes::Bytes },
+    Answer { host: HostId, dial: DialId, outcome: Dialled },
+    Down { link: LinkId },
+    Wake { host: HostId },
+    Tick { host: HostId, session: roost_proto::peer::SessionId },
+    Arrive { link: LinkId },
+}
+
+enum Dialled {
+    To { host: HostId, address: Address },
+    Failed(&'static str),
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now: Time::from_nanos(1_000_000_000),
+            path: Path::default(),
+            hosts: Vec::new(),
+            links: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            next: 0,
+            random: SplitMix64::new(seed),
+            cut: Vec::new(),
+            trace: 0xcbf2_9ce4_8422_2325,
+            messages: 0,
+            bytes: 0,
+            log: std::option_env!("ROOST_WORLD_LOG").is_some(),
+            damage_chunks: false,
+        }
+    }
+
+    // ---- who is there ----
+
+    pub fn add(&mut self, host: Host) -> HostId {
+        let id = HostId(self.hosts.len());
+        self.hosts.push(host);
+        self.schedule(Duration::ZERO, Action::Wake { host: id });
+        id
+    }
+
+    /// A node of the overlay at `cell` that offers `services`.
+    pub fn node(&mut self, cell: (i32, i32), services: &[Service], hubs: &[HostId]) -> HostId {
+        self.node_with(hubs, |config| {
+            config.cell = Cell::new(cell.0, cell.1);
+            config.services = services.iter().copied().collect();
+        })
+    }
+
+    pub fn node_with(&mut self, hubs: &[HostId], change: impl FnOnce(&mut Config)) -> HostId {
+        let id = self.hosts.len();
+        let mut config = self.config(id, hubs);
+        change(&mut config);
+        self.add(Host::node(id, config))
+    }
+
+    fn config(&mut self, id: usize, hubs: &[HostId]) -> Config {
+        let hub_role = hubs.first().map_or(Role::SuperNode, |hub| self.hosts[hub.0].role);
+        Config {
+            node: node_id(id),
+            epoch: 1_000 + id as u32,
+            cell: Cell::new(0, 0),
+            services: ServiceSet::EMPTY,
+            hubs: hubs.iter().map(|hub| addresses(hub.0)).collect(),
+            hub_role,
+            addresses: addresses(id),
+            max_streams: 8,
+            uplink_kbps: u32::MAX,
+            stream_duration: 2 * SECOND,
+            seed: self.random.next_u64(),
+        }
+    }
+
+    pub fn hub(&mut self, role: Role) -> HostId {
+        let number = self.hosts.len();
+        self.hub_with_peers(number, role, &[])
+    }
+
+    fn hub_with_peers(&mut self, number: usize, role: Role, peers: &[usize]) -> HostId {
+        let machine = self.hub_machine(number, role, peers);
+        self.add(Host::hub(number, role, machine))
+    }
+
+    fn hub_machine(&mut self, number: usize, role: Role, peers: &[usize]) -> Hub {
+        let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
+        let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
+        config.addresses = addresses(number);
+        config.peers = peers.iter().map(|peer| addresses(*peer)).collect();
+        Hub::new(config)
+    }
+
+    /// Hubs that know one another.
+    pub fn mesh(&mut self, count: usize) -> Vec<HostId> {
+        let first = self.hosts.len();
+        let numbers: Vec<_> = (first..first + count).collect();
+        numbers.iter().map(|number| self.hub_with_peers(*number, Role::SuperNode, &numbers)).collect()
+    }
+
+    /// A hub starts again, with an empty memory.
+    pub fn revive_hub(&mut self, hub: HostId) {
+        let role = self.hosts[hub.0].role;
+        let machine = self.hub_machine(hub.0, role, &[]);
+        self.hosts[hub.0] = Host::hub(hub.0, role, machine);
+        self.schedule(Duration::ZERO, Action::Wake { host: hub });
+    }
+
+    /// A node dies and starts again at once, in another epoch.
+    pub fn restart_node(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
+        self.kill(node);
+        self.links.retain(|_, link| link.host != node);
+        let config = Config { epoch, ..self.config(node.0, hubs) };
+        self.hosts[node.0] = Host::node(node.0, config);
+        self.schedule(Duration::ZERO, Action::Wake { host: node });
+    }
+
+    // ---- what its owner wants ----
+
+    pub fn command(&mut self, host: HostId, command: Command) {
+        if self.hosts[host.0].alive {
+            let now = self.now;
+            self.hosts[host.0].command(now, command);
+            self.drain(host);
+        }
+    }
+
+    /// Requests a service and returns the ticket.
+    pub fn request(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
+        self.request_with(host, service, area, |_| {})
+    }
+
+    pub fn request_with(
+        &mut self,
+        host: HostId,
+        service: Service,
+        area: Area,
+        change: impl FnOnce(&mut Wanted),
+    ) -> Ticket {
+        let ticket = self.hosts[host.0].ticket();
+        let mut wanted = Wanted {
+            service,
+            area,
+            mode: Mode::Forward,
+            count: 0,
+            duration: None,
+            transports: SchemeSet::ALL,
+            deadline: 10 * SECOND,
+        };
+        change(&mut wanted);
+        self.command(host, Command::Request { ticket, wanted });
+        ticket
+    }
+
+    pub fn lookup(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
+        let ticket = self.hosts[host.0].ticket();
+        self.command(host, Command::Lookup { ticket, service, area, count: 0 });
+        ticket
+    }
+
+    pub fn ping(&mut self, host: HostId, node: Option<NodeId>) -> Ticket {
+        let ticket = self.hosts[host.0].ticket();
+        self.command(host, Command::Ping { ticket, node });
+        ticket
+    }
+
+    pub fn cancel(&mut self, host: HostId, ticket: Ticket) {
+        self.command(host, Command::Cancel { ticket });
+    }
+
+    // ---- what befalls it ----
+
+    /// The host's process dies; its neighbours notice, after a path's delay.
+    pub fn kill(&mut self, host: HostId) {
+        self.hosts[host.0].alive = false;
+        let ends: Vec<_> = self.links.iter().filter(|(_, link)| link.host == host).map(|(id, _)| *id).collect();
+        for end in ends {
+            self.hang_up(end);
+        }
+    }
+
+    /// The host stops, silently: nothing comes from it, nothing reaches it.
+    pub fn freeze(&mut self, host: HostId) {
+        self.hosts[host.0].alive = false;
+    }
+
+    /// Two hosts cannot reach one another any more; associations stay up, silent.
+    pub fn cut(&mut self, a: HostId, b: HostId) {
+        self.cut.push((a, b));
+    }
+
+    /// All associations between two hosts break, and both notice.
+    pub fn break_links(&mut self, a: HostId, b: HostId) {
+        let between = |link: &WorldLink| link.host == a && link.far_host == b;
+        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
+        for end in ends {
+            self.schedule(Duration::ZERO, Action::Down { link: end });
+            self.hang_up(end);
+        }
+    }
+
+    fn reaches(&self, a: HostId, b: HostId) -> bool {
+        !self.cut.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
+    }
+
+    // ---- time ----
+
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.run_until(end, |_| false);
+        self.now = end;
+    }
+
+    /// Runs until `done` or for `limit`; returns whether it is done.
+    pub fn run_while(&mut self, limit: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + limit;
+        self.run_until(end, &done);
+        done(self)
+    }
+
+    fn run_until(&mut self, end: Time, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            let Some((&(at, number), _)) = self.queue.first_key_value() else { return };
+            if at > end {
+                return;
+            }
+            let action = self.queue.remove(&(at, number)).unwrap();
+            self.now = at;
+            self.act(action);
+        }
+    }
+
+    fn schedule(&mut self, after: Duration, action: Action) {
+        self.schedule_at(self.now + after, action);
+    }
+
+    fn schedule_at(&mut self, at: Time, action: Action) {
+        self.next += 1;
+        self.queue.insert((at, self.next), action);
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Wake { host } => self.wake(host),
+            Action::Deliver { link, message } => self.deliver(link, message),
+            Action::Down { link } => self.take_down(link),
+            Action::Arrive { link } => self.arrive(link),
+            Action::Answer { host, dial, outcome } => self.answer(host, dial, outcome),
+            Action::Tick { host, session } => {
+                let now = self.now;
+                if !self.hosts[host.0].alive {
+                    return;
+                }
+                if let Some(pause) = self.hosts[host.0].tick(now, session) {
+                    self.schedule(pause, Action::Tick { host, session });
+                }
+                self.drain(host);
+            }
+        }
+    }
+
+    fn wake(&mut self, host: HostId) {
+        let Some(entry) = self.hosts.get_mut(host.0).filter(|host| host.alive) else { return };
+        if entry.deadline().is_some_and(|at| at <= self.now) {
+            entry.handle(self.now, Raw::Timeout);
+        }
+        entry.woken_for = None;
+        self.drain(host);
+    }
+
+    fn feed(&mut self, host: HostId, input: Raw) {
+        if self.hosts[host.0].alive {
+            self.hosts[host.0].handle(self.now, input);
+            self.drain(host);
+        }
+    }
+
+    /// Carries out what a machine wants, as the contract says.
+    fn drain(&mut self, host: HostId) {
+        for _ in 0..100_000 {
+            while let Some(transmit) = self.hosts[host.0].poll_transmit() {
+                self.transmit(host, transmit);
+            }
+            let Some(started) = self.hosts[host.0].settle_events(self.now) else { break };
+            for (session, pause) in started {
+                self.schedule(pause, Action::Tick { host, session });
+            }
+        }
+        let entry = &mut self.hosts[host.0];
+        if let Some(at) = entry.deadline().map(|at| at.max(self.now))
+            && entry.woken_for.is_none_or(|earlier| at < earlier)
+        {
+            entry.woken_for = Some(at);
+            self.schedule_at(at, Action::Wake { host });
+        }
+    }
+
+    // ---- the network ----
+
+    fn transmit(&mut self, from: HostId, transmit: Transmit) {
+        match transmit {
+            Transmit::Message { link, channel, message, .. } => self.send(link, channel, message),
+            Transmit::Dial { dial, addresses, expect, node } => self.dial(from, dial, &addresses, expect, node),
+            Transmit::Close { link, .. } => {
+                self.hang_up(link);
+                self.links.remove(&link);
+            }
+        }
+    }
+
+    fn send(&mut self, end: LinkId, channel: Channel, message: bytes::Bytes) {
+        let Some(link) = self.links.get(&end) else { return };
+        let (from, to, far) = (link.host, link.far_host, link.far);
+        self.messages += 1;
+        self.bytes += message.len() as u64;
+        if !self.reaches(from, to) {
+            return;
+        }
+        let message = if self.damage_chunks { network::damaged(message) } else { message };
+        let path = self.path;
+        match channel {
+            Channel::Datagram => {
+                if !self.random_chance(path.loss) {
+                    let delay = path.draw(&mut self.random);
+                    self.schedule(delay, Action::Deliver { link: far, message: message.clone() });
+                }
+                if self.random_chance(path.duplication) {
+                    let delay = path.draw(&mut self.random);
+                    self.schedule(delay, Action::Deliver { link: far, message });
+                }
+            }
+            Channel::Reliable { .. } => {
+                let mut delay = path.draw(&mut self.random);
+                while self.random_chance(path.loss) {
+                    delay += path.delay * 3;
+                }
+                let at = (self.now + delay).max(self.links[&end].ordered_until);
+                if let Some(link) = self.links.get_mut(&end) {
+                    link.ordered_until = at;
+                }
+                self.schedule_at(at, Action::Deliver { link: far, message });
+            }
+        }
+    }
+
+    fn random_chance(&mut self, per_mille: u32) -> bool {
+        self.random.below(1000) < u64::from(per_mille)
+    }
+
+    fn deliver(&mut self, link: LinkId, message: bytes::Bytes) {
+        let Some(entry) = self.links.get(&link).filter(|link| link.up) else { return };
+        let host = entry.host;
+        if !self.hosts[host.0].alive {
+            return;
+        }
+        self.note(host, &message);
+        self.feed(host, Raw::Message { link, message });
+    }
+
+    /// Adds to the run's fingerprint (FNV-1a).
+    fn note(&mut self, host: HostId, message: &[u8]) {
+        let head = self.now.as_nanos().to_be_bytes().into_iter().chain([host.0 as u8]);
+        for byte in head.chain(message.iter().copied()) {
+            self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.log {
+            let text = roost_proto::wire::Message::decode(message).map(|message| format!("{message:?}"));
+            let text: String = text.unwrap_or_default().chars().take(150).collect();
+            println!("{} → {} {text}", self.now, host.0);
+        }
+    }
+
+    /// The fingerprint of all that was delivered so far.
+    pub fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
+        let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
+        let (delay, outcome) = match outcome {
+            Some((host, address)) => (self.path.delay * 4, Dialled::To { host, address }),
+            None => (DIAL_TIMEOUT, Dialled::Failed("nobody answers there")),
+        };
+        self.schedule(delay, Action::Answer { host: from, dial, outcome });
+    }
+
+    fn listener(
+        &self,
+        from: HostId,
+        address: &Address,
+        expect: RoleSet,
+        node: Option<NodeId>,
+    ) -> Option<(HostId, Address)> {
+        let id = HostId(usize::from(address.port));
+        let host = self.hosts.get(id.0)?;
+        let wanted = node.is_none_or(|node| node == node_id(id.0));
+        let reachable = host.alive && self.reaches(from, id) && host.schemes.contains(address.scheme);
+        (reachable && wanted && expect.contains(host.role)).then(|| (id, address.clone()))
+    }
+
+    /// The handshake is over: both ends learn of the association, the dialler
+    /// half a round trip before the other.
+    fn answer(&mut self, from: HostId, dial: DialId, outcome: Dialled) {
+        let Dialled::To { host, address } = outcome else {
+            let Dialled::Failed(reason) = outcome else { return };
+            return self.feed(from, Raw::DialFailed { dial, reason: reason.to_owned() });
+        };
+        if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.reaches(from, host) {
+            return self.feed(from, Raw::DialFailed { dial, reason: "nobody answers there".to_owned() });
+        }
+        let near = LinkId(self.next * 2);
+        let far = LinkId(self.next * 2 + 1);
+        self.next += 1;
+        self.links.insert(near, WorldLink::new(from, host, far, address.scheme));
+        self.links.insert(far, WorldLink { up: false, ..WorldLink::new(host, from, near, address.scheme) });
+        self.schedule(self.path.delay / 2, Action::Arrive { link: far });
+        let input = Raw::LinkUp {
+            link: near,
+            dial: Some(dial),
+            peer: self.hosts[host.0].neighbour.clone(),
+            address,
+            rtt: self.path.delay * 2,
+        };
+        self.feed(from, input);
+    }
+
+    fn arrive(&mut self, link: LinkId) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        entry.up = true;
+        let (host, far, scheme) = (entry.host, entry.far_host, entry.scheme);
+        let input = Raw::LinkUp {
+            link,
+            dial: None,
+            peer: self.hosts[far.0].neighbour.clone(),
+            address: address(far.0, scheme),
+            rtt: self.path.delay * 2,
+        };
+        self.feed(host, input);
+    }
+
+    /// The far end of `end` learns that it is gone, after all that was sent.
+    fn hang_up(&mut self, end: LinkId) {
+        let Some(link) = self.links.get(&end) else { return };
+        let at = (self.now + self.path.delay).max(link.ordered_until);
+        let far = link.far;
+        self.schedule_at(at, Action::Down { link: far });
+    }
+
+    fn take_down(&mut self, link: LinkId) {
+        if let Some(entry) = self.links.remove(&link).filter(|link| link.up) {
+            self.feed(entry.host, Raw::LinkDown { link, reason: "the other end has gone".to_owned() });
+        }
+    }
+
+    // ---- what has come of it ----
+
+    pub fn events(&self, host: HostId) -> &[(Time, Event)] {
+        &self.hosts[host.0].events
+    }
+
+    pub fn is_attached(&self, host: HostId) -> bool {
+        self.home(host).is_some()
+    }
+
+    /// Which hub is a node's home.
+    pub fn home(&self, host: HostId) -> Option<HostId> {
+        let home = self.hosts[host.0].status(self.now)?.home?;
+        Some(HostId(usize::from(home.address.port)))
+    }
+
+    pub fn status(&self, host: HostId) -> Status {
+        self.hosts[host.0].status(self.now).expect("only nodes have this status")
+    }
+
+    /// Runs until every node has a home.
+    pub fn settle(&mut self) {
+        let all = |world: &Self| {
+            (0..world.hosts.len()).map(HostId).all(|id| {
+                let host = &world.hosts[id.0];
+                host.role != Role::Node || !host.alive || world.is_attached(id)
+            })
+        };
+        assert!(self.run_while(30 * SECOND, all), "not every node has found a home");
+    }
+
+    /// Runs until a ticket has ended, and returns its last event.
+    pub fn outcome(&mut self, host: HostId, ticket: Ticket) -> Event {
+        let ended = |world: &Self| world.hosts[host.0].ending(ticket).is_some();
+        assert!(self.run_while(120 * SECOND, ended), "{ticket:?} of {host:?} has not ended");
+        self.hosts[host.0].ending(ticket).unwrap().clone()
+    }
+
+    /// What a ticket has delivered.
+    pub fn delivered(&self, host: HostId, ticket: Ticket) -> Vec<u8> {
+        self.hosts[host.0].delivered(ticket)
+    }
+}
+
+/// The id of the host with this number.
+pub fn node_id(host: usize) -> NodeId {
+    let mut bytes = [0; 16];
+    bytes[0] = host as u8 + 1;
+    bytes[15] = 0xee;
+    NodeId::from_bytes(bytes)
+}
+
+/// Host `n` listens at port `n`, whatever the transport.
+pub fn address(host: usize, scheme: Scheme) -> Address {
+    Address::single(scheme, ([10, 0, 0, 1], host as u16).into())
+}
+
+pub fn addresses(host: usize) -> Vec<Address> {
+    Scheme::ALL.into_iter().map(|scheme| address(host, scheme)).collect()
+}
+
+pub fn neighbour(host: usize, role: Role) -> Neighbour {
+    Neighbour { node: node_id(host), role, name: format!("{role}-{host}") }
+}
