@@ -27,6 +27,13 @@ pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How often a request is put that meets with silence: on a path that loses,
+/// silence is not death.
+const UNREACHABLE_ASKS: u32 = 3;
+
+/// When to ask again after a refusal that may turn out otherwise.
+const SHORT_PAUSE: Duration = Duration::from_millis(250);
+
 /// When to ask again after a provider has said that it is on its way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -55,6 +62,8 @@ pub(super) struct Asked {
     via: Option<LinkId>,
     sent: Time,
     tries: u32,
+    /// How many numbers it has had.
+    numbers: u32,
     /// What to say if nothing better turns up.
     last: Option<Reason>,
 }
@@ -126,6 +135,7 @@ impl Requests {
             via: None,
             sent: core.now,
             tries: 0,
+            numbers: 0,
             last: None,
         };
         self.number(core, asked)
@@ -136,6 +146,7 @@ impl Requests {
         let id = core.next_request();
         asked.nonce = self.nonce(id, core);
         asked.tries = 0;
+        asked.numbers += 1;
         asked.phase = Phase::Homeless;
         core.timers.set(Timer::Deadline(id), asked.deadline);
         self.tickets.insert(asked.ticket, id);
@@ -236,9 +247,9 @@ impl Requests {
             Reason::Leaving => {}
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
-                let pause = Duration::from_millis(u64::from(decline.retry_after_ms.unwrap_or(500)));
+                let pause = decline.retry_after_ms.map_or(SHORT_PAUSE, |millis| Duration::from_millis(millis.into()));
                 let id = self.renumber(core, id);
-                core.set(Timer::Ask(id), pause.clamp(Duration::from_millis(100), Duration::from_secs(1)));
+                core.set(Timer::Ask(id), pause.clamp(SHORT_PAUSE, Duration::from_secs(1)));
             }
             reason => self.fail(core, id, reason),
         }
@@ -368,10 +379,12 @@ impl Requests {
 
 impl Asked {
     /// Whether a refusal may turn out otherwise in a moment: because the hub is
-    /// young, or because the home has changed and the providers, who had the
-    /// same home, are on their way to another one, too.
+    /// young, because a provider's silence was but loss, or because the home has
+    /// changed and the providers, who had the same home, are on their way to
+    /// another one, too.
     fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
         match reason {
+            Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
             Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
             Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
             _ => false,

@@ -3,6 +3,7 @@
 //! cut off. The same seed gives the same run.
 
 #![allow(dead_code, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests only")]
 
 pub mod host;
 pub mod network;
