@@ -1,1 +1,19 @@
-fn main() {}
+//! The daemon of the client/server baseline: the same directory as a super
+//! node's, with all data going through it.
+
+use std::process::ExitCode;
+
+use roost_daemon::hub::{HubDaemon, HubProgram};
+use roost_proto::hub::Kind;
+
+enum CsServer {}
+
+impl HubProgram for CsServer {
+    const NAME: &'static str = "cs-server";
+    const ABOUT: &'static str = "The server of the client/server baseline: indexes services, and relays all data";
+    const KIND: Kind = Kind::Server;
+}
+
+fn main() -> ExitCode {
+    roost_daemon::main::<HubDaemon<CsServer>>()
+}

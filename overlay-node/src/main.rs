@@ -1,1 +1,18 @@
-fn main() {}
+//! The daemon of a node: it offers services, asks for them, and keeps a home
+//! at a hub.
+
+mod api;
+mod config;
+mod deliver;
+mod metrics;
+mod node;
+mod owner;
+mod rows;
+mod session;
+mod tickets;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    roost_daemon::main::<node::OverlayNode>()
+}

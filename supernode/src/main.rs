@@ -1,1 +1,20 @@
-fn main() {}
+//! The daemon of a super node: it indexes what is offered, hands requests to
+//! providers, and keeps company with other super nodes.
+
+use std::process::ExitCode;
+
+use roost_daemon::hub::{HubDaemon, HubProgram};
+use roost_proto::hub::Kind;
+
+enum Supernode {}
+
+impl HubProgram for Supernode {
+    const NAME: &'static str = "supernode";
+    const ABOUT: &'static str =
+        "A super node of a Roost overlay: indexes services by place, and hands requests to providers";
+    const KIND: Kind = Kind::SuperNode;
+}
+
+fn main() -> ExitCode {
+    roost_daemon::main::<HubDaemon<Supernode>>()
+}

@@ -26,6 +26,7 @@ pub mod client;
 pub mod error;
 pub mod frame;
 pub mod query;
+pub mod server;
 pub mod text;
 pub mod types;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_proto::{Cell, NodeId, Role, Scheme, Service};
+use roost_proto::{Cell, NodeId, Role, Scheme, Service, Version, wire};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -277,7 +277,7 @@ pub struct Lookup {
 }
 
 /// One provider.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Who.
     #[serde(with = "text")]
@@ -296,6 +296,37 @@ pub struct Candidate {
     pub addresses: Vec<String>,
     /// The version of its record as `EPOCH.SEQUENCE`.
     pub record: String,
+    /// The name in its certificate; in a hub's index, while it is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When its lease ends unless it is heard, seconds; in a hub's index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_s: Option<f64>,
+    /// Whether it is held back until it speaks again; in a hub's index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
+}
+
+impl From<&wire::Candidate> for Candidate {
+    fn from(candidate: &wire::Candidate) -> Self {
+        Self {
+            node: candidate.node,
+            cell: candidate.cell,
+            services: candidate.services.iter().collect(),
+            streams_left: candidate.capacity.streams,
+            uplink_left_kbps: candidate.capacity.uplink_kbps,
+            addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
+            record: record_text(candidate.version),
+            name: None,
+            expires_in_s: None,
+            suspended: None,
+        }
+    }
+}
+
+/// A record's version as this API writes it: `EPOCH.SEQUENCE`.
+pub fn record_text(version: Version) -> String {
+    format!("{}.{}", version.epoch, version.sequence)
 }
 
 /// What happens to a request, in the order accepted, progress…, finished; or failed.
@@ -398,7 +429,7 @@ pub struct Summary {
 }
 
 /// One line of `GET /v1/watch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatchEvent {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,

@@ -1,1 +1,41 @@
-//! The shell that the Roost daemons share: driver loop, configuration, metrics, logs, signals.
+//! The shell that the Roost daemons share: configuration, driver loop,
+//! metrics, logs, signals, drain.
+//!
+//! A daemon is a [`Program`]: a name, a table of settings, a machine and what
+//! its owner does with the machine's events. [`main`] does the rest:
+//!
+//! 1. read flags, environment, file and defaults into one table ([`config`]);
+//! 2. load the identity, open the control socket and the transports;
+//! 3. spawn the machine in its [`driver`];
+//! 4. serve the local API and metrics until a signal comes;
+//! 5. drain within a bound, and say how it ended.
+
+pub mod api;
+pub mod config;
+pub mod driver;
+pub mod failure;
+pub mod hub;
+pub mod logging;
+pub mod metrics;
+mod program;
+pub mod resolve;
+mod serve;
+pub mod shared;
+mod signals;
+mod systemd;
+pub mod traffic;
+
+pub use failure::Failure;
+pub use program::{Base, Program, Running, main, table};
+pub use shared::Shared;
+
+/// A number that nobody can guess, from the system, for a machine's seed.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_seed() -> std::io::Result<u64> {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::{Hub, Kind};
 use crate::address::{Address, SchemeSet};
-use crate::grid::Cell;
+use crate::directory::Query;
+use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Version};
-use crate::service::{Role, ServiceSet};
+use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
+use crate::wire::{Candidate, MAX_CANDIDATES};
 
 /// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +127,16 @@ impl Hub {
                 connected: self.neighbours.is_up(entry.node()),
             })
             .collect()
+    }
+
+    /// Who offers `service` in `area` by this hub's own directory, the best
+    /// first; at most [`MAX_CANDIDATES`] and none that are held back.
+    pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
+        let count = count.min(MAX_CANDIDATES);
+        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, suspended: false };
+        let mut hits = Vec::with_capacity(count);
+        self.directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.directory.hit(hit).candidate()).collect()
     }
 
     fn peers(&self, now: Time) -> Vec<PeerStatus> {

@@ -1,0 +1,143 @@
+//! The daemon's side of the local API: the socket, its permissions, and how
+//! errors and queries look. Which endpoints there are is the daemon's business.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::SCHEMA;
+use crate::error::{Code, Error, ErrorBody};
+use crate::query::QueryError;
+
+/// Owner and group may use the socket: who may open it may command the daemon.
+const SOCKET_MODE: u32 = 0o660;
+
+/// Why there is no control socket. Nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// A daemon answers there.
+    #[error("another daemon already answers on {}: stop it, or choose another socket", .0.display())]
+    InUse(PathBuf),
+    /// The path is taken by something that is no socket.
+    #[error("{} is there already and is no socket: choose another path", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot make the control socket {}: {source}", .path.display())]
+    Refused {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A control socket that is listened on. The file goes when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    listener: Option<UnixListener>,
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Listens on `path`, making its folder if need be. A socket that a dead
+    /// daemon left behind is replaced; one that answers is left alone.
+    ///
+    /// # Errors
+    /// See [`SocketError`].
+    pub async fn bind(path: &Path) -> Result<Self, SocketError> {
+        let refused = |source| SocketError::Refused { path: path.to_owned(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(refused)?;
+        }
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
+            Ok(_) if UnixStream::connect(path).await.is_ok() => return Err(SocketError::InUse(path.to_owned())),
+            Ok(_) => std::fs::remove_file(path).map_err(refused)?,
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path).map_err(refused)?;
+        let socket = Self { listener: Some(listener), path: path.to_owned() };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(refused)?;
+        Ok(socket)
+    }
+
+    /// Answers with `router` until `stop` is done, then finishes what is under way.
+    ///
+    /// # Errors
+    /// What the system said when it could no longer listen.
+    pub async fn serve(mut self, router: Router, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        match self.listener.take() {
+            Some(listener) => axum::serve(listener, router).with_graceful_shutdown(stop).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // It may be gone already, which is what is wanted.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// An [`Error`] as an answer.
+#[derive(Debug)]
+pub struct Refusal(pub Error);
+
+impl Refusal {
+    /// An error with a code and a sentence.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Error::new(code, message))
+    }
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        Self::new(Code::Usage, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, json(&ErrorBody { schema: SCHEMA, error: self.0 })).into_response()
+    }
+}
+
+/// A value as an answer: JSON and a line feed, so that it ends well on a terminal.
+pub fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// The parameters of a query, in their order.
+#[derive(Debug)]
+pub struct Pairs(pub Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Pairs {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Query::<Vec<(String, String)>>::from_request_parts(parts, state).await {
+            Ok(Query(pairs)) => Ok(Self(pairs)),
+            Err(rejection) => Err(Refusal::new(Code::Usage, rejection.body_text())),
+        }
+    }
+}
+
+/// The answer where there is no such endpoint.
+pub async fn no_such_endpoint(request: axum::extract::Request) -> Refusal {
+    let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
+    Refusal::new(Code::NoSuchEndpoint, message)
+}

@@ -1,0 +1,142 @@
+//! Client and server over a real Unix socket.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use futures_util::stream;
+use roost_control::server::{Pairs, Refusal, Socket, SocketError, json, no_such_endpoint};
+use roost_control::{
+    Client, ClientError, Code, Error, FRAMES, Frame, Moved, Peers, Progress, RequestEvent, RequestQuery, SCHEMA,
+    WatchEvent, WatchQuery,
+};
+use roost_proto::{Area, Cell, Service, ServiceSet};
+use tempfile::TempDir;
+
+async fn serve(router: Router) -> (TempDir, Client) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run/daemon.sock");
+    let socket = Socket::bind(&path).await.unwrap();
+    let router = router.fallback(no_such_endpoint);
+    tokio::spawn(socket.serve(router, std::future::pending()));
+    (folder, Client::connect(path).await.unwrap())
+}
+
+#[tokio::test]
+async fn json_goes_both_ways() {
+    let moved = |Pairs(pairs): Pairs| async move {
+        let to: Cell = pairs[0].1.parse().unwrap();
+        json(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to })
+    };
+    let (_folder, client) = serve(Router::new().route("/v1/move", post(moved))).await;
+    let answer = client.move_to(Cell::new(-3, 4)).await.unwrap();
+    assert_eq!(answer, Moved { schema: SCHEMA, from: Cell::new(0, 0), to: Cell::new(-3, 4) });
+}
+
+#[tokio::test]
+async fn an_error_arrives_with_its_code() {
+    let busy = || async { Refusal::new(Code::Busy, "all are busy") };
+    let (_folder, client) = serve(Router::new().route("/v1/peers", get(busy))).await;
+    let error = client.peers().await.unwrap_err();
+    assert!(matches!(&error, ClientError::Api(Error { code: Code::Busy, .. })), "{error:?}");
+    assert_eq!((error.exit_code(), error.to_string()), (5, "all are busy".to_owned()));
+    let error = client.status().await.unwrap_err();
+    assert!(matches!(&error, ClientError::Api(Error { code: Code::NoSuchEndpoint, .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_of_another_schema_is_refused() {
+    let later = || async { r#"{"schema":2,"peers":[]}"# };
+    let (_folder, client) = serve(Router::new().route("/v1/peers", get(later))).await;
+    assert!(matches!(client.peers().await, Err(ClientError::Malformed(_))));
+}
+
+fn frames() -> [Frame; 2] {
+    let event = RequestEvent::Progress(Progress { bytes: 1, elapsed_ms: 2.0 });
+    [Frame::Event(event), Frame::Data(Bytes::from(vec![7; 100_000]))]
+}
+
+/// Answers a request with [`frames`] and then ends well or breaks off.
+async fn answer_with_frames(end: Option<std::io::Error>) -> (TempDir, Client) {
+    let end = std::sync::Arc::new(std::sync::Mutex::new(end));
+    let answer = move || async move {
+        let whole = frames().map(|frame| Ok(frame.encode()));
+        let body = Body::from_stream(stream::iter(whole.into_iter().chain(end.lock().unwrap().take().map(Err))));
+        ([(header::CONTENT_TYPE, FRAMES)], body).into_response()
+    };
+    serve(Router::new().route("/v1/request", post(answer))).await
+}
+
+#[tokio::test]
+async fn frames_come_in_order() {
+    let (_folder, client) = answer_with_frames(None).await;
+    let mut stream = client.request(&RequestQuery::new(Service::Image, Area::Anywhere)).await.unwrap();
+    for frame in frames() {
+        assert_eq!(stream.next().await.unwrap(), Some(frame));
+    }
+    assert_eq!(stream.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
+    let (_folder, client) = answer_with_frames(Some(std::io::Error::other("gone"))).await;
+    let read = async {
+        let mut stream = client.request(&RequestQuery::new(Service::Image, Area::Anywhere)).await?;
+        while stream.next().await?.is_some() {}
+        Ok(())
+    };
+    let error: ClientError = read.await.unwrap_err();
+    assert!(matches!(error, ClientError::Broken(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_watch_is_read_line_by_line() {
+    let event = |number| WatchEvent { schema: SCHEMA, number, present: Vec::new(), gone: Vec::new() };
+    let answer = move || async move {
+        let lines = (1..=2).map(move |number| serde_json::to_string(&event(number)).unwrap() + "\n");
+        Response::new(Body::from(lines.collect::<String>()))
+    };
+    let (_folder, client) = serve(Router::new().route("/v1/watch", get(answer))).await;
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere };
+    let mut watch = client.watch(&query).await.unwrap();
+    assert_eq!(watch.next().await.unwrap(), Some(event(1)));
+    assert_eq!(watch.next().await.unwrap(), Some(event(2)));
+    assert_eq!(watch.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    // Left behind: the listener is gone, the file is not.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let error = Client::connect(&path).await.unwrap_err();
+    assert_eq!(error.exit_code(), 3, "{error}");
+    let socket = Socket::bind(&path).await.unwrap();
+    assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
+    drop(socket);
+    assert!(!path.exists());
+    std::fs::write(&path, "precious").unwrap();
+    assert!(matches!(Socket::bind(&path).await, Err(SocketError::NotASocket(_))));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn other_users_have_no_access_to_the_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let _socket = Socket::bind(&path).await.unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+}
+
+#[tokio::test]
+async fn an_empty_list_of_peers_is_still_of_the_schema() {
+    let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new() }) };
+    let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
+    assert!(client.peers().await.unwrap().peers.is_empty());
+}

@@ -1,0 +1,109 @@
+//! The endpoints that every daemon has, on its Unix socket and, for those that
+//! change nothing, over HTTP.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State as Extract;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use roost_control::query::Params;
+use roost_control::server::{Pairs, Refusal, json, no_such_endpoint};
+use roost_control::{Code, LogLevel, SCHEMA, Status};
+
+use crate::config::Settings;
+use crate::driver::Gone;
+use crate::metrics::TEXT_FORMAT;
+use crate::shared::Shared;
+
+/// What a daemon adds to what all of them have.
+pub trait Service: Clone + Send + Sync + 'static {
+    /// What all daemons have.
+    fn shared(&self) -> &Arc<Shared>;
+
+    /// Its status.
+    fn status(&self) -> impl Future<Output = Result<Status, Gone>> + Send;
+
+    /// Brings its metrics up to date.
+    fn update_metrics(&self) -> impl Future<Output = ()> + Send;
+
+    /// Its own endpoints.
+    fn routes(&self) -> Router;
+
+    /// Takes over settings that may change while it runs.
+    fn reload(&self, settings: &Settings) -> impl Future<Output = ()> + Send;
+
+    /// Finishes what is under way and takes on nothing more.
+    fn drain(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl From<Gone> for Unavailable {
+    fn from(gone: Gone) -> Self {
+        Self(Refusal::new(Code::Leaving, gone.to_string()))
+    }
+}
+
+/// The answer of a daemon whose machine is no longer driven.
+pub struct Unavailable(Refusal);
+
+impl IntoResponse for Unavailable {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+/// Everything that is served on the Unix socket.
+pub fn local<S: Service>(service: S) -> Router {
+    let own = service.routes();
+    let common = Router::new()
+        .route("/v1/status", get(status::<S>))
+        .route("/v1/peers", get(peers::<S>))
+        .route("/v1/log", post(log::<S>))
+        .with_state(service.clone());
+    own.merge(common).merge(observable(service)).fallback(no_such_endpoint)
+}
+
+/// What is served over HTTP.
+pub fn public<S: Service>(service: S) -> Router {
+    observable(service).fallback(no_such_endpoint)
+}
+
+fn observable<S: Service>(service: S) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics::<S>))
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready::<S>))
+        .route("/status", get(status::<S>))
+        .with_state(service)
+}
+
+async fn status<S: Service>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
+    Ok(json(&service.status().await?))
+}
+
+async fn peers<S: Service>(Extract(service): Extract<S>) -> Response {
+    json(&service.shared().peers())
+}
+
+async fn log<S: Service>(Extract(service): Extract<S>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let level: String = Params::new(&pairs, &["level"], false)?.required("level")?;
+    service.shared().level.set(&level).map_err(|reason| Refusal::new(Code::Usage, reason))?;
+    tracing::info!(%level, "the log level was changed through the control socket");
+    Ok(json(&LogLevel { schema: SCHEMA, level }))
+}
+
+async fn ready<S: Service>(Extract(service): Extract<S>) -> Response {
+    let shared = service.shared();
+    let code = if shared.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, format!("{:?}\n", shared.state()).to_lowercase()).into_response()
+}
+
+async fn metrics<S: Service>(Extract(service): Extract<S>) -> Response {
+    service.shared().update_metrics();
+    service.update_metrics().await;
+    match service.shared().metrics.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,153 @@
+//! The settings that every daemon has.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use roost_proto::Endpoint;
+
+use super::{ConfigError, Kind, Setting, Settings};
+
+/// The common settings with their values.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// The folder of the identity bundle.
+    pub identity: PathBuf,
+    /// The revocation list, if it is not in that folder.
+    pub revocations: Option<PathBuf>,
+    /// Where to listen.
+    pub listen: Vec<Endpoint>,
+    /// Where others can reach this daemon; empty: where it listens.
+    pub advertise: Vec<Endpoint>,
+    /// The control socket.
+    pub socket: PathBuf,
+    /// Where to serve metrics and health over HTTP, if anywhere.
+    pub metrics: Option<SocketAddr>,
+    /// The form of the log.
+    pub log_format: LogFormat,
+    /// What is logged: a level, or directives of `tracing-subscriber`.
+    pub log_level: String,
+    /// How long a shutdown may take.
+    pub drain: Duration,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The table of the common settings. `daemon` names the control socket, `port`
+/// is where it listens by default.
+pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
+    let row = |key, kind, default: String, doc, choose, reload| Setting { key, kind, default, doc, choose, reload };
+    vec![
+        row(
+            "identity",
+            Kind::Path,
+            "/etc/roost/identity".to_owned(),
+            "Folder with the certificate, key and CA certificate that `roost group issue` wrote.",
+            "One per daemon; readable by the daemon's user only.",
+            false,
+        ),
+        row(
+            "revocations",
+            Kind::Path,
+            String::new(),
+            "The group's signed revocation list; empty means the one in the identity's folder. SIGHUP reads it again.",
+            "A path of its own where a tool distributes the list.",
+            false,
+        ),
+        row(
+            "listen",
+            Kind::Endpoints,
+            format!("udp://0.0.0.0:{port} tcp://0.0.0.0:{port} quic://0.0.0.0:{}", quic_port(port)),
+            "Endpoints to listen on: udp://HOST:PORT, tcp://HOST:PORT, quic://HOST1+HOST2:PORT.",
+            "Leave out a transport that the network does not carry. Port 0 lets the system choose.",
+            false,
+        ),
+        row(
+            "advertise",
+            Kind::Endpoints,
+            String::new(),
+            "Endpoints under which others reach this daemon; empty means those it listens on, at the host it is seen at.",
+            "Needed behind address translation or where the outer port differs.",
+            false,
+        ),
+        row(
+            "socket",
+            Kind::Path,
+            default_socket(daemon).display().to_string(),
+            "Unix socket of the local API, which the `roost` command and curl talk to.",
+            "Its folder is made if it is not there; members of the daemon's group may use it.",
+            false,
+        ),
+        row(
+            "metrics",
+            Kind::SocketAddr,
+            String::new(),
+            "Address for /metrics, /healthz, /readyz and /status over HTTP; empty means only on the Unix socket.",
+            "127.0.0.1:9107 for a Prometheus on the same host; it is not encrypted, so no public address.",
+            false,
+        ),
+        row(
+            "log_format",
+            Kind::Choice(&["text", "json"]),
+            "text".to_owned(),
+            "Form of the log on standard error.",
+            "json for machines. Under journald the lines carry no time of their own.",
+            false,
+        ),
+        row(
+            "log_level",
+            Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+            "info".to_owned(),
+            "The least important level that is logged.",
+            "info tells what an operator wants to know; trace writes a line per packet.",
+            true,
+        ),
+        row(
+            "drain",
+            Kind::Duration,
+            "10s".to_owned(),
+            "How long a shutdown may take to withdraw and to finish what is under way.",
+            "Longer than a round trip to the hub; a service manager's own limit must be longer still.",
+            true,
+        ),
+    ]
+}
+
+/// QUIC and DTLS are both UDP and cannot share a port.
+const fn quic_port(port: u16) -> u16 {
+    if port == 0 { 0 } else { port + 1 }
+}
+
+/// The control socket unless a setting says otherwise: the user's run-time
+/// folder, else the system's.
+fn default_socket(daemon: &str) -> PathBuf {
+    let base = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    Path::new(&base).join("roost").join(format!("{daemon}.sock"))
+}
+
+impl Common {
+    /// Reads the common settings.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if one is missing or malformed.
+    pub fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            identity: settings.required("identity")?,
+            revocations: settings.optional("revocations")?,
+            listen: settings.list("listen")?,
+            advertise: settings.list("advertise")?,
+            socket: settings.required("socket")?,
+            metrics: settings.optional("metrics")?,
+            log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },
+            log_level: settings.required("log_level")?,
+            drain: settings.duration("drain")?,
+        })
+    }
+}

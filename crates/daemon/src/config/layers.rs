@@ -1,0 +1,273 @@
+//! Lays the file, the environment and the flags over the defaults.
+
+use std::path::{Path, PathBuf};
+
+use super::{ConfigError, Origin, Row, Setting, Settings};
+
+/// How alike two keys must be for one to be offered for the other (Jaro–Winkler).
+const NEAR: f64 = 0.75;
+
+/// How alike an unknown `ROOST_` variable must be to a known one to be taken
+/// for a misspelling: the other programs of the family have variables of their own.
+const NEAR_VARIABLE: f64 = 0.93;
+
+/// What the four layers are made of.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// The environment: names and values.
+    pub environment: Vec<(String, String)>,
+    /// The flags: keys of settings and their texts, in order.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Layers {
+    /// Reads the layers.
+    ///
+    /// # Errors
+    /// All that is wrong with any of them.
+    pub fn read(&self, table: Vec<Setting>) -> Result<Settings, Vec<ConfigError>> {
+        let mut builder = Builder { rows: table.into_iter().map(Row::with_default).collect(), errors: Vec::new() };
+        if let Some(path) = &self.file {
+            builder.lay_file(path);
+        }
+        builder.lay_environment(&self.environment);
+        builder.lay_flags(&self.flags);
+        if builder.errors.is_empty() { Ok(Settings { rows: builder.rows }) } else { Err(builder.errors) }
+    }
+}
+
+/// The file that is read when none is named: the user's, else the system's.
+pub fn default_file(daemon: &str) -> Option<PathBuf> {
+    let home = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
+    let candidates = [home, Some(PathBuf::from("/etc"))];
+    candidates.into_iter().flatten().map(|base| base.join(format!("roost/{daemon}.toml"))).find(|path| path.is_file())
+}
+
+impl Row {
+    fn with_default(setting: Setting) -> Self {
+        Self { values: setting.default_texts(), setting, origin: Origin::Default }
+    }
+}
+
+struct Builder {
+    rows: Vec<Row>,
+    errors: Vec<ConfigError>,
+}
+
+impl Builder {
+    fn lay_file(&mut self, path: &Path) {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let reason = error.to_string();
+                return self.errors.push(ConfigError::Unreadable { path: path.to_owned(), reason });
+            }
+        };
+        match text.parse::<toml::Table>() {
+            Ok(table) => self.lay_table(&Origin::File(path.to_owned()), "", &table),
+            Err(error) => {
+                let reason = error.to_string().trim_end().to_owned();
+                self.errors.push(ConfigError::Syntax { path: path.to_owned(), reason });
+            }
+        }
+    }
+
+    fn lay_table(&mut self, origin: &Origin, prefix: &str, table: &toml::Table) {
+        for (name, value) in table {
+            let key = format!("{prefix}{name}");
+            let known = self.rows.iter().any(|row| row.setting.key == key);
+            let inner = format!("{key}.");
+            match value {
+                toml::Value::Table(table) if self.rows.iter().any(|row| row.setting.key.starts_with(&inner)) => {
+                    self.lay_table(origin, &inner, table);
+                }
+                value if known => match texts_of(value) {
+                    Some(texts) => self.set(&key, texts, origin.clone()),
+                    None => {
+                        self.refuse(&key, &value.to_string(), origin, "expected a text, a number or a list of texts")
+                    }
+                },
+                _ => self.unknown(key, origin.clone()),
+            }
+        }
+    }
+
+    fn lay_environment(&mut self, environment: &[(String, String)]) {
+        for (name, value) in environment {
+            let matching = self.rows.iter().find(|row| row.setting.variable() == *name);
+            let origin = Origin::Environment(name.clone());
+            if let Some((key, texts)) = matching.map(|row| (row.setting.key, row.setting.kind.split(value))) {
+                self.set(key, texts, origin);
+            } else if let Some(nearest) = self.near_variable(name) {
+                self.errors.push(ConfigError::Unknown { key: name.clone(), origin, nearest: Some(nearest) });
+            }
+        }
+    }
+
+    fn lay_flags(&mut self, flags: &[(String, String)]) {
+        for row in 0..self.rows.len() {
+            let setting = &self.rows[row].setting;
+            let (key, kind, flag) = (setting.key, setting.kind, setting.flag());
+            let given = flags.iter().filter(|(name, _)| name == key);
+            let texts: Vec<String> = given.flat_map(|(_, text)| kind.split(text)).collect();
+            if flags.iter().any(|(name, _)| name == key) {
+                self.set(key, texts, Origin::Flag(flag));
+            }
+        }
+    }
+
+    /// Replaces a setting's values, if they are of its kind.
+    fn set(&mut self, key: &str, values: Vec<String>, origin: Origin) {
+        let Some(row) = self.rows.iter_mut().find(|row| row.setting.key == key) else { return };
+        if values.len() > 1 && !row.setting.kind.is_list() {
+            return self.refuse(key, &values.join(" "), &origin, "expected a single value");
+        }
+        let kind = row.setting.kind;
+        let wrong: Vec<(String, String)> =
+            values.iter().filter_map(|text| kind.check(text).err().map(|reason| (text.clone(), reason))).collect();
+        row.values = values;
+        row.origin = origin.clone();
+        for (text, reason) in wrong {
+            self.refuse(key, &text, &origin, &reason);
+        }
+    }
+
+    fn refuse(&mut self, key: &str, value: &str, origin: &Origin, reason: &str) {
+        let (key, value, origin) = (key.to_owned(), value.to_owned(), origin.clone());
+        self.errors.push(ConfigError::Value { key, value, origin, reason: reason.to_owned() });
+    }
+
+    fn unknown(&mut self, key: String, origin: Origin) {
+        let likeness = |row: &Row| strsim::jaro_winkler(&key.replace('-', "_"), row.setting.key);
+        let best = self.rows.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let nearest = best.filter(|row| likeness(row) >= NEAR).map(|row| row.setting.key.to_owned());
+        self.errors.push(ConfigError::Unknown { key, origin, nearest });
+    }
+
+    fn near_variable(&self, name: &str) -> Option<String> {
+        if !name.starts_with("ROOST_") || self.rows.iter().any(|row| row.setting.variable() == name) {
+            return None;
+        }
+        let known = self.rows.iter().map(|row| row.setting.variable());
+        known
+            .filter(|variable| strsim::jaro_winkler(variable, name) >= NEAR_VARIABLE && !is_longer(name, variable))
+            .next()
+    }
+}
+
+/// Whether `name` is `variable` and a further word, and so something else.
+fn is_longer(name: &str, variable: &str) -> bool {
+    name.strip_prefix(variable).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// The texts of a value of the file; `None` if it is of no kind that any setting takes.
+fn texts_of(value: &toml::Value) -> Option<Vec<String>> {
+    match value {
+        toml::Value::String(text) => Some(vec![text.clone()]),
+        toml::Value::Integer(number) => Some(vec![number.to_string()]),
+        toml::Value::Array(values) => {
+            let single = |value: &toml::Value| texts_of(value).filter(|texts| texts.len() == 1);
+            values.iter().map(single).collect::<Option<Vec<_>>>().map(|texts| texts.concat())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::config::Kind;
+
+    fn table() -> Vec<Setting> {
+        let setting = |key, kind, default: &str| Setting {
+            key,
+            kind,
+            default: default.to_owned(),
+            doc: "d",
+            choose: "c",
+            reload: false,
+        };
+        vec![
+            setting("drain", Kind::Duration, "10s"),
+            setting("listen", Kind::Endpoints, "udp://0.0.0.0:1"),
+            setting("max_streams", Kind::Count(100), "8"),
+            setting("sources.video", Kind::Path, ""),
+        ]
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_defaults() {
+        let file = file("drain = '1s'\nmax_streams = 1\nlisten = ['udp://a:1', 'tcp://a:1']\nsources.video = 'file'");
+        let layers = Layers {
+            file: Some(file.path().to_owned()),
+            environment: vec![pair("ROOST_DRAIN", "2s"), pair("ROOST_MAX_STREAMS", "2"), pair("HOME", "/")],
+            flags: vec![pair("drain", "3s")],
+        };
+        let settings = layers.read(table()).unwrap();
+        assert_eq!(settings.text("drain"), Some("3s"));
+        assert_eq!(settings.origin("drain"), Origin::Flag("drain".to_owned()));
+        assert_eq!(settings.text("max_streams"), Some("2"));
+        assert_eq!(settings.origin("max_streams"), Origin::Environment("ROOST_MAX_STREAMS".to_owned()));
+        assert_eq!(settings.texts("listen"), ["udp://a:1", "tcp://a:1"]);
+        assert_eq!(settings.text("sources.video"), Some("file"));
+        let defaults = Layers::default().read(table()).unwrap();
+        assert_eq!(defaults.text("max_streams"), Some("8"));
+        assert_eq!(defaults.text("sources.video"), None);
+        assert_eq!(settings.changed(&defaults).count(), 4);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest() {
+        let file = file("max-stream = 3\n[sources]\nvidoe = 'x'\n[colour]\nred = 1");
+        let layers = Layers { file: Some(file.path().to_owned()), ..Layers::default() };
+        let errors: Vec<String> = layers.read(table()).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        for hint in ["did you mean \"max_streams\"?", "did you mean \"sources.video\"?"] {
+            assert!(errors.iter().any(|error| error.contains(hint)), "{hint}: {errors:?}");
+        }
+        assert!(errors.iter().any(|error| error.starts_with("unknown setting \"colour\" in") && !error.contains('?')));
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_refused_and_a_foreign_one_is_not() {
+        let read = |name| Layers { environment: vec![pair(name, "1")], ..Layers::default() }.read(table());
+        assert!(read("ROOST_MAX_STREAM").unwrap_err()[0].to_string().contains("ROOST_MAX_STREAMS"));
+        assert!(read("ROOST_DRAIN_LOG").is_ok());
+        assert!(read("ROOST_GROUP").is_ok());
+    }
+
+    #[test]
+    fn a_value_of_another_kind_names_setting_and_origin() {
+        let file = file("drain = 10\nlisten = 'sctp://a:1'\nmax_streams = [1, 2]");
+        let layers = Layers { file: Some(file.path().to_owned()), ..Layers::default() };
+        let errors: Vec<String> = layers.read(table()).unwrap_err().iter().map(ToString::to_string).collect();
+        for part in ["setting drain = \"10\"", "scheme is unknown", "expected a single value"] {
+            assert!(errors.iter().any(|error| error.contains(part)), "{part}: {errors:?}");
+        }
+        let flags = Layers { flags: vec![pair("drain", "soon")], ..Layers::default() };
+        assert!(flags.read(table()).unwrap_err()[0].is_usage());
+    }
+
+    #[test]
+    fn lists_in_flags_are_split_and_gathered() {
+        let flags = vec![pair("listen", "udp://a:1,tcp://a:1"), pair("listen", "quic://a+b:1")];
+        let settings = Layers { flags, ..Layers::default() }.read(table()).unwrap();
+        assert_eq!(settings.texts("listen"), ["udp://a:1", "tcp://a:1", "quic://a+b:1"]);
+    }
+}

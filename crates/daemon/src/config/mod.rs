@@ -1,0 +1,234 @@
+//! Settings: one table per daemon, four layers over it.
+//!
+//! Flags win over the environment (`ROOST_…`), the environment over the file,
+//! the file over the defaults. An unknown key is refused and the nearest known
+//! one named. Every value remembers where it came from.
+
+mod args;
+mod common;
+mod layers;
+mod render;
+mod setting;
+pub mod units;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use roost_proto::Endpoint;
+
+pub use args::{Action, Invocation};
+pub use common::{Common, LogFormat, settings as common_settings};
+pub use layers::{Layers, default_file};
+pub use render::{default_toml, reference, show};
+pub use setting::{Kind, Setting};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The table of settings.
+    Default,
+    /// This file.
+    File(PathBuf),
+    /// This environment variable.
+    Environment(String),
+    /// This flag.
+    Flag(String),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(variable) => f.write_str(variable),
+            Self::Flag(flag) => write!(f, "--{flag}"),
+        }
+    }
+}
+
+/// Why the settings are not usable; nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file is not there or may not be read.
+    #[error("cannot read the configuration {}: {reason}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The file is no TOML.
+    #[error("{} is not valid TOML: {reason}", .path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        reason: String,
+    },
+    /// There is no such setting.
+    #[error("unknown setting {key:?} in {origin}{}", hint(.nearest.as_deref()))]
+    Unknown {
+        /// The key as written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// The known key that is most like it.
+        nearest: Option<String>,
+    },
+    /// A value is not of the setting's kind.
+    #[error("setting {key} = {value:?} from {origin}: {reason}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// Where it came from.
+        origin: Origin,
+        /// What was expected.
+        reason: String,
+    },
+    /// A setting that has no default is not given.
+    #[error("setting {key} is missing: {advice}")]
+    Missing {
+        /// The setting.
+        key: String,
+        /// What to do.
+        advice: String,
+    },
+    /// Two settings do not go together.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+impl ConfigError {
+    /// Whether the fault lies in the command line rather than in the configuration.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Unknown { origin: Origin::Flag(_), .. } | Self::Value { origin: Origin::Flag(_), .. })
+    }
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|key| format!("; did you mean {key:?}?")).unwrap_or_default()
+}
+
+/// A daemon's settings with their values.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    setting: Setting,
+    values: Vec<String>,
+    origin: Origin,
+}
+
+impl Settings {
+    /// The value of a setting as text; `None` if it has none.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.row(key).and_then(|row| row.values.first()).map(String::as_str)
+    }
+
+    /// The values of a list.
+    pub fn texts(&self, key: &str) -> &[String] {
+        self.row(key).map(|row| row.values.as_slice()).unwrap_or_default()
+    }
+
+    /// Where a setting's value came from.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.row(key).map_or(Origin::Default, |row| row.origin.clone())
+    }
+
+    /// The value of a setting.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] if it is of another kind.
+    pub fn optional<T: FromStr<Err: ToString>>(&self, key: &str) -> Result<Option<T>, ConfigError> {
+        let parse = |text: &str| text.parse().map_err(|error: T::Err| self.wrong(key, text, error.to_string()));
+        self.text(key).map(parse).transpose()
+    }
+
+    /// The value of a setting that must have one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it has none or it is of another kind.
+    pub fn required<T: FromStr<Err: ToString>>(&self, key: &str) -> Result<T, ConfigError> {
+        self.optional(key)?.ok_or_else(|| self.missing(key, "give it in the file, the environment or as a flag"))
+    }
+
+    /// All values of a list.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] if one is of another kind.
+    pub fn list<T: FromStr<Err: ToString>>(&self, key: &str) -> Result<Vec<T>, ConfigError> {
+        let parse = |text: &String| text.parse().map_err(|error: T::Err| self.wrong(key, text, error.to_string()));
+        self.texts(key).iter().map(parse).collect()
+    }
+
+    /// A duration.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it has no value or one of another kind.
+    pub fn duration(&self, key: &str) -> Result<Duration, ConfigError> {
+        self.read(key, units::duration)
+    }
+
+    /// A rate, kbit/s.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it has no value or one of another kind.
+    pub fn rate_kbps(&self, key: &str) -> Result<u32, ConfigError> {
+        self.read(key, units::rate_kbps)
+    }
+
+    /// A list of hubs with the endpoints of each.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] if one is malformed.
+    pub fn hubs(&self, key: &str) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
+        let parse = |text: &String| parse_hub(text).map_err(|reason| self.wrong(key, text, reason));
+        self.texts(key).iter().map(parse).collect()
+    }
+
+    fn read<T>(&self, key: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, ConfigError> {
+        let text = self.text(key).ok_or_else(|| self.missing(key, "give it a value with its unit"))?;
+        parse(text).map_err(|reason| self.wrong(key, text, reason))
+    }
+
+    fn missing(&self, key: &str, advice: &str) -> ConfigError {
+        ConfigError::Missing { key: key.to_owned(), advice: advice.to_owned() }
+    }
+
+    fn wrong(&self, key: &str, value: &str, reason: String) -> ConfigError {
+        ConfigError::Value { key: key.to_owned(), value: value.to_owned(), origin: self.origin(key), reason }
+    }
+
+    fn row(&self, key: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.setting.key == key)
+    }
+
+    /// Takes the reloadable settings of `fresh` over.
+    pub fn adopt_reloadable(&mut self, fresh: &Self) {
+        for row in self.rows.iter_mut().filter(|row| row.setting.reload) {
+            if let Some(theirs) = fresh.row(row.setting.key) {
+                row.values.clone_from(&theirs.values);
+                row.origin.clone_from(&theirs.origin);
+            }
+        }
+    }
+
+    /// The settings whose values differ from those of `other`.
+    pub fn changed<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Setting> {
+        let differs = |row: &&Row| other.row(row.setting.key).is_none_or(|theirs| theirs.values != row.values);
+        self.rows.iter().filter(differs).map(|row| &row.setting)
+    }
+}
+
+/// The endpoints of one hub: one, or several with commas between them.
+fn parse_hub(text: &str) -> Result<Vec<Endpoint>, String> {
+    let endpoints: Result<Vec<_>, _> = text.split(',').map(|part| part.trim().parse::<Endpoint>()).collect();
+    endpoints.map_err(|error| error.to_string())
+}

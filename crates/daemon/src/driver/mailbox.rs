@@ -1,0 +1,89 @@
+//! The way to a machine from other tasks.
+
+use roost_proto::Time;
+use roost_proto::machine::Machine;
+use tokio::sync::{mpsc, oneshot};
+
+/// The most letters that wait. Who sends one more waits for room.
+const MAX_LETTERS: usize = 1024;
+
+/// Something for the machine.
+pub(super) enum Letter<M: Machine> {
+    /// A command.
+    Command(M::Command),
+    /// A look at the machine between two inputs.
+    Inspect(Box<dyn FnOnce(&M, Time) + Send>),
+}
+
+/// The receiving end.
+pub(super) struct Letters<M: Machine>(mpsc::Receiver<Letter<M>>);
+
+impl<M: Machine> Letters<M> {
+    /// Waits for letters; for ever once nobody can send any more.
+    pub(super) async fn recv_many(&mut self, into: &mut Vec<Letter<M>>, max: usize) {
+        if self.0.recv_many(into, max).await == 0 {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, Letters<M>) {
+    let (sender, receiver) = mpsc::channel(MAX_LETTERS);
+    (Mailbox { sender }, Letters(receiver))
+}
+
+/// The machine is no longer driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the daemon is shutting down")]
+pub struct Gone;
+
+/// Reaches a machine that a driver runs. Clones reach the same one.
+pub struct Mailbox<M: Machine> {
+    sender: mpsc::Sender<Letter<M>>,
+}
+
+impl<M: Machine> Clone for Mailbox<M> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone() }
+    }
+}
+
+impl<M: Machine> Mailbox<M> {
+    /// Gives the machine a command, waiting while the mailbox is full.
+    ///
+    /// # Errors
+    /// [`Gone`] when the machine is no longer driven.
+    pub async fn command(&self, command: M::Command) -> Result<(), Gone> {
+        self.sender.send(Letter::Command(command)).await.map_err(|_| Gone)
+    }
+
+    /// Looks at the machine between two inputs.
+    ///
+    /// # Errors
+    /// [`Gone`] when the machine is no longer driven.
+    pub async fn inspect<R, F>(&self, look: F) -> Result<R, Gone>
+    where
+        R: Send + 'static,
+        F: FnOnce(&M, Time) -> R + Send + 'static,
+    {
+        let (answer, receiver) = oneshot::channel();
+        // The asker may have lost interest meanwhile.
+        let look = Box::new(move |machine: &M, now| drop(answer.send(look(machine, now))));
+        self.sender.send(Letter::Inspect(look)).await.map_err(|_| Gone)?;
+        receiver.await.map_err(|_| Gone)
+    }
+
+    /// Gives the machine a command from where one cannot wait. If the mailbox
+    /// is full the command is given as soon as there is room.
+    pub fn post(&self, command: M::Command)
+    where
+        M::Command: Send + 'static,
+        M: 'static,
+    {
+        if let Err(mpsc::error::TrySendError::Full(letter)) = self.sender.try_send(Letter::Command(command)) {
+            let sender = self.sender.clone();
+            // Ends with the machine at the latest; there are as many as posters.
+            tokio::spawn(async move { sender.send(letter).await });
+        }
+    }
+}

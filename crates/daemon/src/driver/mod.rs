@@ -1,0 +1,192 @@
+//! The one event loop: a machine, a network, a mailbox and a deadline.
+//!
+//! Each wake takes at most [`BATCH`] events and as many letters, lets the
+//! machine work each of them off, and flushes the network once. Whatever is
+//! left waits for the next wake, so neither a flood from the network nor one
+//! from the control socket keeps the other out, and other tasks of the runtime
+//! get their turn.
+
+mod mailbox;
+mod network;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use roost_proto::machine::{Deadline, Machine};
+use roost_proto::{Input, LinkId, Time, Traffic, Transmit};
+use roost_transport::{Event, SendError};
+use tokio_util::sync::CancellationToken;
+
+pub use mailbox::{Gone, Mailbox};
+use mailbox::{Letter, Letters};
+pub use network::{Network, Sockets};
+
+use crate::traffic::TrafficBytes;
+
+/// The most network events, and the most letters, of one wake.
+const BATCH: usize = 64;
+
+/// What a machine's owner does with its events. Called in the loop: it may
+/// neither wait nor take long.
+pub trait Owner<M: Machine> {
+    /// Takes one event of the machine.
+    fn take(&mut self, event: M::Event) -> Next;
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It does.
+    Continue,
+    /// The machine has left: this was its last event.
+    Stop,
+}
+
+/// Drives one machine. See the module's documentation.
+pub struct Driver<M: Machine, O, N> {
+    machine: M,
+    owner: O,
+    network: N,
+    letters: Letters<M>,
+    traffic: Arc<TrafficBytes>,
+    started: Instant,
+}
+
+/// Makes a driver and the mailbox through which to reach its machine, which
+/// the machine's owner may need too.
+pub fn driver<M, O, N>(
+    machine: M,
+    owner: impl FnOnce(&Mailbox<M>) -> O,
+    network: N,
+    traffic: Arc<TrafficBytes>,
+) -> (Driver<M, O, N>, Mailbox<M>)
+where
+    M: Machine,
+    O: Owner<M>,
+    N: Network,
+{
+    let (mailbox, letters) = mailbox::mailbox();
+    let owner = owner(&mailbox);
+    (Driver { machine, owner, network, letters, traffic, started: Instant::now() }, mailbox)
+}
+
+impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
+    /// Runs until the machine has left. When `stop` is cancelled the machine
+    /// is given the command `leave`; its owner then says when it has left.
+    pub async fn run(mut self, stop: CancellationToken, leave: M::Command) {
+        let mut leave = Some(leave);
+        let mut events = Vec::with_capacity(BATCH);
+        let mut letters = Vec::with_capacity(BATCH);
+        let timer = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(timer);
+        let mut armed: Option<Deadline> = None;
+        loop {
+            let deadline = self.machine.poll_deadline();
+            if let Some(deadline) = deadline.filter(|deadline| armed != Some(*deadline)) {
+                timer.as_mut().reset((self.started + deadline.at.since(Time::ZERO)).into());
+            }
+            armed = deadline;
+            tokio::select! {
+                _ = self.network.recv_many(&mut events, BATCH) => {}
+                _ = self.letters.recv_many(&mut letters, BATCH) => {}
+                () = timer.as_mut(), if armed.is_some() => armed = None,
+                () = stop.cancelled(), if leave.is_some() => {
+                    if let Some(leave) = leave.take() {
+                        self.machine.handle(self.now(), Input::Command(leave));
+                    }
+                }
+            }
+            if self.wake(&mut events, &mut letters) == Next::Stop {
+                self.network.flush();
+                return;
+            }
+            self.network.flush();
+            // Yields now and then, so that a busy machine shares its thread.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Works off what has come, and what is due.
+    fn wake(&mut self, events: &mut Vec<Event>, letters: &mut Vec<Letter<M>>) -> Next {
+        if self.drain() == Next::Stop {
+            return Next::Stop;
+        }
+        for event in events.drain(..) {
+            self.machine.handle(self.now(), input(event));
+            if self.drain() == Next::Stop {
+                return Next::Stop;
+            }
+        }
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Command(command) => self.machine.handle(self.now(), Input::Command(command)),
+                Letter::Inspect(look) => look(&self.machine, self.now()),
+            }
+            if self.drain() == Next::Stop {
+                return Next::Stop;
+            }
+        }
+        let now = self.now();
+        if self.machine.poll_deadline().is_some_and(|deadline| deadline.at <= now) {
+            self.machine.handle(now, Input::Timeout);
+            return self.drain();
+        }
+        Next::Continue
+    }
+
+    /// Carries out what the machine wants and tells its owner what it says.
+    fn drain(&mut self) -> Next {
+        loop {
+            while let Some(transmit) = self.machine.poll_transmit() {
+                self.carry_out(transmit);
+            }
+            let Some(event) = self.machine.poll_event() else { return Next::Continue };
+            if self.owner.take(event) == Next::Stop {
+                // What it sent on leaving still goes out.
+                while let Some(transmit) = self.machine.poll_transmit() {
+                    self.carry_out(transmit);
+                }
+                return Next::Stop;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, transmit: Transmit) {
+        match transmit {
+            Transmit::Message { link, channel, traffic, message } => {
+                self.traffic.add(traffic, message.len());
+                match self.network.send(link, channel, message) {
+                    Ok(()) | Err(SendError::NoLink(_)) => {}
+                    Err(error) => self.fail(link, traffic, &error),
+                }
+            }
+            Transmit::Dial { dial, addresses, expect, node } => self.network.dial(dial, addresses, expect, node),
+            Transmit::Close { link, reason } => self.network.close(link, reason),
+        }
+    }
+
+    /// A peer that does not keep up with what is reliable is as good as gone.
+    fn fail(&mut self, link: LinkId, traffic: Traffic, error: &SendError) {
+        tracing::warn!(link = link.0, class = traffic.name(), %error, "the association is given up");
+        let reason = error.to_string();
+        self.network.close(link, reason.clone());
+        self.machine.handle(self.now(), Input::LinkDown { link, reason });
+    }
+
+    fn now(&self) -> Time {
+        let nanos = self.started.elapsed().as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+fn input<C>(event: Event) -> Input<C> {
+    match event {
+        Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+        Event::Down { link, reason } => Input::LinkDown { link, reason },
+        Event::DialFailed { dial, reason } => Input::DialFailed { dial, reason },
+        Event::Message { link, message } => Input::Message { link, message },
+    }
+}
+
+#[cfg(test)]
+mod tests;

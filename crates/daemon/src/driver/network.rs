@@ -1,0 +1,72 @@
+//! What the driver needs of a network, and the transports as one.
+
+use bytes::Bytes;
+use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet};
+use roost_transport::{Event, Events, SendError, Transport};
+
+use crate::resolve::Redial;
+
+/// Sends and receives whole messages.
+pub trait Network: Send {
+    /// Waits for events and adds up to `max` to `into`. Loses nothing when dropped.
+    fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> impl Future<Output = usize> + Send;
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// When it was not taken; see [`SendError`].
+    fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError>;
+
+    /// Sends what is queued.
+    fn flush(&mut self);
+
+    /// Reaches for a neighbour.
+    fn dial(&mut self, dial: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>);
+
+    /// Ends a link.
+    fn close(&mut self, link: LinkId, reason: String);
+}
+
+/// The transports.
+pub struct Sockets {
+    transport: Transport,
+    events: Events,
+    redial: Redial,
+}
+
+impl Sockets {
+    /// The transports with names that are looked up again at each dial.
+    pub fn new(transport: Transport, events: Events, redial: Redial) -> Self {
+        Self { transport, events, redial }
+    }
+}
+
+impl Network for Sockets {
+    async fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> usize {
+        self.events.recv_many(into, max).await
+    }
+
+    fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
+        self.transport.send(link, channel, message)
+    }
+
+    fn flush(&mut self) {
+        self.transport.flush();
+    }
+
+    fn dial(&mut self, dial: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
+        if !self.redial.concerns(&addresses) {
+            return self.transport.dial(dial, addresses, expect, node);
+        }
+        let (redial, transport) = (self.redial.clone(), self.transport.clone());
+        // Ends when the resolver answers; a machine has few dials under way.
+        tokio::spawn(async move {
+            let addresses = redial.refresh(addresses).await;
+            transport.dial(dial, addresses, expect, node);
+        });
+    }
+
+    fn close(&mut self, link: LinkId, reason: String) {
+        self.transport.close(link, reason);
+    }
+}

@@ -1,0 +1,174 @@
+//! The loop around a toy machine: it echoes, counts, and rings once.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use roost_proto::{Address, Channel, DialId, NodeId, RoleSet};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// Answers each message with itself, rings once after 5 ms, and leaves when told.
+#[derive(Default)]
+struct Echo {
+    heard: u32,
+    rang: bool,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Said>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Said {
+    Rang,
+    Down,
+    Left,
+}
+
+struct Leave;
+
+impl Machine for Echo {
+    type Command = Leave;
+    type Event = Said;
+
+    fn handle(&mut self, now: Time, input: Input<Leave>) {
+        match input {
+            Input::Message { link, message } => {
+                self.heard += 1;
+                let channel = Channel::Reliable { flow: 1 };
+                self.transmits.push_back(Transmit::Message { link, channel, traffic: Traffic::Lookup, message });
+            }
+            Input::Timeout => {
+                assert!(now >= ring_at(), "woken too early");
+                self.rang = true;
+                self.events.push_back(Said::Rang);
+            }
+            Input::LinkDown { .. } => self.events.push_back(Said::Down),
+            Input::Command(Leave) => {
+                let (link, reason) = (LinkId(1), "leaving".to_owned());
+                self.transmits.push_back(Transmit::Close { link, reason });
+                self.events.push_back(Said::Left);
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    fn poll_event(&mut self) -> Option<Said> {
+        self.events.pop_front()
+    }
+
+    fn poll_deadline(&self) -> Option<Deadline> {
+        (!self.rang).then(|| Deadline { at: ring_at(), reason: "ring" })
+    }
+}
+
+fn ring_at() -> Time {
+    Time::ZERO + Duration::from_millis(5)
+}
+
+/// Tells the test what the machine says.
+struct Teller(mpsc::UnboundedSender<Said>);
+
+impl Owner<Echo> for Teller {
+    fn take(&mut self, event: Said) -> Next {
+        let next = if event == Said::Left { Next::Stop } else { Next::Continue };
+        self.0.send(event).unwrap();
+        next
+    }
+}
+
+/// A network in memory; link 9 is always full.
+struct Memory {
+    incoming: mpsc::UnboundedReceiver<Event>,
+    log: Arc<Mutex<Vec<String>>>,
+    unflushed: usize,
+}
+
+impl Network for Memory {
+    async fn recv_many(&mut self, into: &mut Vec<Event>, max: usize) -> usize {
+        let count = self.incoming.recv_many(into, max).await;
+        if count == 0 { std::future::pending().await } else { count }
+    }
+
+    fn send(&mut self, link: LinkId, _: Channel, message: Bytes) -> Result<(), SendError> {
+        if link == LinkId(9) {
+            return Err(SendError::Full(link));
+        }
+        self.unflushed += 1;
+        self.log.lock().unwrap().push(format!("send {} {}", link.0, message.len()));
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.unflushed) > 0 {
+            self.log.lock().unwrap().push("flush".to_owned());
+        }
+    }
+
+    fn dial(&mut self, _: DialId, _: Vec<Address>, _: RoleSet, _: Option<NodeId>) {}
+
+    fn close(&mut self, link: LinkId, reason: String) {
+        self.log.lock().unwrap().push(format!("close {} {reason}", link.0));
+    }
+}
+
+struct Rig {
+    incoming: mpsc::UnboundedSender<Event>,
+    said: mpsc::UnboundedReceiver<Said>,
+    log: Arc<Mutex<Vec<String>>>,
+    mailbox: Mailbox<Echo>,
+    stop: CancellationToken,
+    traffic: Arc<TrafficBytes>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn rig() -> Rig {
+    let (incoming, receiver) = mpsc::unbounded_channel();
+    let (teller, said) = mpsc::unbounded_channel();
+    let log = Arc::new(Mutex::default());
+    let traffic = Arc::new(TrafficBytes::default());
+    let network = Memory { incoming: receiver, log: Arc::clone(&log), unflushed: 0 };
+    let (driver, mailbox) = driver(Echo::default(), |_| Teller(teller), network, Arc::clone(&traffic));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(driver.run(stop.clone(), Leave));
+    Rig { incoming, said, log, mailbox, stop, traffic, task }
+}
+
+fn message(link: u64, bytes: &'static [u8]) -> Event {
+    Event::Message { link: LinkId(link), message: Bytes::from_static(bytes) }
+}
+
+#[tokio::test]
+async fn a_batch_is_worked_off_and_flushed_once() {
+    let mut rig = rig();
+    for _ in 0..3 {
+        rig.incoming.send(message(1, b"four")).unwrap();
+    }
+    assert_eq!(rig.said.recv().await, Some(Said::Rang));
+    assert_eq!(rig.mailbox.inspect(|machine, _| machine.heard).await, Ok(3));
+    let log = rig.log.lock().unwrap().clone();
+    assert_eq!(log, ["send 1 4", "send 1 4", "send 1 4", "flush"]);
+    assert_eq!(rig.traffic.sent(Traffic::Lookup), 12);
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_keep_up_is_given_up() {
+    let mut rig = rig();
+    rig.incoming.send(message(9, b"x")).unwrap();
+    assert_eq!(rig.said.recv().await, Some(Said::Down));
+    assert!(rig.log.lock().unwrap()[0].starts_with("close 9"));
+}
+
+#[tokio::test]
+async fn stopping_lets_the_machine_leave() {
+    let mut rig = rig();
+    rig.stop.cancel();
+    rig.task.await.unwrap();
+    while rig.said.recv().await.expect("the machine says that it left") != Said::Left {}
+    assert_eq!(rig.log.lock().unwrap().last().unwrap(), "close 1 leaving");
+    assert_eq!(rig.mailbox.inspect(|_, _| ()).await, Err(Gone));
+}

@@ -1,0 +1,112 @@
+//! The endpoints that only a hub has.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use roost_control::query::Params;
+use roost_control::server::{Pairs, Refusal, json};
+use roost_control::types::record_text;
+use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
+use roost_proto::wire::MAX_CANDIDATES;
+use roost_proto::{NodeId, Service, hub};
+
+use super::{HubService, totals};
+use crate::driver::Gone;
+use crate::shared::millis;
+
+/// The most nodes in one answer of the index; `after` leads to the next ones.
+const MAX_INDEX: usize = 10_000;
+
+/// The nodes in an answer of the index unless the query says otherwise.
+const DEFAULT_INDEX: usize = 100;
+
+/// How many nodes are counted between two inputs of the machine.
+const COUNT_STEP: usize = 1_000;
+
+pub(super) fn routes(hub: HubService) -> Router {
+    Router::new()
+        .route("/v1/services", get(services))
+        .route("/v1/index", get(index))
+        .route("/v1/lookup", post(lookup))
+        .route("/v1/ping", post(ping))
+        .with_state(hub)
+}
+
+fn leaving(gone: Gone) -> Refusal {
+    Refusal::new(Code::Leaving, gone.to_string())
+}
+
+async fn index(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let params = Params::new(&pairs, &["limit", "after"], false)?;
+    let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
+    let entries = hub.index(params.parsed("after")?, limit).await.map_err(leaving)?;
+    let totals = totals(&hub.machine_status().await.map_err(leaving)?);
+    Ok(json(&Index { schema: SCHEMA, totals, nodes: entries.iter().map(row).collect() }))
+}
+
+fn row(entry: &hub::IndexEntry) -> Candidate {
+    Candidate {
+        node: entry.node,
+        cell: entry.cell,
+        services: entry.services.iter().collect(),
+        streams_left: entry.capacity.streams,
+        uplink_left_kbps: entry.capacity.uplink_kbps,
+        addresses: entry.addresses.iter().map(ToString::to_string).collect(),
+        record: record_text(entry.version),
+        name: entry.name.clone(),
+        expires_in_s: Some(entry.expires_in.as_secs_f64()),
+        suspended: Some(entry.suspended),
+    }
+}
+
+/// Looks into this hub's own directory; nodes ask the other hubs too.
+async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
+    let began = Instant::now();
+    let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
+    let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now).young);
+    let (found, young) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    Ok(json(&Lookup {
+        schema: SCHEMA,
+        coverage: if young { "young" } else { "whole" }.to_owned(),
+        candidates: found.iter().map(Into::into).collect(),
+        elapsed_ms: millis(began.elapsed()),
+    }))
+}
+
+/// How many nodes offer each service, counted in steps so that requests do not wait.
+async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
+    let mut providers = [0; Service::ALL.len()];
+    let mut after: Option<NodeId> = None;
+    loop {
+        let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
+        for service in step.iter().flat_map(|entry| entry.services.iter()) {
+            providers[service as usize] += 1;
+        }
+        match step.last() {
+            Some(last) if step.len() == COUNT_STEP => after = Some(last.node),
+            _ => break,
+        }
+    }
+    let row = |service: Service| ServiceRow {
+        service,
+        source: None,
+        active: None,
+        served: None,
+        providers: Some(providers[service as usize]),
+    };
+    Ok(json(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
+}
+
+/// The round trip to a connected neighbour, as its association measured it last.
+async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let node: NodeId = Params::new(&pairs, &["node"], false)?.required("node")?;
+    let links = hub.shared.transport.links();
+    let link = links.iter().filter(|link| link.peer.node == node).min_by_key(|link| link.rtt);
+    let none = || Refusal::new(Code::NotFound, format!("no association with {node} is up"));
+    let link = link.ok_or_else(none)?;
+    Ok(json(&Ping { schema: SCHEMA, node: Some(node), address: link.address.to_string(), rtt_ms: millis(link.rtt) }))
+}

@@ -1,0 +1,108 @@
+//! What a hub counts.
+
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts};
+use roost_proto::Service;
+use roost_proto::hub::{Counters, Outcome, Status};
+use roost_proto::wire::Mode;
+
+use crate::metrics::{Metrics, follow};
+
+/// The metrics of a hub.
+#[derive(Clone)]
+pub(super) struct HubMetrics {
+    gauges: Vec<(IntGauge, fn(&Status) -> usize)>,
+    counters: Vec<(IntCounter, fn(&Counters) -> u64)>,
+    requests: IntCounterVec,
+    outcomes: IntCounterVec,
+}
+
+type GaugeRow = (&'static str, &'static str, fn(&Status) -> usize);
+type CounterRow = (&'static str, &'static str, fn(&Counters) -> u64);
+
+const GAUGES: [GaugeRow; 9] = [
+    ("roost_hub_nodes", "Nodes in the directory.", |s| s.nodes),
+    ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
+    ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
+    ("roost_hub_requests_remembered", "Requests remembered.", |s| s.requests),
+    ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
+    ("roost_hub_watches", "Watches held.", |s| s.watches),
+    ("roost_hub_seeks", "Searches at other super nodes under way.", |s| s.seeks),
+    ("roost_hub_peers", "Other super nodes connected.", |s| s.peers.iter().filter(|peer| peer.up.is_some()).count()),
+    ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
+];
+
+const COUNTERS: [CounterRow; 23] = [
+    ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
+    ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
+    ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
+    ("roost_hub_unknown_renews_total", "Renewals of a version that was not held.", |c| c.unknown_renews),
+    ("roost_hub_withdrawals_total", "Records withdrawn by their nodes.", |c| c.withdrawals),
+    ("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
+    ("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
+    ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
+    ("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
+    ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
+    ("roost_hub_not_own_total", "Records that somebody else tried to publish.", |c| c.not_own),
+    ("roost_hub_stray_total", "Messages of flows that the hub does not know.", |c| c.stray),
+    ("roost_hub_over_limit_total", "Requests, watches and flows declined because of a limit.", |c| c.over_limit),
+    ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
+    ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
+    ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
+    ("roost_hub_sought_total", "Searches of other super nodes that were answered.", |c| c.sought),
+    ("roost_hub_seeks_total", "Searches sent to other super nodes.", |c| c.seeks),
+    ("roost_hub_partial_seeks_total", "Searches that not all super nodes answered in time.", |c| c.partial_seeks),
+    ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
+    ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
+    ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
+    ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
+];
+
+const MODES: [(Mode, &str); 3] = [(Mode::Forward, "forward"), (Mode::Relay, "relay"), (Mode::Locate, "locate")];
+
+impl HubMetrics {
+    /// Registers them.
+    pub(super) fn register(metrics: &Metrics) -> Result<Self, Error> {
+        let gauges = GAUGES
+            .into_iter()
+            .map(|(name, help, value)| Ok((metrics.register(IntGauge::new(name, help)?)?, value)))
+            .collect::<Result<_, Error>>()?;
+        let counters = COUNTERS
+            .into_iter()
+            .map(|(name, help, total)| Ok((metrics.register(IntCounter::new(name, help)?)?, total)))
+            .collect::<Result<_, Error>>()?;
+        let requests = Opts::new("roost_hub_requests_total", "Requests received.");
+        let outcomes = Opts::new("roost_hub_request_outcomes_total", "What became of them.");
+        Ok(Self {
+            gauges,
+            counters,
+            requests: metrics.register(IntCounterVec::new(requests, &["service", "mode"])?)?,
+            outcomes: metrics.register(IntCounterVec::new(outcomes, &["service", "mode", "outcome"])?)?,
+        })
+    }
+
+    /// Takes over what the machine counts.
+    pub(super) fn update(&self, status: &Status, counters: &Counters) {
+        for (gauge, value) in &self.gauges {
+            gauge.set(value(status) as i64);
+        }
+        for (counter, total) in &self.counters {
+            follow(counter, total(counters));
+        }
+        for service in Service::ALL {
+            for (mode, name) in MODES {
+                self.update_requests(counters, service, mode, name);
+            }
+        }
+    }
+
+    fn update_requests(&self, counters: &Counters, service: Service, mode: Mode, name: &str) {
+        follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
+        for outcome in Outcome::ALL {
+            let total = counters.outcomes(service, mode, outcome);
+            // Most combinations never happen.
+            if total > 0 {
+                follow(&self.outcomes.with_label_values(&[service.name(), name, outcome.name()]), total);
+            }
+        }
+    }
+}

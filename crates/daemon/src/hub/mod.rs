@@ -1,0 +1,154 @@
+//! The hub as a daemon: `supernode` and `cs-server` differ in a name, a role
+//! and whether there are peers.
+
+mod api;
+mod metrics;
+mod owner;
+mod settings;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::Router;
+use roost_control::{IndexTotals, State, Status};
+use roost_proto::hub::{self, Command, Hub, Kind};
+use roost_proto::{NodeId, Role, RoleSet};
+
+use crate::api::Service;
+use crate::config::{ConfigError, Setting, Settings};
+use crate::driver::{Gone, Mailbox, Sockets, driver};
+use crate::resolve::{Redial, resolve_all};
+use crate::{Base, Failure, Program, Running, Shared, random_seed};
+
+use metrics::HubMetrics;
+use owner::HubOwner;
+pub use settings::HubConfig;
+
+/// Where hubs listen by default.
+const PORT: u16 = 7700;
+
+/// What makes one hub differ from another.
+pub trait HubProgram: 'static {
+    /// The name of the program.
+    const NAME: &'static str;
+    /// What it is, in a line.
+    const ABOUT: &'static str;
+    /// Which hub it is.
+    const KIND: Kind;
+}
+
+/// A [`Program`] made of a [`HubProgram`].
+pub struct HubDaemon<H>(PhantomData<H>);
+
+/// A running hub: what its endpoints work on.
+#[derive(Clone)]
+pub struct HubService {
+    shared: Arc<Shared>,
+    mailbox: Mailbox<Hub>,
+    metrics: HubMetrics,
+}
+
+impl<H: HubProgram> Program for HubDaemon<H> {
+    const NAME: &'static str = H::NAME;
+    const ABOUT: &'static str = H::ABOUT;
+    const PORT: u16 = PORT;
+    const ROLE: Role = match H::KIND {
+        Kind::SuperNode => Role::SuperNode,
+        Kind::Server => Role::Server,
+    };
+    const STATE: State = State::Listening;
+    type Config = HubConfig;
+    type Service = HubService;
+
+    fn settings() -> Vec<Setting> {
+        settings::table(H::KIND)
+    }
+
+    fn configure(settings: &Settings) -> Result<HubConfig, ConfigError> {
+        HubConfig::read(settings)
+    }
+
+    fn admit() -> RoleSet {
+        match H::KIND {
+            Kind::SuperNode => RoleSet::only(Role::Node).with(Role::SuperNode),
+            Kind::Server => RoleSet::only(Role::Node),
+        }
+    }
+
+    async fn check(_: &HubConfig) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn spawn(config: HubConfig, base: Base) -> Result<Running<HubService>, Failure> {
+        let Base { common, identity, events, shared, stop } = base;
+        let (redial, peers) = Redial::resolve(&config.peers).await.map_err(Failure::failed)?;
+        let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
+        let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
+        let machine = Hub::new(hub::Config {
+            lease: config.lease,
+            peers,
+            addresses,
+            limits: config.limits,
+            ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
+        });
+        let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
+        let network = Sockets::new(shared.transport.clone(), events, redial);
+        let owner = |_: &Mailbox<Hub>| HubOwner { shared: Arc::clone(&shared) };
+        let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
+        let driver = tokio::spawn(driver.run(stop, Command::Leave));
+        Ok(Running { service: HubService { shared, mailbox, metrics }, driver })
+    }
+}
+
+impl HubService {
+    /// The machine's own status.
+    async fn machine_status(&self) -> Result<hub::Status, Gone> {
+        self.mailbox.inspect(Hub::status).await
+    }
+
+    /// At most `limit` nodes of the index after `after`.
+    async fn index(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<hub::IndexEntry>, Gone> {
+        self.mailbox.inspect(move |hub, now| hub.index(now, after, limit)).await
+    }
+}
+
+impl Service for HubService {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    async fn status(&self) -> Result<Status, Gone> {
+        let machine = self.machine_status().await?;
+        Ok(Status { index: Some(totals(&machine)), ..self.shared.status() })
+    }
+
+    async fn update_metrics(&self) {
+        // Without a machine the metrics stay as they were.
+        if let Ok((status, counters)) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.counters().clone())).await
+        {
+            self.metrics.update(&status, &counters);
+        }
+    }
+
+    fn routes(&self) -> Router {
+        api::routes(self.clone())
+    }
+
+    /// A hub has no reloadable settings of its own.
+    async fn reload(&self, _: &Settings) {}
+
+    /// The machine drains by itself when it leaves.
+    async fn drain(&self) {}
+}
+
+fn totals(status: &hub::Status) -> IndexTotals {
+    IndexTotals {
+        nodes: status.nodes as u64,
+        entries: status.entries as u64,
+        pending_requests: status.requests as u64,
+        relays: status.relays as u64,
+        watches: status.watches as u64,
+        hubs: status.peers.iter().filter(|peer| peer.up.is_some()).count() as u64,
+        young: status.young,
+    }
+}

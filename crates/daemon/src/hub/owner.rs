@@ -1,0 +1,43 @@
+//! What becomes of a hub's events: lines in the log.
+
+use std::sync::Arc;
+
+use roost_proto::hub::{Event, Hub};
+
+use crate::driver::{Next, Owner};
+use crate::shared::Shared;
+
+/// Owns a hub's machine.
+pub(super) struct HubOwner {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Owner<Hub> for HubOwner {
+    fn take(&mut self, event: Event) -> Next {
+        match event {
+            Event::Attached { peer, address } => {
+                tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
+            }
+            Event::Detached { node, reason } => tracing::debug!(?node, reason, "a node is no longer connected"),
+            Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
+            Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
+            Event::PeerUp { peer, .. } => {
+                tracing::info!(name = peer.name, node = ?peer.node, "a super node is connected")
+            }
+            Event::PeerDown { node, reason } => {
+                tracing::warn!(?node, reason, "a super node is no longer connected");
+                self.shared.note_error(format!("super node {node:?} is no longer connected: {reason}"));
+            }
+            Event::PeerUnreachable { addresses, reason, retry_in } => {
+                tracing::warn!(?retry_in, reason, "a super node cannot be reached");
+                tracing::debug!(?addresses, "the super node's addresses");
+                self.shared.note_error(format!("a super node cannot be reached: {reason}"));
+            }
+            Event::Refused { node, what } => tracing::warn!(?node, what, "a neighbour was refused"),
+            Event::Left => return Next::Stop,
+            // An event of a later version of the machine.
+            _ => {}
+        }
+        Next::Continue
+    }
+}

@@ -1,0 +1,131 @@
+//! A hub's own settings.
+
+use std::time::Duration;
+
+use roost_proto::Endpoint;
+use roost_proto::hub::{Kind, Limits};
+
+use crate::config::{ConfigError, Kind as Value, Setting, Settings};
+
+/// A hub's own settings, read.
+#[derive(Clone, Debug)]
+pub struct HubConfig {
+    /// The other super nodes, each with its endpoints.
+    pub peers: Vec<Vec<Endpoint>>,
+    /// How long an entry lives without a word from its node.
+    pub lease: Duration,
+    /// How much the hub takes on.
+    pub limits: Limits,
+}
+
+/// The leases that make sense: shorter ones are all renewals, longer ones keep the dead.
+const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+/// The rows that a hub adds to the common settings.
+pub(super) fn table(kind: Kind) -> Vec<Setting> {
+    let row = |key, kind, default: String, doc, choose| Setting { key, kind, default, doc, choose, reload: false };
+    let limits = Limits::default();
+    let limit = |key, max, default: usize, doc, choose| row(key, Value::Count(max), default.to_string(), doc, choose);
+    let mut table = vec![
+        row(
+            "lease",
+            Value::Duration,
+            "60s".to_owned(),
+            "How long an entry lives without a word from its node.",
+            "Nodes renew at a third of it: longer forgives longer silence, shorter forgets the dead sooner.",
+        ),
+        limit(
+            "max_nodes",
+            limits.nodes,
+            limits.nodes as usize,
+            "Nodes in the directory; further ones are refused.",
+            "About 1 KB of memory each, with four services.",
+        ),
+        limit(
+            "max_relays",
+            1_000_000,
+            limits.relays,
+            "Flows relayed at the same time; further requests are declined.",
+            "What the hub's own links carry.",
+        ),
+        limit(
+            "max_requests_per_node",
+            65_536,
+            limits.requests_per_node,
+            "Requests of one node under way; further ones are declined.",
+            "Above what a node asks for in a few seconds.",
+        ),
+        limit(
+            "max_watches",
+            65_536,
+            limits.watches,
+            "Watches of all nodes together; further ones are declined.",
+            "Each publication looks at every one.",
+        ),
+    ];
+    if kind == Kind::SuperNode {
+        table.push(row(
+            "peer",
+            Value::Hubs,
+            String::new(),
+            "Other super nodes; endpoints of the same one stand in one entry, with commas.",
+            "All of them at each of them; an entry for the super node itself does no harm.",
+        ));
+    }
+    table
+}
+
+impl HubConfig {
+    /// Reads a hub's own settings.
+    ///
+    /// # Errors
+    /// When a value makes no sense.
+    pub fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        let lease = settings.duration("lease")?;
+        if !LEASES.contains(&lease) {
+            let value = settings.text("lease").unwrap_or_default().to_owned();
+            let (key, origin) = ("lease".to_owned(), settings.origin("lease"));
+            return Err(ConfigError::Value { key, value, origin, reason: "expected between 1s and 24h".to_owned() });
+        }
+        let limits = Limits {
+            nodes: settings.required("max_nodes")?,
+            relays: settings.required("max_relays")?,
+            requests_per_node: settings.required("max_requests_per_node")?,
+            watches: settings.required("max_watches")?,
+            ..Limits::default()
+        };
+        Ok(Self { peers: settings.hubs("peer")?, lease, limits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Layers;
+
+    fn read(kind: Kind, flags: &[(&str, &str)]) -> Result<HubConfig, String> {
+        let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        let settings =
+            Layers { flags, ..Layers::default() }.read(table(kind)).map_err(|errors| errors[0].to_string())?;
+        HubConfig::read(&settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_machine() {
+        let config = read(Kind::Server, &[]).unwrap();
+        assert_eq!((config.limits, config.lease), (Limits::default(), Duration::from_secs(60)));
+        assert!(config.peers.is_empty());
+    }
+
+    #[test]
+    fn peers_have_one_or_more_endpoints_each() {
+        let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
+        let sizes: Vec<_> = read(Kind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [2, 1]);
+    }
+
+    #[test]
+    fn a_lease_of_no_use_is_refused() {
+        assert!(read(Kind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 24h"));
+    }
+}

@@ -1,0 +1,80 @@
+//! Metrics in the form that Prometheus reads.
+//!
+//! Names begin with `roost_`, units are base units, counters end in `_total`.
+//! Labels are bounded: transport, service, mode, outcome, traffic class,
+//! reason; never a node or an address. Each subsystem declares its own and
+//! registers it here once.
+
+mod transport;
+
+use prometheus::core::Collector;
+use prometheus::{Encoder, IntGaugeVec, Opts, Registry, TextEncoder};
+
+pub use transport::{TransportMetrics, refused};
+
+/// The media type of [`Metrics::text`].
+pub const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A daemon's metrics.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    registry: Registry,
+}
+
+impl Metrics {
+    /// The metrics of a daemon, with its version and role in `roost_build_info`.
+    ///
+    /// # Errors
+    /// Never in practice: the names are sound and used once.
+    pub fn new(role: &str) -> Result<Self, prometheus::Error> {
+        let metrics = Self::default();
+        let opts = Opts::new("roost_build_info", "Always 1; the labels say which program this is.");
+        let info = metrics.register(IntGaugeVec::new(opts, &["version", "role"])?)?;
+        info.with_label_values(&[env!("CARGO_PKG_VERSION"), role]).set(1);
+        Ok(metrics)
+    }
+
+    /// Adds a metric.
+    ///
+    /// # Errors
+    /// When there is one of that name.
+    pub fn register<C: Collector + Clone + 'static>(&self, collector: C) -> Result<C, prometheus::Error> {
+        self.registry.register(Box::new(collector.clone()))?;
+        Ok(collector)
+    }
+
+    /// All metrics as text.
+    ///
+    /// # Errors
+    /// Never in practice: every metric has a name and a value.
+    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut text = Vec::with_capacity(8 * 1024);
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+/// Brings a counter up to a total that is counted elsewhere.
+pub fn follow(counter: &prometheus::IntCounter, total: u64) {
+    counter.inc_by(total.saturating_sub(counter.get()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_follows_a_total_and_never_goes_back() {
+        let counter = prometheus::IntCounter::new("c_total", "help").unwrap();
+        for (total, value) in [(3, 3), (3, 3), (10, 10), (4, 10)] {
+            follow(&counter, total);
+            assert_eq!(counter.get(), value);
+        }
+    }
+
+    #[test]
+    fn the_text_names_the_program() {
+        let text = String::from_utf8(Metrics::new("node").unwrap().text().unwrap()).unwrap();
+        assert!(text.contains("roost_build_info{role=\"node\",version="), "{text}");
+    }
+}

@@ -1,0 +1,90 @@
+//! What went through the sockets, and what the messages were for.
+
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+use roost_proto::{Scheme, Traffic};
+use roost_transport::{SchemeCounters, Transport};
+
+use super::{Metrics, follow};
+use crate::traffic::TrafficBytes;
+
+/// The metrics of the transports and of the traffic classes.
+#[derive(Clone, Debug)]
+pub struct TransportMetrics {
+    by_transport: Vec<(IntCounterVec, fn(&SchemeCounters) -> u64)>,
+    refused: IntCounterVec,
+    links: IntGaugeVec,
+    class_bytes: IntCounterVec,
+    class_messages: IntCounterVec,
+}
+
+/// A counter of one transport: its name, its help, and where its total is.
+type Row = (&'static str, &'static str, fn(&SchemeCounters) -> u64);
+
+const BY_TRANSPORT: [Row; 8] = [
+    ("roost_transport_sent_bytes_total", "Bytes handed to sockets: UDP payloads, TCP bytes with TLS.", |c| {
+        c.bytes_sent
+    }),
+    ("roost_transport_received_bytes_total", "Bytes that came from sockets.", |c| c.bytes_received),
+    ("roost_transport_sent_datagrams_total", "Datagrams handed to sockets; TLS writes for TCP.", |c| c.datagrams_sent),
+    ("roost_transport_received_datagrams_total", "Datagrams that came; TLS reads for TCP.", |c| c.datagrams_received),
+    ("roost_transport_dropped_total", "Messages and packets dropped because a queue was full.", |c| c.dropped),
+    ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),
+    ("roost_transport_handshakes_total", "Handshakes that led to an association.", |c| c.handshakes),
+    ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
+];
+
+impl TransportMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// When one of the names is taken.
+    pub fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str, label: &str| {
+            metrics.register(IntCounterVec::new(Opts::new(name, help), &[label])?)
+        };
+        let by_transport = BY_TRANSPORT
+            .into_iter()
+            .map(|(name, help, total)| Ok((counter(name, help, "transport")?, total)))
+            .collect::<Result<_, prometheus::Error>>()?;
+        let links = Opts::new("roost_transport_links", "Associations that are up.");
+        Ok(Self {
+            by_transport,
+            refused: counter("roost_transport_refused_total", "Peers refused by the group's policy.", "reason")?,
+            links: metrics.register(IntGaugeVec::new(links, &["transport"])?)?,
+            class_bytes: counter("roost_traffic_sent_bytes_total", "Bytes of messages sent, before sealing.", "class")?,
+            class_messages: counter("roost_traffic_sent_messages_total", "Messages sent.", "class")?,
+        })
+    }
+
+    /// Takes over the totals as they are now.
+    pub fn update(&self, transport: &Transport, traffic: &TrafficBytes) {
+        let counters = transport.counters();
+        for scheme in Scheme::ALL {
+            let totals = counters.of(scheme);
+            for (counter, total) in &self.by_transport {
+                follow(&counter.with_label_values(&[scheme.name()]), total(totals));
+            }
+        }
+        for (reason, total) in refused(&counters) {
+            follow(&self.refused.with_label_values(&[reason]), total);
+        }
+        let links = transport.links();
+        for scheme in Scheme::ALL {
+            let up = links.iter().filter(|link| link.scheme == scheme).count();
+            self.links.with_label_values(&[scheme.name()]).set(up as i64);
+        }
+        for class in Traffic::ALL {
+            follow(&self.class_bytes.with_label_values(&[class.name()]), traffic.sent(class));
+            follow(&self.class_messages.with_label_values(&[class.name()]), traffic.messages(class));
+        }
+    }
+}
+
+/// Peers refused over all transports, by reason.
+pub fn refused(counters: &roost_transport::Counters) -> std::collections::BTreeMap<&'static str, u64> {
+    let mut totals = std::collections::BTreeMap::new();
+    for (reason, count) in counters.schemes.iter().flat_map(|scheme| &scheme.refused) {
+        *totals.entry(*reason).or_default() += count;
+    }
+    totals
+}

@@ -1,0 +1,205 @@
+//! What makes a daemon: its name, its settings, and how it is spawned. The
+//! rest, from the command line to the exit code, is the same for all.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use roost_control::State;
+use roost_control::server::Socket;
+use roost_identity::{Identity, Policy};
+use roost_proto::{Role, RoleSet};
+use roost_transport::{Events, Limits, Transport};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Service;
+use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
+use crate::config::{default_toml, reference, show};
+use crate::failure::Failure;
+use crate::logging::{self, Level};
+use crate::serve::serve;
+use crate::shared::Shared;
+
+/// One of the daemons.
+pub trait Program: 'static {
+    /// The name of the program.
+    const NAME: &'static str;
+    /// What it is, in a line.
+    const ABOUT: &'static str;
+    /// The port it listens on by default; 0 lets the system choose.
+    const PORT: u16;
+    /// What its identity must let it act as.
+    const ROLE: Role;
+    /// Its state at the start.
+    const STATE: State;
+    /// Its own settings, read.
+    type Config: Send + Sync;
+    /// What it adds to the endpoints that all daemons have.
+    type Service: Service;
+
+    /// The rows that it adds to the common settings.
+    fn settings() -> Vec<Setting>;
+
+    /// Reads its own settings.
+    ///
+    /// # Errors
+    /// When they do not make sense, also among themselves.
+    fn configure(settings: &Settings) -> Result<Self::Config, ConfigError>;
+
+    /// Who may dial it.
+    fn admit() -> RoleSet;
+
+    /// Checks what can be checked without starting.
+    fn check(config: &Self::Config) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Starts it on transports that are open.
+    fn spawn(config: Self::Config, base: Base) -> impl Future<Output = Result<Running<Self::Service>, Failure>> + Send;
+}
+
+/// What a daemon is spawned on.
+pub struct Base {
+    /// The common settings.
+    pub common: Common,
+    /// Who it is.
+    pub identity: Arc<Identity>,
+    /// What comes from the transports; they themselves are in `shared`.
+    pub events: Events,
+    /// What every endpoint can tell.
+    pub shared: Arc<Shared>,
+    /// Cancelled when the machine shall leave.
+    pub stop: CancellationToken,
+}
+
+/// A daemon that runs.
+pub struct Running<S> {
+    /// Its endpoints.
+    pub service: S,
+    /// Its driver, which ends when the machine has left.
+    pub driver: JoinHandle<()>,
+}
+
+/// Everything a daemon has opened before it is spawned.
+pub(crate) struct Opened {
+    pub(crate) base: Base,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) socket: Socket,
+    pub(crate) http: Option<TcpListener>,
+}
+
+/// Runs a daemon from its command line to its exit code.
+pub fn main<P: Program>() -> ExitCode {
+    match run::<P>(std::env::args_os().collect()) {
+        Ok(code) => code,
+        Err(failure) => {
+            let mut stderr = std::io::stderr().lock();
+            for line in failure.message.lines() {
+                // Nobody is left to be told that standard error is closed.
+                let _ = writeln!(stderr, "{}: {line}", P::NAME);
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// The whole table of a daemon's settings.
+pub fn table<P: Program>() -> Vec<Setting> {
+    let mut table = P::settings();
+    table.extend(common_settings(P::NAME, P::PORT));
+    table
+}
+
+fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
+    let invocation = match Invocation::parse(P::NAME, P::ABOUT, &table::<P>(), args) {
+        Ok(invocation) => invocation,
+        Err(error) => {
+            let code = if error.use_stderr() { Failure::USAGE } else { 0 };
+            // Help goes to standard output, where a closed pipe is no failure.
+            let _ = error.print();
+            return Ok(ExitCode::from(code));
+        }
+    };
+    match invocation.action {
+        Action::PrintConfig => return Ok(print(&default_toml(P::NAME, &table::<P>()))),
+        Action::PrintReference => return Ok(print(&reference(P::NAME, &table::<P>()))),
+        _ => {}
+    }
+    let settings = invocation.layers.read(table::<P>())?;
+    if invocation.action == Action::ShowConfig {
+        return Ok(print(&show(&settings)));
+    }
+    let common = Common::read(&settings)?;
+    let config = P::configure(&settings)?;
+    // One thread: a request costs no switch between threads, and a hub's
+    // directory stays in one core's cache.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+    let level = logging::start(common.log_format, &common.log_level).map_err(Failure::failed)?;
+    runtime.block_on(async {
+        P::check(&config).await?;
+        let opened = open::<P>(common, level).await?;
+        if invocation.action == Action::Check {
+            return Ok(print("settings, identity and ports are sound\n"));
+        }
+        serve::<P>(config, settings, invocation.layers, opened).await
+    })
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(Failure::FAILED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Loads the identity and opens every socket.
+async fn open<P: Program>(common: Common, level: Level) -> Result<Opened, Failure> {
+    let identity = Arc::new(load::<P>(&common)?);
+    let policy = Policy::new(&identity).map_err(Failure::config)?;
+    let socket = Socket::bind(&common.socket).await.map_err(Failure::failed)?;
+    let http = match common.metrics {
+        Some(address) => {
+            let cannot = |error| Failure::failed(format!("cannot serve metrics on {address}: {error}"));
+            Some(TcpListener::bind(address).await.map_err(cannot)?)
+        }
+        None => None,
+    };
+    let (transport, events) = bind::<P>(&common, &identity, &policy).await?;
+    let shared = Shared::new(Arc::clone(&identity), transport, P::STATE, level).map_err(Failure::failed)?;
+    let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
+    Ok(Opened { base, policy, socket, http })
+}
+
+/// The identity, if it is fit for this daemon now.
+fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
+    let identity = match &common.revocations {
+        Some(list) => Identity::load_with_list(&common.identity, list),
+        None => Identity::load(&common.identity),
+    };
+    let identity = identity.map_err(Failure::config)?;
+    if identity.role() != P::ROLE {
+        let (name, role, wanted) = (identity.name(), identity.role(), P::ROLE);
+        let folder = common.identity.display();
+        let what = format!("the identity in {folder} is {name}, a {role}; {} needs one of role {wanted}", P::NAME);
+        return Err(Failure::config(what));
+    }
+    identity.check_validity(SystemTime::now()).map_err(Failure::config)?;
+    Ok(identity)
+}
+
+async fn bind<P: Program>(
+    common: &Common,
+    identity: &Arc<Identity>,
+    policy: &Arc<Policy>,
+) -> Result<(Transport, Events), Failure> {
+    let config = roost_transport::Config {
+        identity: Arc::clone(identity),
+        policy: Arc::clone(policy),
+        listen: common.listen.clone(),
+        admit: P::admit(),
+        limits: Limits::default(),
+    };
+    roost_transport::bind(config).await.map_err(Failure::failed)
+}

@@ -1,0 +1,194 @@
+//! A daemon's life between its start and its end.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roost_control::State;
+use roost_identity::Policy;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{self, Service};
+use crate::config::{Common, Layers, Settings};
+use crate::failure::Failure;
+use crate::program::{Opened, Program, Running, table};
+use crate::signals::{Request, Signals};
+use crate::{metrics, systemd};
+
+/// How often the daemon looks after itself.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// How long the local API may take to finish answers after the machine has left.
+const API_GRACE: Duration = Duration::from_secs(1);
+
+/// The code of a daemon that was told twice to end.
+const INTERRUPTED: u8 = 130;
+
+/// Spawns a daemon, serves until a signal ends it, and drains.
+pub(crate) async fn serve<P: Program>(
+    config: P::Config,
+    settings: Settings,
+    layers: Layers,
+    opened: Opened,
+) -> Result<ExitCode, Failure> {
+    let Opened { base, policy, socket, http } = opened;
+    let (shared, identity) = (Arc::clone(&base.shared), Arc::clone(&base.identity));
+    let (stop_machine, drain) = (base.stop.clone(), base.common.drain);
+    let stop_api = CancellationToken::new();
+    let mut signals = Signals::new().map_err(Failure::failed)?;
+    let Running { service, driver } = P::spawn(config, base).await?;
+    let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
+    if let Some(http) = http {
+        let server = axum::serve(http, api::public(service.clone()));
+        tokio::spawn(server.with_graceful_shutdown(stop_api.clone().cancelled_owned()).into_future());
+    }
+    let listen = shared.listen().join(" ");
+    let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
+    tracing::info!(%role, name, group, %node, %listen, "serving");
+    systemd::ready(&format!("{name} of group {group} listens on {listen}"));
+
+    let mut running = Daemon::<P> { service, policy, settings, layers, drain, refused: 0 };
+    let mut driver = driver;
+    let mut housekeeping =
+        tokio::time::interval(systemd::watchdog_interval().unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING));
+    loop {
+        tokio::select! {
+            request = signals.next() => match request {
+                Request::Drain => break,
+                Request::Reload => running.reload().await,
+                Request::Dump => running.dump().await,
+            },
+            _ = housekeeping.tick() => running.look_after(),
+            ended = &mut driver => return Err(fault(ended)),
+        }
+    }
+    running.end(signals, stop_machine, stop_api, driver, local).await
+}
+
+/// The driver ends only when told to.
+fn fault(ended: Result<(), tokio::task::JoinError>) -> Failure {
+    match ended {
+        Ok(()) => Failure::failed("the machine left without being told to"),
+        Err(error) => Failure::failed(format!("a fault in the program: {error}")),
+    }
+}
+
+struct Daemon<P: Program> {
+    service: P::Service,
+    policy: Arc<Policy>,
+    settings: Settings,
+    layers: Layers,
+    drain: Duration,
+    /// Peers refused up to the last look.
+    refused: u64,
+}
+
+impl<P: Program> Daemon<P> {
+    /// Reads the revocation list and the settings again.
+    async fn reload(&mut self) {
+        systemd::reloading();
+        match self.policy.reload() {
+            Ok(revoked) => tracing::info!(revoked, "the revocation list was read again"),
+            Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
+        }
+        match self.layers.read(table::<P>()) {
+            Ok(fresh) => self.take_over(fresh).await,
+            Err(errors) => {
+                errors.iter().for_each(|error| self.complain(&format!("settings stay as they are: {error}")))
+            }
+        }
+        systemd::ready("reloaded");
+    }
+
+    async fn take_over(&mut self, fresh: Settings) {
+        let (now, later): (Vec<_>, Vec<_>) = fresh.changed(&self.settings).partition(|setting| setting.reload);
+        let keys = |settings: &[&crate::config::Setting]| settings.iter().map(|s| s.key).collect::<Vec<_>>().join(", ");
+        if !later.is_empty() {
+            tracing::warn!(settings = keys(&later), "these take effect with the next start");
+        }
+        if !now.is_empty() {
+            tracing::info!(settings = keys(&now), "these were taken over");
+        }
+        match Common::read(&fresh) {
+            Ok(common) => {
+                self.drain = common.drain;
+                if let Err(error) = self.service.shared().level.set(&common.log_level) {
+                    self.complain(&error);
+                }
+            }
+            Err(error) => return self.complain(&format!("settings stay as they are: {error}")),
+        }
+        self.service.reload(&fresh).await;
+        // What needs a restart stays different, and is named again next time.
+        self.settings.adopt_reloadable(&fresh);
+    }
+
+    fn complain(&self, error: &str) {
+        tracing::warn!("{error}");
+        self.service.shared().note_error(error);
+    }
+
+    /// Writes the state to the log.
+    async fn dump(&self) {
+        if let Ok(status) = self.service.status().await {
+            let text = serde_json::to_string(&status).unwrap_or_default();
+            tracing::info!(status = text, "state");
+        }
+    }
+
+    /// Tells the service manager that the daemon lives, and the operator of
+    /// peers that were refused.
+    fn look_after(&mut self) {
+        systemd::alive();
+        let shared = self.service.shared();
+        let refused = metrics::refused(&shared.transport.counters());
+        let total = refused.values().sum();
+        if total > self.refused {
+            let reasons: Vec<_> = refused.iter().filter(|(_, count)| **count > 0).collect();
+            tracing::warn!(new = total - self.refused, totals = ?reasons, "peers were refused");
+            self.refused = total;
+        }
+    }
+
+    /// Drains within the bound, then ends.
+    async fn end(
+        self,
+        mut signals: Signals,
+        stop_machine: CancellationToken,
+        stop_api: CancellationToken,
+        driver: JoinHandle<()>,
+        local: JoinHandle<std::io::Result<()>>,
+    ) -> Result<ExitCode, Failure> {
+        let shared = Arc::clone(self.service.shared());
+        let deadline = Instant::now() + self.drain;
+        tracing::info!(bound = ?self.drain, "draining");
+        shared.set_state(State::Draining);
+        systemd::stopping();
+        let leave = async {
+            self.service.drain().await;
+            stop_machine.cancel();
+            driver.await
+        };
+        let again = async { while signals.next().await != Request::Drain {} };
+        let ended = tokio::select! {
+            ended = tokio::time::timeout_at(deadline, leave) => ended,
+            () = again => {
+                tracing::warn!("told twice to end: what is under way is lost");
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+        };
+        stop_api.cancel();
+        let clean = matches!(ended, Ok(Ok(())));
+        if !clean {
+            tracing::warn!("what is under way did not finish within the bound");
+        }
+        // An open answer does not hold the process back.
+        let _ = tokio::time::timeout(API_GRACE, local).await;
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
+        shared.transport.clone().shutdown(left).await;
+        tracing::info!(clean, "ended");
+        Ok(ExitCode::SUCCESS)
+    }
+}

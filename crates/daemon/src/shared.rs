@@ -1,0 +1,184 @@
+//! What every endpoint of a daemon can tell, whatever the daemon does.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use roost_control::{PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_identity::Identity;
+use roost_proto::{Scheme, Traffic};
+use roost_transport::{LinkInfo, SchemeCounters, Transport};
+use tokio::sync::watch;
+
+use crate::logging::Level;
+use crate::metrics::{Metrics, TransportMetrics, refused};
+use crate::traffic::TrafficBytes;
+
+/// Who the daemon is, its transports and its counters.
+pub struct Shared {
+    identity: Arc<Identity>,
+    listen: Vec<String>,
+    started: Instant,
+    started_at: SystemTime,
+    state: watch::Sender<State>,
+    last_error: Mutex<Option<String>>,
+    transport_metrics: TransportMetrics,
+    /// The transports.
+    pub transport: Transport,
+    /// The bytes by traffic class, which the driver counts.
+    pub traffic: Arc<TrafficBytes>,
+    /// The daemon's metrics.
+    pub metrics: Metrics,
+    /// What is logged.
+    pub level: Level,
+}
+
+impl Shared {
+    /// Brings everything together.
+    ///
+    /// # Errors
+    /// When a metric's name is taken twice.
+    pub fn new(
+        identity: Arc<Identity>,
+        transport: Transport,
+        state: State,
+        level: Level,
+    ) -> Result<Self, prometheus::Error> {
+        let metrics = Metrics::new(identity.role().name())?;
+        Ok(Self {
+            listen: transport.local_addresses().iter().map(ToString::to_string).collect(),
+            started: Instant::now(),
+            started_at: SystemTime::now(),
+            state: watch::Sender::new(state),
+            last_error: Mutex::default(),
+            transport_metrics: TransportMetrics::register(&metrics)?,
+            traffic: Arc::default(),
+            identity,
+            transport,
+            metrics,
+            level,
+        })
+    }
+
+    /// How the daemon is doing.
+    pub fn state(&self) -> State {
+        *self.state.borrow()
+    }
+
+    /// Says how the daemon is doing. Once it drains it stays so.
+    pub fn set_state(&self, state: State) {
+        self.state.send_if_modified(|held| {
+            let changes = *held != State::Draining && *held != state;
+            if changes {
+                *held = state;
+            }
+            changes
+        });
+    }
+
+    /// Whether the daemon does what it is there for.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state(), State::Attached | State::Listening)
+    }
+
+    /// Remembers what went wrong last, for `status`.
+    pub fn note_error(&self, error: impl Into<String>) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
+    }
+
+    /// The addresses with the ports that they got.
+    pub fn listen(&self) -> &[String] {
+        &self.listen
+    }
+
+    /// The part of a status that all daemons have.
+    pub fn status(&self) -> Status {
+        let counters = self.transport.counters();
+        let classes = Traffic::ALL.map(|class| (class.name().to_owned(), self.traffic.sent(class)));
+        let refused = refused(&counters).into_iter().filter(|(_, count)| *count > 0);
+        Status {
+            schema: SCHEMA,
+            role: self.identity.role(),
+            name: self.identity.name().to_owned(),
+            group: self.identity.group().to_owned(),
+            node: self.identity.node(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: self.state(),
+            started_unix_s: unix_seconds(self.started_at),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            certificate_not_after_unix_s: unix_seconds(self.identity.not_after()),
+            listen: self.listen.clone(),
+            hub: None,
+            cell: None,
+            record: None,
+            services: Vec::new(),
+            providing: Vec::new(),
+            receiving: Vec::new(),
+            index: None,
+            transport: totals(&counters.schemes),
+            traffic_sent_bytes: classes.into_iter().collect(),
+            refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
+            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// The associations that are up.
+    pub fn peers(&self) -> Peers {
+        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(peer_row).collect() }
+    }
+
+    /// Takes the transports' totals over into the metrics.
+    pub fn update_metrics(&self) {
+        self.transport_metrics.update(&self.transport, &self.traffic);
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
+}
+
+fn totals(schemes: &[SchemeCounters; 3]) -> TransportTotals {
+    let mut totals = TransportTotals::default();
+    for scheme in Scheme::ALL {
+        let counters = &schemes[scheme as usize];
+        // TCP counts its writes and reads, which are no datagrams.
+        let of_datagrams = |count| if scheme == Scheme::Tcp { 0 } else { count };
+        let row = TransportBytes {
+            sent_bytes: counters.bytes_sent,
+            received_bytes: counters.bytes_received,
+            sent_datagrams: of_datagrams(counters.datagrams_sent),
+            received_datagrams: of_datagrams(counters.datagrams_received),
+            dropped: counters.dropped,
+            malformed: counters.malformed,
+            handshakes: counters.handshakes,
+        };
+        totals.sent_bytes += row.sent_bytes;
+        totals.received_bytes += row.received_bytes;
+        totals.sent_datagrams += row.sent_datagrams;
+        totals.received_datagrams += row.received_datagrams;
+        totals.schemes.insert(scheme.name().to_owned(), row);
+    }
+    totals
+}
+
+fn peer_row(link: &LinkInfo) -> PeerRow {
+    PeerRow {
+        node: link.peer.node,
+        name: link.peer.name.clone(),
+        role: link.peer.role,
+        transport: link.scheme,
+        address: link.address.to_string(),
+        dialled: link.dialled,
+        rtt_ms: millis(link.rtt),
+        sent_bytes: link.bytes_sent,
+        received_bytes: link.bytes_received,
+        sent_messages: link.messages_sent,
+        received_messages: link.messages_received,
+        retransmissions: link.retransmissions,
+        since_s: link.since.elapsed().map(|since| since.as_secs_f64()).unwrap_or_default(),
+    }
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub fn millis(duration: std::time::Duration) -> f64 {
+    duration.as_micros() as f64 / 1e3
+}

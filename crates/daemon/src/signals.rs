@@ -1,0 +1,49 @@
+//! Signals: TERM and INT drain, a second one ends at once, HUP reloads, USR1
+//! logs the state. PIPE is ignored by the language's run-time.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Finish and end.
+    Drain,
+    /// Read settings and the revocation list again.
+    Reload,
+    /// Write the state to the log.
+    Dump,
+}
+
+/// The signals that a daemon listens to.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    user: Signal,
+}
+
+impl Signals {
+    /// Starts to listen.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            user: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// Waits for the next signal. Loses nothing when dropped.
+    pub(crate) async fn next(&mut self) -> Request {
+        tokio::select! {
+            _ = self.terminate.recv() => Request::Drain,
+            _ = self.interrupt.recv() => Request::Drain,
+            _ = self.hangup.recv() => Request::Reload,
+            _ = self.user.recv() => Request::Dump,
+        }
+    }
+}

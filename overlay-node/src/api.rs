@@ -1,0 +1,150 @@
+//! The endpoints that only a node has.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::stream;
+use roost_control::query::Params;
+use roost_control::server::{Pairs, Refusal, json};
+use roost_control::{
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, SCHEMA, ServiceRow, Services, WatchQuery,
+};
+use roost_daemon::driver::Gone;
+use roost_daemon::shared::millis;
+use roost_proto::peer::{Command, Wanted};
+use roost_proto::{Cell, NodeId, SchemeSet};
+use tokio::time::Instant;
+
+use crate::node::Node;
+use crate::tickets::{AskError, Purpose, Replies, Reply, ask};
+use crate::{deliver, rows};
+
+/// How long a ping waits for an answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A node's own endpoints.
+pub(crate) fn routes(node: Node) -> Router {
+    Router::new()
+        .route("/v1/services", get(services))
+        .route("/v1/request", post(request))
+        .route("/v1/lookup", post(lookup))
+        .route("/v1/watch", get(watch))
+        .route("/v1/ping", post(ping))
+        .route("/v1/move", post(relocate))
+        .with_state(node)
+}
+
+impl Node {
+    async fn ask(
+        &self,
+        purpose: Purpose,
+        command: impl FnOnce(roost_proto::peer::Ticket) -> Command,
+    ) -> Result<Replies, Refusal> {
+        ask(&self.tickets, &self.mailbox, purpose, command).await.map_err(|error| match error {
+            AskError::TooMany => Refusal::new(Code::Busy, "too many requests wait for this daemon: try again later"),
+            AskError::Gone => leaving(Gone),
+        })
+    }
+}
+
+fn leaving(gone: Gone) -> Refusal {
+    Refusal::new(Code::Leaving, gone.to_string())
+}
+
+async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let query = RequestQuery::from_pairs(&pairs)?;
+    let wanted = Wanted {
+        service: query.service,
+        area: query.area,
+        mode: query.mode,
+        count: query.count,
+        duration: query.duration,
+        transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
+        deadline: query.timeout,
+    };
+    let purpose = Purpose::Request(query.service, query.mode);
+    let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
+    let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
+    if frames { Ok(deliver::framed(replies)) } else { deliver::raw(replies).await }
+}
+
+async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let LookupQuery { service, area, count, timeout } = LookupQuery::from_pairs(&pairs)?;
+    let began = Instant::now();
+    let mut replies = node.ask(Purpose::Other, |ticket| Command::Lookup { ticket, service, area, count }).await?;
+    match tokio::time::timeout(timeout, replies.next()).await {
+        Ok(Some(Reply::Found(found))) => Ok(json(&rows::lookup(&found, began.elapsed()))),
+        other => Err(no_answer(other.ok().flatten(), "no hub answered in time")),
+    }
+}
+
+async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let wanted: Option<NodeId> = Params::new(&pairs, &["node"], false)?.parsed("node")?;
+    let mut replies = node.ask(Purpose::Other, |ticket| Command::Ping { ticket, node: wanted }).await?;
+    match tokio::time::timeout(PING_TIMEOUT, replies.next()).await {
+        Ok(Some(Reply::Pong { rtt, address })) => {
+            let home = node.machine_status().await.map_err(leaving)?.home.map(|home| home.hub.node);
+            let ping =
+                Ping { schema: SCHEMA, node: wanted.or(home), address: address.to_string(), rtt_ms: millis(rtt) };
+            Ok(json(&ping))
+        }
+        other => Err(no_answer(other.ok().flatten(), "it did not answer within 5 s")),
+    }
+}
+
+/// Why there is no answer: the machine's reason, else that time has passed.
+fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
+    match reply {
+        Some(Reply::Failed { reason, detail }) => Refusal::new(reason.into(), detail),
+        _ => Refusal::new(Code::TimedOut, late),
+    }
+}
+
+async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let WatchQuery { services, area } = WatchQuery::from_pairs(&pairs)?;
+    let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area }).await?;
+    let lines = stream::unfold(replies, |mut replies| async move {
+        loop {
+            match replies.next().await? {
+                Reply::Changed(change) => {
+                    // Texts and numbers always have a JSON form.
+                    let line = serde_json::to_string(&rows::watch_event(&change)).unwrap_or_default() + "\n";
+                    return Some((Ok(line), replies));
+                }
+                Reply::Failed { detail, .. } => return Some((Err(std::io::Error::other(detail)), replies)),
+                _ => {}
+            }
+        }
+    });
+    Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
+}
+
+async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let to: Cell = Params::new(&pairs, &["at"], false)?.required("at")?;
+    let from = node.machine_status().await.map_err(leaving)?.cell;
+    node.mailbox.command(Command::Move { cell: to }).await.map_err(leaving)?;
+    tracing::info!(%from, %to, "moved");
+    Ok(json(&Moved { schema: SCHEMA, from, to }))
+}
+
+async fn services(State(node): State<Node>) -> Result<Response, Refusal> {
+    let status = node.machine_status().await.map_err(leaving)?;
+    let sources = node.shelf.sources();
+    let row = |spec: &roost_services::SourceSpec| {
+        let service = spec.service();
+        let active = status.sessions.iter().filter(|session| session.service == service).count();
+        ServiceRow {
+            service,
+            source: Some(spec.to_string()),
+            active: Some(active as u64),
+            served: Some(node.metrics.served_total(service)),
+            providers: None,
+        }
+    };
+    Ok(json(&Services { schema: SCHEMA, services: sources.iter().map(row).collect() }))
+}

@@ -1,0 +1,137 @@
+//! The answer to a request: frames for programs, the bare bytes for curl.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use roost_control::server::Refusal;
+use roost_control::{Code, Error, FRAMES, Frame, Progress, RequestEvent};
+use roost_daemon::shared::millis;
+use roost_proto::wire::Offer;
+use tokio::time::{Instant, Interval};
+
+use crate::rows;
+use crate::tickets::{Replies, Reply};
+
+/// How often a program hears how far a request is.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// Events and data as they come, in frames. Ends after the last event.
+pub(crate) fn framed(replies: Replies) -> Response {
+    let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
+    progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let state = Framing { replies, progress, began: Instant::now(), bytes: 0 };
+    let frames = stream::unfold(state, |mut state| async move {
+        let frame = state.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(frame.encode()), state))
+    });
+    ([(header::CONTENT_TYPE, FRAMES)], Body::from_stream(frames)).into_response()
+}
+
+struct Framing {
+    replies: Replies,
+    progress: Interval,
+    began: Instant,
+    bytes: u64,
+}
+
+impl Framing {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            tokio::select! {
+                biased;
+                reply = self.replies.next() => {
+                    let frame = self.frame(reply?);
+                    if frame.is_some() {
+                        return frame;
+                    }
+                }
+                _ = self.progress.tick() => {
+                    let elapsed_ms = millis(self.began.elapsed());
+                    return Some(Frame::Event(RequestEvent::Progress(Progress { bytes: self.bytes, elapsed_ms })));
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, reply: Reply) -> Option<Frame> {
+        let event = match reply {
+            // A stream that has nothing to say at the moment.
+            Reply::Data(data) if data.is_empty() => return None,
+            Reply::Data(data) => {
+                self.bytes += data.len() as u64;
+                return Some(Frame::Data(data));
+            }
+            Reply::Accepted(accepted) => RequestEvent::Accepted(rows::accepted(&accepted)),
+            Reply::Finished(summary) => {
+                let row = rows::summary(&summary, self.replies.unread());
+                match rows::damage(&summary) {
+                    None => RequestEvent::Finished(row),
+                    Some(error) => RequestEvent::Failed { error, summary: Some(row) },
+                }
+            }
+            Reply::Failed { reason, detail } => {
+                RequestEvent::Failed { error: Error::new(reason.into(), detail), summary: None }
+            }
+            Reply::Found(_) | Reply::Changed(_) | Reply::Pong { .. } => return None,
+        };
+        Some(Frame::Event(event))
+    }
+}
+
+/// The bare bytes, once a provider has accepted. A transfer that is not
+/// complete breaks the connection off, so that no tool takes it for whole.
+pub(crate) async fn raw(mut replies: Replies) -> Result<Response, Refusal> {
+    let accepted = loop {
+        match replies.next().await {
+            Some(Reply::Accepted(accepted)) => break accepted,
+            Some(Reply::Failed { reason, detail }) => return Err(Refusal::new(reason.into(), detail)),
+            Some(_) => {}
+            None => return Err(Refusal::new(Code::Leaving, "the daemon is shutting down")),
+        }
+    };
+    let (format, length) = match accepted.offer {
+        Offer::Stream { format, .. } => (format, None),
+        Offer::Object { format, bytes, .. } => (format, Some(bytes)),
+    };
+    let bytes = stream::unfold(Some(replies), |state| async move {
+        let mut replies = state?;
+        match next_bytes(&mut replies).await {
+            Ok(Some(data)) => Some((Ok(data), Some(replies))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    let mut response = ([(header::CONTENT_TYPE, content_type(&format))], Body::from_stream(bytes)).into_response();
+    if let Some(length) = length {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    }
+    Ok(response)
+}
+
+/// The next bytes; `None` at the end of a whole transfer.
+async fn next_bytes(replies: &mut Replies) -> Result<Option<Bytes>, std::io::Error> {
+    loop {
+        match replies.next().await {
+            Some(Reply::Data(data)) if data.is_empty() => {}
+            Some(Reply::Data(data)) => return Ok(Some(data)),
+            Some(Reply::Finished(summary)) => {
+                return rows::damage(&summary).map_or(Ok(None), |error| Err(std::io::Error::other(error)));
+            }
+            Some(Reply::Failed { detail, .. }) => return Err(std::io::Error::other(detail)),
+            Some(_) => {}
+            None => return Err(std::io::Error::other("the daemon is shutting down")),
+        }
+    }
+}
+
+/// The provider names the format; what is no media type does not go into a header.
+fn content_type(format: &str) -> header::HeaderValue {
+    let known = Some(format).filter(|format| format.contains('/'));
+    known
+        .and_then(|format| header::HeaderValue::from_str(format).ok())
+        .unwrap_or(header::HeaderValue::from_static("application/octet-stream"))
+}

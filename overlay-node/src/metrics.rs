@@ -1,0 +1,145 @@
+//! What a node counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus::{
+    Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+};
+use roost_daemon::metrics::{Metrics, follow};
+use roost_proto::Service;
+use roost_proto::peer::{Status, Summary};
+use roost_proto::wire::{Mode, Reason};
+
+/// Edges of the first-byte histogram, seconds: from a warm loopback to a
+/// geostationary hop with retries.
+const FIRST_BYTE_BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// The metrics of a node.
+#[derive(Clone)]
+pub(crate) struct NodeMetrics {
+    requests: IntCounterVec,
+    received: IntCounterVec,
+    lost: IntCounterVec,
+    first_byte: HistogramVec,
+    sessions: IntCounterVec,
+    provided: IntCounterVec,
+    active: IntGaugeVec,
+    attached: IntGauge,
+    hub_rtt: Gauge,
+    machine: Vec<(IntCounter, fn(&Status) -> u64)>,
+    served: Arc<[AtomicU64; Service::ALL.len()]>,
+}
+
+/// A counter of the machine: its name, its help, and where its total is.
+type Row = (&'static str, &'static str, fn(&Status) -> u64);
+
+const MACHINE: [Row; 6] = [
+    ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
+    ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
+    ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
+    ("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
+    ("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
+    ("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
+];
+
+impl NodeMetrics {
+    /// Registers them.
+    pub(crate) fn register(metrics: &Metrics) -> Result<Self, Error> {
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            metrics.register(IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
+        let machine = MACHINE
+            .into_iter()
+            .map(|(name, help, total)| Ok((metrics.register(IntCounter::new(name, help)?)?, total)))
+            .collect::<Result<_, Error>>()?;
+        let first_byte = HistogramOpts::new("roost_request_first_byte_seconds", "From a request to its first byte.")
+            .buckets(FIRST_BYTE_BUCKETS.to_vec());
+        let active = Opts::new("roost_sessions_active", "Requesters served at the moment.");
+        Ok(Self {
+            requests: counter("roost_requests_total", "Requests that have ended.", &["service", "mode", "outcome"])?,
+            received: counter("roost_received_payload_bytes_total", "Payload received.", &["service"])?,
+            lost: counter("roost_received_lost_total", "Datagrams of streams that never came.", &["service"])?,
+            first_byte: metrics.register(HistogramVec::new(first_byte, &["service"])?)?,
+            sessions: counter("roost_sessions_total", "Requests that were served.", &["service", "outcome"])?,
+            provided: counter("roost_provided_payload_bytes_total", "Payload provided.", &["service"])?,
+            active: metrics.register(IntGaugeVec::new(active, &["service"])?)?,
+            attached: metrics.register(IntGauge::new("roost_node_attached", "1 while a hub holds the record.")?)?,
+            hub_rtt: metrics.register(Gauge::new("roost_node_hub_rtt_seconds", "Smoothed round trip to the hub.")?)?,
+            machine,
+            served: Arc::default(),
+        })
+    }
+
+    /// Counts a request that ended with a transfer.
+    pub(crate) fn finished(&self, service: Service, mode: Mode, summary: &Summary) {
+        let outcome = match summary {
+            Summary { digest_ok: Some(false), .. } => "damaged",
+            Summary { complete: false, .. } => "incomplete",
+            _ => "ok",
+        };
+        let service = service.name();
+        self.requests.with_label_values(&[service, mode_name(mode), outcome]).inc();
+        self.received.with_label_values(&[service]).inc_by(summary.bytes);
+        self.lost.with_label_values(&[service]).inc_by(summary.lost);
+        let histogram: Histogram = self.first_byte.with_label_values(&[service]);
+        histogram.observe(summary.first_byte.as_secs_f64());
+    }
+
+    /// Counts a request that came to nothing.
+    pub(crate) fn failed(&self, service: Service, mode: Mode, reason: Reason) {
+        self.requests.with_label_values(&[service.name(), mode_name(mode), reason_name(reason)]).inc();
+    }
+
+    /// Counts a session that is over.
+    pub(crate) fn served(&self, service: Service, bytes: u64, reason: Option<Reason>) {
+        let outcome = reason.map_or("ok", reason_name);
+        self.sessions.with_label_values(&[service.name(), outcome]).inc();
+        self.provided.with_label_values(&[service.name()]).inc_by(bytes);
+        self.served[service as usize].fetch_add(u64::from(reason.is_none()), Ordering::Relaxed);
+    }
+
+    /// Requests of a service that were served to the end.
+    pub(crate) fn served_total(&self, service: Service) -> u64 {
+        self.served[service as usize].load(Ordering::Relaxed)
+    }
+
+    /// Takes over what the machine counts.
+    pub(crate) fn update(&self, status: &Status) {
+        for (counter, total) in &self.machine {
+            follow(counter, total(status));
+        }
+        for service in Service::ALL {
+            let active = status.sessions.iter().filter(|session| session.service == service).count();
+            self.active.with_label_values(&[service.name()]).set(active as i64);
+        }
+        self.attached.set(i64::from(status.home.is_some()));
+        self.hub_rtt.set(status.home.as_ref().map_or(0.0, |home| home.rtt.as_secs_f64()));
+    }
+}
+
+const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Forward => "forward",
+        Mode::Relay => "relay",
+        Mode::Locate => "locate",
+    }
+}
+
+const fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotFound => "not_found",
+        Reason::NotYetKnown => "not_yet_known",
+        Reason::Busy => "busy",
+        Reason::NoTransport => "no_transport",
+        Reason::Unreachable => "unreachable",
+        Reason::SourceFailed => "source_failed",
+        Reason::TimedOut => "timed_out",
+        Reason::Leaving => "leaving",
+        Reason::TooMany => "too_many",
+        Reason::NotAllowed => "not_allowed",
+        Reason::Cancelled => "cancelled",
+        // A reason of a later version of the protocol is one that is broken here.
+        _ => "protocol",
+    }
+}

@@ -1,0 +1,173 @@
+//! The node as a daemon: how it is spawned, and what it can tell.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use roost_control::types::record_text;
+use roost_control::{State, Status};
+use roost_daemon::api::Service as Endpoints;
+use roost_daemon::config::{ConfigError, Setting, Settings};
+use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
+use roost_daemon::resolve::{Redial, resolve_all};
+use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
+use roost_proto::peer::{self, Command, Peer};
+use roost_proto::{Address, Role, RoleSet, ServiceSet};
+
+use crate::config::{self, Config, Offer};
+use crate::metrics::NodeMetrics;
+use crate::owner::NodeOwner;
+use crate::session::{Sessions, Shelf};
+use crate::tickets::Tickets;
+use crate::{api, rows};
+
+/// How often a draining node looks whether it is done.
+const DRAIN_STEP: Duration = Duration::from_millis(50);
+
+/// The `overlay-node` program.
+pub(crate) enum OverlayNode {}
+
+/// A running node: what its endpoints work on.
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mailbox: Mailbox<Peer>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) shelf: Shelf,
+    pub(crate) metrics: NodeMetrics,
+}
+
+impl Program for OverlayNode {
+    const NAME: &'static str = "overlay-node";
+    const ABOUT: &'static str = "A node of a Roost overlay: offers services at a place on the grid, and asks for them";
+    const PORT: u16 = 0;
+    const ROLE: Role = Role::Node;
+    const STATE: State = State::Attaching;
+    type Config = Config;
+    type Service = Node;
+
+    fn settings() -> Vec<Setting> {
+        config::settings()
+    }
+
+    fn configure(settings: &Settings) -> Result<Config, ConfigError> {
+        Config::read(settings)
+    }
+
+    /// Nodes dial one another; a hub dials a node that it relays to.
+    fn admit() -> RoleSet {
+        RoleSet::ALL
+    }
+
+    async fn check(config: &Config) -> Result<(), Failure> {
+        let failed = |(service, error)| Failure::config(format!("the {service} source cannot be used: {error}"));
+        config.offer.sources.check().await.map_err(failed)
+    }
+
+    async fn spawn(config: Config, base: Base) -> Result<Running<Node>, Failure> {
+        let Base { common, identity, events, shared, stop } = base;
+        let (redial, hubs) = Redial::resolve(&config.hubs).await.map_err(Failure::failed)?;
+        let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
+        let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
+        let metrics = NodeMetrics::register(&shared.metrics).map_err(Failure::failed)?;
+        let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses)?);
+        let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
+        let network = Sockets::new(shared.transport.clone(), events, redial);
+        let owner = |mailbox: &Mailbox<Peer>| NodeOwner {
+            tickets: Arc::clone(&tickets),
+            sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared)),
+            metrics: metrics.clone(),
+            shared: Arc::clone(&shared),
+        };
+        let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
+        let driver = tokio::spawn(driver.run(stop, Command::Leave));
+        Ok(Running { service: Node { shared, mailbox, tickets, shelf, metrics }, driver })
+    }
+}
+
+fn machine_config(
+    config: &Config,
+    node: roost_proto::NodeId,
+    hubs: Vec<Vec<Address>>,
+    addresses: Vec<Address>,
+) -> Result<peer::Config, Failure> {
+    // A record of a later start replaces any of an earlier one; a clock before
+    // 1970 has failed the check of the certificate's dates already.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(peer::Config {
+        node,
+        epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
+        cell: config.cell,
+        services: config.offer.sources.services(),
+        hubs,
+        hub_role: config.hub_role,
+        addresses,
+        max_streams: config.offer.max_streams,
+        uplink_kbps: config.offer.uplink_kbps,
+        stream_duration: config.stream_duration,
+        seed: random_seed().map_err(Failure::failed)?,
+    })
+}
+
+impl Node {
+    /// The machine's own status.
+    pub(crate) async fn machine_status(&self) -> Result<peer::Status, Gone> {
+        self.mailbox.inspect(Peer::status).await
+    }
+}
+
+impl Endpoints for Node {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    async fn status(&self) -> Result<Status, Gone> {
+        let machine = self.machine_status().await?;
+        Ok(Status {
+            hub: machine.home.as_ref().map(rows::hub),
+            cell: Some(machine.cell),
+            record: Some(record_text(machine.version)),
+            services: machine.services.iter().collect(),
+            providing: machine.sessions.iter().map(rows::providing).collect(),
+            receiving: machine.requests.iter().map(rows::receiving).collect(),
+            ..self.shared.status()
+        })
+    }
+
+    async fn update_metrics(&self) {
+        // Without a machine the metrics stay as they were.
+        if let Ok(status) = self.machine_status().await {
+            self.metrics.update(&status);
+        }
+    }
+
+    fn routes(&self) -> Router {
+        api::routes(self.clone())
+    }
+
+    async fn reload(&self, settings: &Settings) {
+        match Offer::read(settings) {
+            Ok(offer) => {
+                let services = offer.sources.services();
+                self.shelf.replace(offer.sources);
+                let (max_streams, uplink_kbps) = (offer.max_streams, offer.uplink_kbps);
+                self.mailbox.post(Command::Reconfigure { services, max_streams, uplink_kbps });
+            }
+            Err(error) => tracing::warn!(%error, "the services stay as they are"),
+        }
+    }
+
+    /// Offers nothing any more, and lets what is under way come to its end.
+    async fn drain(&self) {
+        let nothing = Command::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
+        if self.mailbox.command(nothing).await.is_err() {
+            return;
+        }
+        while let Ok(status) = self.machine_status().await {
+            if status.sessions.is_empty() && status.requests.is_empty() {
+                return;
+            }
+            tokio::time::sleep(DRAIN_STEP).await;
+        }
+    }
+}

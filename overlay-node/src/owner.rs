@@ -1,0 +1,90 @@
+//! What becomes of the machine's events.
+
+use std::sync::Arc;
+
+use roost_control::State;
+use roost_daemon::Shared;
+use roost_daemon::driver::{Next, Owner};
+use roost_proto::peer::{Event, Peer, Summary};
+
+use crate::metrics::NodeMetrics;
+use crate::session::Sessions;
+use crate::tickets::{Accepted, Purpose, Reply, Tickets};
+
+/// Owns the machine: starts sources, answers API calls, counts, logs.
+pub(crate) struct NodeOwner {
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) sessions: Sessions,
+    pub(crate) metrics: NodeMetrics,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Owner<Peer> for NodeOwner {
+    fn take(&mut self, event: Event) -> Next {
+        match event {
+            Event::Attached { hub, address } => {
+                tracing::info!(hub = hub.name, role = %hub.role, "attached");
+                tracing::debug!(%address, "the hub's address");
+                self.shared.set_state(State::Attached);
+            }
+            Event::Detached { reason } => {
+                tracing::warn!(reason, "detached from the hub");
+                self.shared.note_error(format!("detached from the hub: {reason}"));
+                self.shared.set_state(State::Attaching);
+            }
+            Event::Open { session, service, duration, requester } => {
+                tracing::debug!(session = session.0, %service, ?requester, "serving");
+                self.sessions.open(session, service, duration);
+            }
+            Event::Close { session, bytes, reason } => {
+                if let Some(service) = self.sessions.close(session) {
+                    tracing::debug!(session = session.0, %service, bytes, ?reason, "served");
+                    self.metrics.served(service, bytes, reason);
+                }
+            }
+            Event::Left => return Next::Stop,
+            event => self.reply(event),
+        }
+        Next::Continue
+    }
+}
+
+impl NodeOwner {
+    /// Hands an answer to the API call that waits for it.
+    fn reply(&self, event: Event) {
+        let (ticket, reply) = match event {
+            Event::Accepted { ticket, provider, cell, offer, scheme, relayed } => {
+                (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed }))
+            }
+            Event::Data { ticket, payload } => (ticket, Reply::Data(payload)),
+            Event::Finished { ticket, summary } => {
+                let counted = summary.clone();
+                if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, Reply::Finished(summary)) {
+                    self.metrics.finished(service, mode, &counted);
+                    log_finished(service, &counted);
+                }
+                return;
+            }
+            Event::Failed { ticket, reason, detail } => {
+                let sentence = detail.clone();
+                let reply = Reply::Failed { reason, detail };
+                if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, reply) {
+                    self.metrics.failed(service, mode, reason);
+                    tracing::debug!(%service, ?reason, detail = sentence, "a request came to nothing");
+                }
+                return;
+            }
+            Event::Found { ticket, found } => (ticket, Reply::Found(found)),
+            Event::Changed { ticket, change } => (ticket, Reply::Changed(change)),
+            Event::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
+            // An event of a later version of the machine.
+            _ => return,
+        };
+        self.tickets.deliver(ticket, reply);
+    }
+}
+
+fn log_finished(service: roost_proto::Service, summary: &Summary) {
+    let Summary { bytes, lost, complete, relayed, .. } = *summary;
+    tracing::debug!(%service, bytes, lost, complete, relayed, first_byte = ?summary.first_byte, "a request is over");
+}

@@ -1,0 +1,130 @@
+//! The machine's words in the words of the local API.
+
+use std::time::Duration;
+
+use roost_control::types::HubRow;
+use roost_control::{self as control, Code, Error, SCHEMA, Transfer, WatchEvent};
+use roost_daemon::shared::millis;
+use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary};
+use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
+
+use crate::tickets::Accepted;
+
+pub(crate) fn hub(home: &Home) -> HubRow {
+    HubRow {
+        node: home.hub.node,
+        name: home.hub.name.clone(),
+        role: home.hub.role,
+        address: home.address.to_string(),
+        rtt_ms: Some(millis(home.rtt)),
+        since_s: home.attached.as_secs_f64(),
+    }
+}
+
+pub(crate) fn providing(session: &SessionStatus) -> Transfer {
+    Transfer {
+        service: session.service,
+        peer: Some(session.requester),
+        bytes: session.bytes,
+        elapsed_s: session.age.as_secs_f64(),
+    }
+}
+
+pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
+    Transfer {
+        service: request.service,
+        peer: request.provider,
+        bytes: request.bytes,
+        elapsed_s: request.age.as_secs_f64(),
+    }
+}
+
+pub(crate) fn lookup(found: &Found, elapsed: Duration) -> control::Lookup {
+    control::Lookup {
+        schema: SCHEMA,
+        coverage: coverage(found.coverage).to_owned(),
+        candidates: found.candidates.iter().map(Into::into).collect(),
+        elapsed_ms: millis(elapsed),
+    }
+}
+
+const fn coverage(coverage: Coverage) -> &'static str {
+    match coverage {
+        Coverage::Whole => "whole",
+        Coverage::Young => "young",
+        Coverage::Partial => "partial",
+    }
+}
+
+pub(crate) fn watch_event(change: &Change) -> WatchEvent {
+    WatchEvent {
+        schema: SCHEMA,
+        number: change.number,
+        present: change.present.iter().map(Into::into).collect(),
+        gone: change.gone.clone(),
+    }
+}
+
+pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
+    let mut row = control::Accepted {
+        provider: accepted.provider,
+        cell: accepted.cell,
+        transport: accepted.scheme,
+        relayed: accepted.relayed,
+        format: String::new(),
+        bytes: None,
+        duration_ms: None,
+        bits_per_second: None,
+    };
+    match &accepted.offer {
+        Offer::Stream { duration_ms, bits_per_second, format } => {
+            row.format.clone_from(format);
+            row.duration_ms = Some(*duration_ms);
+            row.bits_per_second = Some(*bits_per_second);
+        }
+        Offer::Object { bytes, format, .. } => {
+            row.format.clone_from(format);
+            row.bytes = Some(*bytes);
+        }
+    }
+    row
+}
+
+pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
+    control::Summary {
+        provider: summary.provider,
+        cell: summary.cell,
+        transport: summary.scheme,
+        relayed: summary.relayed,
+        bytes: summary.bytes,
+        packets: summary.packets,
+        lost: summary.lost,
+        reordered: summary.reordered,
+        duplicates: summary.duplicates,
+        unread,
+        jitter_ms: millis(summary.jitter),
+        first_byte_ms: millis(summary.first_byte),
+        elapsed_ms: millis(summary.elapsed),
+        digest_ok: summary.digest_ok,
+        complete: summary.complete,
+    }
+}
+
+/// What is wrong with a transfer that has ended; `None` if nothing is.
+pub(crate) fn damage(summary: &Summary) -> Option<Error> {
+    if summary.digest_ok == Some(false) {
+        return Some(Error::new(Code::Incomplete, "what came is damaged: its digest is not the provider's"));
+    }
+    if summary.complete {
+        return None;
+    }
+    let why = match summary.reason {
+        Some(Reason::Leaving) => "the provider left",
+        Some(Reason::SourceFailed) => "the provider's source gave out",
+        Some(Reason::Cancelled) => "it was cancelled",
+        Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent",
+        Some(_) => "the other end broke it off",
+    };
+    let message = format!("the transfer is incomplete after {} bytes: {why}", summary.bytes);
+    Some(Error::new(Code::Incomplete, message))
+}
