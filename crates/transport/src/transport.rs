@@ -50,6 +50,24 @@ pub(crate) struct Shared {
     local: Vec<Address>,
 }
 
+impl Drop for Shared {
+    /// Whoever drops a transport without [`Transport::shutdown`] cuts its links.
+    fn drop(&mut self) {
+        self.tcp.stop_listening();
+        self.quic.stop_listening();
+        for (link, carrier) in self.context.registry.all() {
+            match carrier {
+                Carrier::Tcp(link) => link.close(String::new()),
+                Carrier::Quic(link) => link.close(String::new()),
+                // Nobody is left to say farewell; the registry must not keep the socket.
+                Carrier::Udp(..) => {
+                    self.context.registry.remove(link);
+                }
+            }
+        }
+    }
+}
+
 /// Opens every endpoint to listen on. Must be called in a tokio runtime with
 /// time and I/O.
 ///

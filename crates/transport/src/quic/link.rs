@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::inbox::Inbox;
 use super::sentence;
-use super::settings::{DATAGRAM_BUFFER, STREAM_HEADER};
+use super::settings::STREAM_HEADER;
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
@@ -48,6 +48,8 @@ pub(crate) struct QuicLink {
     queue: Mutex<Queue>,
     /// Wakes the writer.
     work: Notify,
+    /// Room for datagrams while none waits.
+    idle_space: usize,
 }
 
 #[derive(Default)]
@@ -68,8 +70,16 @@ impl QuicLink {
         live: Arc<Live>,
         connection: Connection,
     ) -> Arc<Self> {
-        let queue = Mutex::default();
-        Arc::new(Self { identified, context, live, tally: Tally::default(), connection, queue, work: Notify::new() })
+        Arc::new(Self {
+            identified,
+            context,
+            live,
+            tally: Tally::default(),
+            idle_space: connection.datagram_send_buffer_space(),
+            connection,
+            queue: Mutex::default(),
+            work: Notify::new(),
+        })
     }
 
     /// Makes the link known and starts its tasks. `busy` is dropped when they are done.
@@ -217,7 +227,7 @@ impl QuicLink {
 
     /// Writes each queued message on a stream of its own until the link is over.
     async fn write(&self) {
-        let mut outbox = Outbox::default();
+        let mut outbox = Outbox { idle_space: self.idle_space, ..Outbox::default() };
         loop {
             let next = {
                 let mut queue = self.lock();
@@ -276,6 +286,8 @@ struct Outbox {
     unacked: VecDeque<SendStream>,
     /// The last stream of each flow.
     flows: HashMap<u32, u64>,
+    /// Room for datagrams while none waits.
+    idle_space: usize,
 }
 
 impl Outbox {
@@ -319,7 +331,7 @@ impl Outbox {
         while let Some(stream) = self.unacked.pop_front() {
             let _ = stream.stopped().await;
         }
-        while connection.datagram_send_buffer_space() < DATAGRAM_BUFFER {
+        while connection.datagram_send_buffer_space() < self.idle_space {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

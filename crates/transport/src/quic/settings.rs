@@ -22,7 +22,7 @@ const ACK_DELAY: Duration = Duration::from_millis(5);
 /// Round trip assumed before one is measured; QUIC's default is a third of a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Room for datagrams that wait, in each direction, bytes.
-pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
+const DATAGRAM_BUFFER: usize = 1 << 20;
 /// Bytes that a peer may have sent and we not have read.
 const RECEIVE_WINDOW: u32 = 2 << 20;
 /// Bytes of handshakes that strangers may have us hold.

@@ -57,7 +57,8 @@ impl Udp {
             .use_server_cookie(false)
             .dtls12_cipher_suites(&[])
             .flight_start_rto(std::time::Duration::from_millis(500))
-            .handshake_timeout(context.limits.handshake_timeout)
+            // Ours comes first and has the better words.
+            .handshake_timeout(2 * context.limits.handshake_timeout)
             .build()
             .map_err(|error| error.to_string())?;
         let certificate = DtlsCertificate {

@@ -1,0 +1,346 @@
+//! One suite of behaviours for all three transports.
+
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::{Address, Channel, DialId, NodeId, Role, RoleSet, Scheme};
+use roost_transport::{Event, Limits, SendError};
+use support::{Node, RELIABLE, World};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+macro_rules! suite {
+    ($($behaviour:ident),* $(,)?) => {
+        mod udp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Udp).await })* }
+        mod tcp { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Tcp).await })* }
+        mod quic { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $behaviour() { super::$behaviour(roost_proto::Scheme::Quic).await })* }
+    };
+}
+
+suite!(
+    messages_keep_their_boundaries_at_every_size,
+    a_thousand_reliable_messages_arrive_once_and_in_order,
+    a_certificate_that_is_refused_is_told_why,
+    a_dialler_refuses_a_peer_of_another_role,
+    a_dialler_refuses_another_node_than_the_expected_one,
+    a_dial_that_reaches_nobody_says_what_was_tried,
+    a_dial_goes_on_to_the_next_address,
+    the_reason_of_a_close_reaches_the_peer,
+    what_was_sent_arrives_before_the_close,
+    garbage_disturbs_nobody,
+    a_peer_that_restarts_gets_a_new_link,
+    many_nodes_have_links_at_once,
+    a_full_queue_is_an_error_or_a_counted_loss,
+    a_shutdown_says_farewell,
+    links_and_counters_tell_what_went_through,
+);
+
+const SIZES: [usize; 10] = [0, 1, 100, 1199, 1200, 1201, 5000, 16_384, 65_535, 65_536];
+
+fn pattern(len: usize) -> Bytes {
+    (0..len).map(|index| (index * 7 + len) as u8).collect()
+}
+
+async fn messages_keep_their_boundaries_at_every_size(scheme: Scheme) {
+    let world = World::new();
+    let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
+    for channel in [Channel::Datagram, RELIABLE] {
+        for len in SIZES {
+            node.send(at_node, channel, pattern(len));
+            assert_eq!(hub.message().await, (at_hub, pattern(len)), "{channel:?} {len}");
+            hub.send(at_hub, channel, pattern(len));
+            assert_eq!(node.message().await, (at_node, pattern(len)), "{channel:?} {len}");
+        }
+    }
+    let too_long = node.transport.send(at_node, RELIABLE, pattern(65_537));
+    assert_eq!(too_long, Err(SendError::TooLong(65_537)));
+}
+
+async fn a_thousand_reliable_messages_arrive_once_and_in_order(scheme: Scheme) {
+    let world = World::new();
+    let (mut hub, _, node, at_node) = world.pair(scheme).await;
+    for index in 0..1000u32 {
+        let flow = index % 4;
+        let mut message = vec![0; 8 + index as usize * 3 % 4000];
+        message[..4].copy_from_slice(&flow.to_be_bytes());
+        message[4..8].copy_from_slice(&index.to_be_bytes());
+        node.transport.send(at_node, Channel::Reliable { flow }, message.into()).expect("room");
+    }
+    node.transport.flush();
+    let mut last = [None; 4];
+    for _ in 0..1000 {
+        let (_, message) = hub.message().await;
+        let word = |at: usize| u32::from_be_bytes(message[at..at + 4].try_into().expect("four bytes"));
+        let (flow, index) = (word(0), word(4));
+        assert_eq!(message.len(), 8 + index as usize * 3 % 4000);
+        assert!(last[flow as usize].is_none_or(|last| last + 4 == index), "{last:?} {index}");
+        last[flow as usize] = Some(index);
+    }
+    assert!(hub.is_quiet().await);
+}
+
+async fn a_certificate_that_is_refused_is_told_why(scheme: Scheme) {
+    let world = World::new();
+    let (impostors, neighbours) = (World::named("alpha"), World::named("beta"));
+    let revoked = world.revoked();
+    let member = world.member("judge", Role::Node);
+    let mut hub = world.hub(scheme).await;
+    let cases = [
+        (impostors.member("stranger", Role::Node), "stranger", "it "),
+        (neighbours.member("neighbour", Role::Node), "wrong_group", "it belongs to another group"),
+        (world.expired(), "expired", "it has expired"),
+        (revoked, "revoked", "it was revoked"),
+    ];
+    for (identity, label, why) in cases {
+        let mut node = Node::start(identity, Some(&member), &[], Limits::default()).await;
+        node.dial(vec![hub.address()], RoleSet::ALL);
+        let reason = node.dial_failed().await;
+        let expected = format!("{}: the peer refused our certificate because {why}", hub.address());
+        assert!(reason.starts_with(&expected), "{label}: {reason}");
+        hub.await_refusal(scheme, label).await;
+    }
+    assert!(hub.is_quiet().await);
+}
+
+async fn a_dialler_refuses_a_peer_of_another_role(scheme: Scheme) {
+    let world = World::new();
+    let mut hub = world.hub(scheme).await;
+    let mut node = world.node("uav").await;
+    node.dial(vec![hub.address()], RoleSet::only(Role::Server));
+    let reason = node.dial_failed().await;
+    assert!(reason.contains("we refused the peer's certificate because its role"), "{reason}");
+    assert_eq!(node.refused(scheme, "wrong_role"), 1);
+    assert!(hub.is_quiet().await);
+}
+
+async fn a_dialler_refuses_another_node_than_the_expected_one(scheme: Scheme) {
+    let world = World::new();
+    let hub = world.hub(scheme).await;
+    let mut node = world.node("uav").await;
+    let other = NodeId::from_bytes([7; 16]);
+    node.transport.dial(DialId(9), vec![hub.address()], RoleSet::ALL, Some(other));
+    let reason = node.dial_failed().await;
+    assert!(reason.contains("not the node that was expected but hub"), "{reason}");
+}
+
+/// An address of the loopback at which nobody listens.
+fn nobody(scheme: Scheme) -> Address {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    Address::single(scheme, socket.local_addr().expect("its address"))
+}
+
+async fn impatient_node(world: &World) -> Node {
+    let limits = Limits { handshake_timeout: Duration::from_millis(600), ..Limits::default() };
+    Node::start(world.member("uav", Role::Node), None, &[], limits).await
+}
+
+async fn a_dial_that_reaches_nobody_says_what_was_tried(scheme: Scheme) {
+    let world = World::new();
+    let mut node = impatient_node(&world).await;
+    let (first, second) = (nobody(scheme), nobody(scheme));
+    node.dial(vec![first.clone(), second.clone()], RoleSet::ALL);
+    let why = if scheme == Scheme::Tcp { "connection refused" } else { "no answer in 0.6 s" };
+    assert_eq!(node.dial_failed().await, format!("{first}: {why}; {second}: {why}"));
+    node.dial(vec![], RoleSet::ALL);
+    assert_eq!(node.dial_failed().await, "there is no address to dial");
+}
+
+async fn a_dial_goes_on_to_the_next_address(scheme: Scheme) {
+    let world = World::new();
+    let hub = world.hub(scheme).await;
+    let mut node = impatient_node(&world).await;
+    let dialled = node.dial(vec![nobody(scheme), hub.address()], RoleSet::ALL);
+    let Event::Up { dial, address, rtt, .. } = node.next().await else { panic!("the dial failed") };
+    assert_eq!((dial, address), (Some(dialled), hub.address()));
+    assert!(rtt > Duration::ZERO && rtt < Duration::from_millis(500), "{rtt:?}");
+}
+
+async fn the_reason_of_a_close_reaches_the_peer(scheme: Scheme) {
+    let world = World::new();
+    let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
+    node.transport.close(at_node, "the battery is empty".into());
+    assert_eq!(hub.down().await, (at_hub, "the battery is empty".into()));
+    assert!(node.is_quiet().await);
+    assert_eq!(node.transport.send(at_node, RELIABLE, Bytes::new()), Err(SendError::NoLink(at_node)));
+    assert_eq!(hub.transport.send(at_hub, RELIABLE, Bytes::new()), Err(SendError::NoLink(at_hub)));
+    assert!(hub.transport.links().is_empty() && node.transport.links().is_empty());
+}
+
+async fn what_was_sent_arrives_before_the_close(scheme: Scheme) {
+    let world = World::new();
+    let (mut hub, at_hub, node, at_node) = world.pair(scheme).await;
+    for _ in 0..40 {
+        node.transport.send(at_node, RELIABLE, pattern(60_000)).expect("room");
+    }
+    node.transport.close(at_node, "done".into());
+    for _ in 0..40 {
+        assert_eq!(hub.message().await.1.len(), 60_000);
+    }
+    assert_eq!(hub.down().await, (at_hub, "done".into()));
+}
+
+/// Bytes that repeat exactly, of every shape that a parser may trip over.
+fn noise(seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    let first = [22, 23, 47, 1, 2, 0, 0xc3, 0x40][seed as usize % 8];
+    let len = next() as usize % 1300;
+    std::iter::once(first).chain((0..len).map(|_| next() as u8)).collect()
+}
+
+async fn throw_garbage(at: &Address) {
+    let to = at.primary().expect("a host");
+    if at.scheme == Scheme::Tcp {
+        for seed in 0..20 {
+            let mut stream = TcpStream::connect(to).await.expect("a connection");
+            // The listener may hang up at any moment.
+            let _ = stream.write_all(&noise(seed)).await;
+        }
+        return;
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for seed in 0..500 {
+        socket.send_to(&noise(seed), to).expect("room");
+    }
+}
+
+async fn garbage_disturbs_nobody(scheme: Scheme) {
+    let world = World::new();
+    let mut hub = world.hub(scheme).await;
+    throw_garbage(&hub.address()).await;
+    let mut node = world.node("uav").await;
+    let (at_node, at_hub) = node.connect(&mut hub).await;
+    throw_garbage(&hub.address()).await;
+    node.send(at_node, RELIABLE, pattern(100));
+    assert_eq!(hub.message().await, (at_hub, pattern(100)));
+    assert!(hub.is_quiet().await && node.is_quiet().await);
+    if scheme == Scheme::Udp {
+        assert!(hub.transport.counters().of(scheme).malformed > 100);
+    }
+}
+
+async fn a_peer_that_restarts_gets_a_new_link(scheme: Scheme) {
+    let world = World::new();
+    let mut hub = world.hub(scheme).await;
+    let identity = world.member("uav", Role::Node);
+    let here = [format!("{scheme}://127.0.0.1:0")];
+    let mut before = Node::start(identity.clone(), None, &[&here[0]], Limits::default()).await;
+    let (_, old) = before.connect(&mut hub).await;
+    let port = before.address().to_string();
+    drop(before);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    if scheme != Scheme::Udp {
+        assert_eq!(hub.down().await.0, old);
+    }
+    let there = if scheme == Scheme::Udp { &port } else { &here[0] };
+    let mut after = Node::start(identity, None, &[there], Limits::default()).await;
+    after.dial(vec![hub.address()], RoleSet::ALL);
+    let Event::Up { link, .. } = after.next().await else { panic!("the dial failed") };
+    if scheme == Scheme::Udp {
+        assert_eq!(hub.down().await, (old, "the peer has begun anew".into()));
+    }
+    let Event::Up { link: new, .. } = hub.next().await else { panic!("no link came up") };
+    assert_ne!(new, old);
+    hub.send(new, RELIABLE, pattern(3000));
+    assert_eq!(after.message().await, (link, pattern(3000)));
+    assert_eq!(hub.transport.links().len(), 1);
+}
+
+async fn many_nodes_have_links_at_once(scheme: Scheme) {
+    const NODES: usize = 60;
+    let world = World::new();
+    let mut hub = world.hub(scheme).await;
+    let mut nodes = Vec::new();
+    for index in 0..NODES {
+        let mut node = world.node(&format!("uav{index}")).await;
+        node.dial(vec![hub.address()], RoleSet::ALL);
+        nodes.push(node);
+    }
+    let mut links = Vec::new();
+    for _ in 0..NODES {
+        let Event::Up { link, .. } = hub.next().await else { panic!("no link came up") };
+        links.push(link);
+    }
+    for node in &mut nodes {
+        let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+        node.send(link, RELIABLE, pattern(2000));
+    }
+    for _ in 0..NODES {
+        assert_eq!(hub.message().await.1, pattern(2000));
+    }
+    for link in &links {
+        hub.transport.send(*link, Channel::Datagram, pattern(64)).expect("a link");
+    }
+    hub.transport.flush();
+    for node in &mut nodes {
+        assert_eq!(node.message().await.1, pattern(64));
+    }
+    assert_eq!(hub.transport.links().len(), NODES);
+}
+
+async fn a_full_queue_is_an_error_or_a_counted_loss(scheme: Scheme) {
+    let world = World::new();
+    let limits = Limits { link_queue_bytes: 200_000, ..Limits::default() };
+    let mut hub = world.hub_with(scheme, limits).await;
+    let mut node = world.node("uav").await;
+    let (_, at_hub) = node.connect(&mut hub).await;
+    let message = pattern(50_000);
+    let refused = (0..100_000).find_map(|_| hub.transport.send(at_hub, RELIABLE, message.clone()).err());
+    assert_eq!(refused, Some(SendError::Full(at_hub)));
+    let message = pattern(1000);
+    for _ in 0..20 {
+        for _ in 0..5000 {
+            hub.transport.send(at_hub, Channel::Datagram, message.clone()).expect("datagrams are dropped instead");
+        }
+        if hub.transport.counters().of(scheme).dropped > 0 {
+            break;
+        }
+    }
+    assert!(hub.transport.counters().of(scheme).dropped > 0);
+    hub.transport.flush();
+    assert!(!node.is_quiet().await);
+}
+
+async fn a_shutdown_says_farewell(scheme: Scheme) {
+    let world = World::new();
+    let (hub, _, mut node, at_node) = world.pair(scheme).await;
+    let address = hub.address();
+    hub.transport.clone().shutdown(Duration::from_secs(5)).await;
+    assert_eq!(node.down().await, (at_node, "the peer is shutting down".into()));
+    assert!(hub.transport.links().is_empty());
+    if scheme == Scheme::Tcp {
+        node.dial(vec![address], RoleSet::ALL);
+        assert!(node.dial_failed().await.contains("connection refused"));
+    }
+}
+
+async fn links_and_counters_tell_what_went_through(scheme: Scheme) {
+    let world = World::new();
+    let (mut hub, at_hub, mut node, at_node) = world.pair(scheme).await;
+    for _ in 0..10 {
+        node.send(at_node, RELIABLE, pattern(1000));
+        hub.message().await;
+    }
+    hub.send(at_hub, Channel::Datagram, pattern(10));
+    node.message().await;
+    let (here, there) = (node.transport.link(at_node).expect("a link"), hub.transport.link(at_hub).expect("a link"));
+    assert_eq!((here.scheme, here.dialled, there.dialled), (scheme, true, false));
+    assert_eq!((here.messages_sent, there.messages_received), (10, 10));
+    assert_eq!((here.messages_received, there.messages_sent), (1, 1));
+    assert_eq!(here.peer.node, hub.identity.node());
+    assert!(here.bytes_sent > 10_000 && there.bytes_received > 10_000, "{here:?} {there:?}");
+    let counters = node.transport.counters();
+    assert_eq!(counters.of(scheme).handshakes, 1);
+    assert!(counters.of(scheme).bytes_sent >= here.bytes_sent);
+}

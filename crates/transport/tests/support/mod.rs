@@ -1,0 +1,201 @@
+//! A group, its members, and transports that are kept running.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use roost_identity::group::{Group, Validity};
+use roost_identity::{Identity, Policy};
+use roost_proto::{Address, Channel, DialId, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Config, Event, Limits, Transport, bind};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Nothing on the loopback takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A group in a directory of its own.
+pub(crate) struct World {
+    pub(crate) group: Group,
+    dir: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::named("alpha")
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let group = Group::init(&dir.path().join("group"), name).expect("a group");
+        Self { group, dir }
+    }
+
+    pub(crate) fn member(&self, name: &str, role: Role) -> Arc<Identity> {
+        Arc::new(self.group.issue_in_memory(name, role).expect("a certificate"))
+    }
+
+    /// A member whose time is over.
+    pub(crate) fn expired(&self) -> Arc<Identity> {
+        let now = SystemTime::now();
+        let hour = Duration::from_secs(3600);
+        let validity = Validity::Between { not_before: now - 2 * hour, not_after: now - hour };
+        Arc::new(self.group.issue_in_memory_with("late", Role::Node, validity).expect("a certificate"))
+    }
+
+    /// A member that has been struck off; identities made before do not know.
+    pub(crate) fn revoked(&self) -> Arc<Identity> {
+        let bundle = self.dir.path().join("revoked");
+        self.group.issue("revoked", Role::Node, Validity::default(), &bundle).expect("a certificate");
+        let identity = Identity::load(Path::new(&bundle)).expect("the bundle");
+        self.group.revoke("revoked").expect("a list");
+        Arc::new(identity)
+    }
+
+    /// A hub that listens on the loopback.
+    pub(crate) async fn hub(&self, scheme: Scheme) -> Node {
+        self.hub_with(scheme, Limits::default()).await
+    }
+
+    pub(crate) async fn hub_with(&self, scheme: Scheme, limits: Limits) -> Node {
+        let identity = self.member("hub", Role::SuperNode);
+        Node::start(identity, None, &[&format!("{scheme}://127.0.0.1:0")], limits).await
+    }
+
+    /// A node that only dials.
+    pub(crate) async fn node(&self, name: &str) -> Node {
+        Node::start(self.member(name, Role::Node), None, &[], Limits::default()).await
+    }
+
+    /// A hub, a node, and the numbers of the link between them on either side.
+    pub(crate) async fn pair(&self, scheme: Scheme) -> (Node, LinkId, Node, LinkId) {
+        let mut hub = self.hub(scheme).await;
+        let mut node = self.node("uav").await;
+        let (ours, theirs) = node.connect(&mut hub).await;
+        (hub, theirs, node, ours)
+    }
+}
+
+/// A transport whose events are consumed all the time, as a daemon does.
+pub(crate) struct Node {
+    pub(crate) transport: Transport,
+    pub(crate) identity: Arc<Identity>,
+    events: mpsc::UnboundedReceiver<Event>,
+    pump: JoinHandle<()>,
+    dials: u64,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
+impl Node {
+    /// `judge` lends its policy to an identity that has none of the group.
+    pub(crate) async fn start(
+        identity: Arc<Identity>,
+        judge: Option<&Identity>,
+        listen: &[&str],
+        limits: Limits,
+    ) -> Self {
+        let policy = Policy::new(judge.unwrap_or(&identity)).expect("a policy");
+        let listen = listen.iter().map(|text| text.parse().expect("an endpoint")).collect();
+        let config = Config { identity: Arc::clone(&identity), policy, listen, admit: RoleSet::ALL, limits };
+        let (transport, mut stream) = bind(config).await.expect("sockets");
+        let (inbox, events) = mpsc::unbounded_channel();
+        let pump = tokio::spawn(async move {
+            let mut batch = Vec::new();
+            loop {
+                stream.recv_many(&mut batch, 64).await;
+                for event in batch.drain(..) {
+                    if inbox.send(event).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Self { transport, identity, events, pump, dials: 0 }
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.transport.local_addresses()[0].clone()
+    }
+
+    pub(crate) async fn next(&mut self) -> Event {
+        timeout(PATIENCE, self.events.recv()).await.expect("an event in time").expect("the pump runs")
+    }
+
+    /// Whether nothing more comes for a while.
+    pub(crate) async fn is_quiet(&mut self) -> bool {
+        timeout(Duration::from_millis(300), self.events.recv()).await.is_err()
+    }
+
+    pub(crate) fn dial(&mut self, addresses: Vec<Address>, expect: RoleSet) -> DialId {
+        self.dials += 1;
+        let dial = DialId(self.dials);
+        self.transport.dial(dial, addresses, expect, None);
+        dial
+    }
+
+    /// Dials `other` and answers the numbers of the link here and there.
+    pub(crate) async fn connect(&mut self, other: &mut Self) -> (LinkId, LinkId) {
+        let dialled = self.dial(vec![other.address()], RoleSet::ALL);
+        let Event::Up { link, dial, peer, .. } = self.next().await else { panic!("the dial failed") };
+        assert_eq!((dial, peer.node), (Some(dialled), other.identity.node()));
+        let Event::Up { link: there, dial, peer, .. } = other.next().await else { panic!("no link came up") };
+        assert_eq!((dial, peer.node), (None, self.identity.node()));
+        assert_eq!(peer.name, self.identity.name());
+        (link, there)
+    }
+
+    pub(crate) fn send(&self, link: LinkId, channel: Channel, message: impl Into<Bytes>) {
+        self.transport.send(link, channel, message.into()).expect("a link with room");
+        self.transport.flush();
+    }
+
+    pub(crate) async fn message(&mut self) -> (LinkId, Bytes) {
+        match self.next().await {
+            Event::Message { link, message } => (link, message),
+            other => panic!("{other:?} instead of a message"),
+        }
+    }
+
+    pub(crate) async fn down(&mut self) -> (LinkId, String) {
+        match self.next().await {
+            Event::Down { link, reason } => (link, reason),
+            other => panic!("{other:?} instead of a link going down"),
+        }
+    }
+
+    pub(crate) async fn dial_failed(&mut self) -> String {
+        match self.next().await {
+            Event::DialFailed { reason, .. } => reason,
+            other => panic!("{other:?} instead of a failed dial"),
+        }
+    }
+
+    /// Waits until this side has counted one refusal for `label`: its alert may
+    /// arrive before it has counted.
+    pub(crate) async fn await_refusal(&self, scheme: Scheme, label: &str) {
+        let counted = async {
+            while self.refused(scheme, label) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, counted).await.expect("the refusal is counted");
+        assert_eq!(self.refused(scheme, label), 1, "{label}");
+    }
+
+    /// How many peers this side has refused for `label`.
+    pub(crate) fn refused(&self, scheme: Scheme, label: &str) -> u64 {
+        let counters = self.transport.counters();
+        counters.of(scheme).refused.iter().find(|(known, _)| *known == label).map_or(0, |(_, count)| *count)
+    }
+}
+
+/// Any flow.
+pub(crate) const RELIABLE: Channel = Channel::Reliable { flow: 7 };
