@@ -286,7 +286,7 @@ pub enum Event {
         /// Where the neighbour is seen.
         address: Address,
     },
-    /// The node has left.
+    /// The node has left. What is asked of it from now on fails at once.
     Left,
 }
 

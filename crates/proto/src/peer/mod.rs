@@ -47,7 +47,7 @@ use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
 use crate::record::{Record, Version};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, Reason};
 
 pub use api::{
     Command, Config, Counters, Event, Home, Opened, RequestStatus, SessionId, SessionStatus, Status, Summary, Ticket,
@@ -300,6 +300,19 @@ impl Peer {
         }
     }
 
+    /// Who has left does nothing more, but every ticket ends.
+    fn refuse(&mut self, command: &Command) {
+        let (Command::Request { ticket, .. }
+        | Command::Lookup { ticket, .. }
+        | Command::Watch { ticket, .. }
+        | Command::Ping { ticket, .. }) = *command
+        else {
+            return;
+        };
+        let detail = "this node has left".to_owned();
+        self.core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail });
+    }
+
     fn leave(&mut self) {
         let core = &mut self.core;
         self.requests.leave(core);
@@ -352,7 +365,7 @@ impl Machine for Peer {
             Input::Message { link, message } => self.on_message(link, &message),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
-            Input::Command(_) => {}
+            Input::Command(command) => self.refuse(&command),
         }
         self.settle();
     }

@@ -29,7 +29,7 @@ const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often a request is put that meets with silence: on a path that loses,
 /// silence is not death.
-const UNREACHABLE_ASKS: u32 = 3;
+const UNREACHABLE_ASKS: u32 = 5;
 
 /// When to ask again after a refusal that may turn out otherwise.
 const SHORT_PAUSE: Duration = Duration::from_millis(250);
@@ -247,7 +247,8 @@ impl Requests {
             Reason::Leaving => {}
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
-                let pause = decline.retry_after_ms.map_or(SHORT_PAUSE, |millis| Duration::from_millis(millis.into()));
+                let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
+                let pause = decline.retry_after_ms.map_or(longer, |millis| Duration::from_millis(millis.into()));
                 let id = self.renumber(core, id);
                 core.set(Timer::Ask(id), pause.clamp(SHORT_PAUSE, Duration::from_secs(1)));
             }

@@ -190,10 +190,11 @@ impl Watching {
         let Candidate { version, cell, services, capacity, .. } = *candidate;
         let known = Known { version, cell, services, capacity };
         match self.known.get_mut(&candidate.node) {
-            Some(before) if before.version > version || *before == known => false,
+            Some(before) if before.version > version => false,
             Some(before) => {
+                let same = Known { version, ..*before } == known;
                 *before = known;
-                true
+                !same
             }
             None => {
                 if self.known.len() < MAX_WATCHED_NODES {

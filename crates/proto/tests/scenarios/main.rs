@@ -3,11 +3,14 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod chaos;
 mod homes;
 mod losses;
+mod meshes;
 mod providers;
 mod services;
 mod transports;
+mod watches;
 
 use roost_proto::peer::{Event, Summary, Ticket};
 use roost_proto::wire::Reason;

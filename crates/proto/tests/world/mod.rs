@@ -210,6 +210,10 @@ impl World {
         ticket
     }
 
+    pub fn ticket(&mut self, host: HostId) -> Ticket {
+        self.hosts[host.0].ticket()
+    }
+
     pub fn ping(&mut self, host: HostId, node: Option<NodeId>) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
         self.command(host, Command::Ping { ticket, node });

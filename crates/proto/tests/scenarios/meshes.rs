@@ -1,0 +1,85 @@
+//! Several hubs that know one another.
+
+use roost_proto::peer::{Command, Event};
+use roost_proto::wire::Mode;
+use roost_proto::{Area, Cell, Service};
+
+use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{NEAREST, finished};
+
+/// Three hubs; a provider at the second, one at the third; a requester at the first.
+fn mesh(seed: u64) -> (World, [HostId; 2], HostId) {
+    let mut world = World::new(seed);
+    let hubs = world.mesh(3);
+    world.run(2 * SECOND);
+    let near = world.node((3, 0), &Service::ALL, &[hubs[1]]);
+    let far = world.node((8, 0), &Service::ALL, &[hubs[2]]);
+    let requester = world.node((0, 0), &[], &[hubs[0]]);
+    world.settle();
+    (world, [near, far], requester)
+}
+
+#[test]
+fn every_area_is_answered_across_hubs() {
+    let (mut world, [near, far], requester) = mesh(1);
+    let areas = [
+        (NEAREST, near),
+        (Area::At(Cell::new(8, 0)), far),
+        (Area::Within { centre: Cell::new(0, 0), radius: 3 }, near),
+        (Area::rectangle(Cell::new(5, -1), Cell::new(9, 1)), far),
+    ];
+    for mode in [Mode::Forward, Mode::Relay] {
+        for (area, provider) in areas {
+            let ticket = world.request_with(requester, Service::Image, area, |wanted| wanted.mode = mode);
+            let summary = finished(&mut world, requester, ticket);
+            assert!(summary.complete, "{area} {mode:?}: {summary:?}");
+            assert_eq!(summary.provider, node_id(provider.0), "{area} {mode:?}");
+        }
+    }
+    let ticket = world.request(requester, Service::Image, Area::Anywhere);
+    assert!(finished(&mut world, requester, ticket).complete);
+}
+
+#[test]
+fn a_lookup_ranks_the_providers_of_all_hubs() {
+    let (mut world, [near, far], requester) = mesh(2);
+    let ticket = world.lookup(requester, Service::Track, NEAREST);
+    let Event::Found { found, .. } = world.outcome(requester, ticket) else { panic!() };
+    let nodes: Vec<_> = found.candidates.iter().map(|candidate| candidate.node).collect();
+    assert_eq!(nodes, [near, far].map(|host| node_id(host.0)));
+}
+
+#[test]
+fn streams_arrive_across_hubs_when_a_third_are_lost() {
+    let (mut world, _, requester) = mesh(3);
+    world.path.loss = 300;
+    for mode in [Mode::Forward, Mode::Relay] {
+        let ticket = world.request_with(requester, Service::Track, NEAREST, |wanted| {
+            wanted.mode = mode;
+            wanted.deadline = 30 * SECOND;
+        });
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete, "{mode:?}: {summary:?}");
+    }
+}
+
+#[test]
+fn a_node_that_changes_hubs_is_found_once_and_where_it_is() {
+    let mut world = World::new(4);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
+    let requester = world.node((0, 0), &[], &[hubs[1]]);
+    world.settle();
+    world.command(provider, Command::Move { cell: Cell::new(6, 6) });
+    // Only the node's own association breaks: both hubs live.
+    world.break_links(provider, hubs[0]);
+    world.run(SECOND);
+    assert_eq!(world.home(provider), Some(hubs[1]));
+    let ticket = world.lookup(requester, Service::Video, Area::Anywhere);
+    let Event::Found { found, .. } = world.outcome(requester, ticket) else { panic!() };
+    let places: Vec<_> = found.candidates.iter().map(|candidate| (candidate.node, candidate.cell)).collect();
+    assert_eq!(places, [(node_id(provider.0), Cell::new(6, 6))]);
+    let ticket = world.request(requester, Service::Sensor, Area::At(Cell::new(6, 6)));
+    assert!(finished(&mut world, requester, ticket).first_byte < 500 * MS);
+}

@@ -1,0 +1,137 @@
+//! Watching an area.
+
+use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::{Area, Cell, NodeId, Role, Service, ServiceSet};
+use std::collections::BTreeMap;
+
+use crate::world::{HostId, MS, SECOND, World, node_id};
+
+const SQUARE: Area = Area::Rectangle { min: Cell::new(0, 0), max: Cell::new(10, 10) };
+
+/// What a watcher believes is there, from what it was told.
+fn picture(world: &World, host: HostId, ticket: Ticket) -> BTreeMap<NodeId, Cell> {
+    let mut there = BTreeMap::new();
+    for (_, event) in world.events(host) {
+        let Event::Changed { ticket: of, change } = event else { continue };
+        if *of == ticket {
+            there.extend(change.present.iter().map(|candidate| (candidate.node, candidate.cell)));
+            change.gone.iter().for_each(|node| drop(there.remove(node)));
+        }
+    }
+    there
+}
+
+fn changes(world: &World, host: HostId) -> usize {
+    world.events(host).iter().filter(|(_, event)| matches!(event, Event::Changed { .. })).count()
+}
+
+fn watch(world: &mut World, host: HostId) -> Ticket {
+    let ticket = world.ticket(host);
+    world.command(host, Command::Watch { ticket, services: ServiceSet::ALL, area: SQUARE });
+    ticket
+}
+
+#[test]
+fn a_watcher_sees_nodes_come_move_and_go() {
+    let mut world = World::new(1);
+    let hub = world.hub(Role::SuperNode);
+    let first = world.node((1, 1), &[Service::Track], &[hub]);
+    let watcher = world.node((99, 99), &[], &[hub]);
+    world.settle();
+    let ticket = watch(&mut world, watcher);
+    world.run(50 * MS);
+    assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(first.0), Cell::new(1, 1))]));
+    let second = world.node((2, 2), &[Service::Video], &[hub]);
+    world.settle();
+    world.run(50 * MS);
+    assert_eq!(picture(&world, watcher, ticket).len(), 2);
+    world.command(second, Command::Move { cell: Cell::new(3, 3) });
+    world.run(50 * MS);
+    assert_eq!(picture(&world, watcher, ticket)[&node_id(second.0)], Cell::new(3, 3));
+    world.command(second, Command::Move { cell: Cell::new(30, 30) });
+    world.command(first, Command::Leave);
+    world.run(50 * MS);
+    assert_eq!(picture(&world, watcher, ticket), BTreeMap::new());
+}
+
+#[test]
+fn a_watch_survives_its_home_and_tells_nothing_twice() {
+    let mut world = World::new(2);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let both = [hubs[0], hubs[1]];
+    let stays = world.node((1, 1), &[Service::Track], &both);
+    let dies = world.node((2, 2), &[Service::Track], &both);
+    let watcher = world.node((99, 99), &[], &both);
+    world.settle();
+    let ticket = watch(&mut world, watcher);
+    world.run(SECOND);
+    assert_eq!(picture(&world, watcher, ticket).len(), 2);
+    let told = changes(&world, watcher);
+    world.kill(hubs[0]);
+    world.kill(dies);
+    world.run(30 * SECOND);
+    assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(stays.0), Cell::new(1, 1))]));
+    assert_eq!(changes(&world, watcher) - told, 1, "only that one is gone");
+    world.command(stays, Command::Move { cell: Cell::new(4, 4) });
+    world.run(SECOND);
+    assert_eq!(picture(&world, watcher, ticket)[&node_id(stays.0)], Cell::new(4, 4));
+}
+
+#[test]
+fn a_watch_sees_the_nodes_of_other_hubs() {
+    let mut world = World::new(3);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let watcher = world.node((99, 99), &[], &[hubs[0]]);
+    world.settle();
+    let ticket = watch(&mut world, watcher);
+    let node = world.node((5, 5), &[Service::Image], &[hubs[1]]);
+    world.settle();
+    world.run(SECOND);
+    assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(5, 5))]));
+    world.command(node, Command::Leave);
+    world.run(SECOND);
+    assert_eq!(picture(&world, watcher, ticket), BTreeMap::new());
+}
+
+#[test]
+fn a_watch_is_right_in_the_end_whatever_is_lost() {
+    for seed in 0..10 {
+        let mut world = World::new(seed);
+        let hub = world.hub(Role::SuperNode);
+        let node = world.node((1, 1), &[Service::Track], &[hub]);
+        let watcher = world.node((99, 99), &[], &[hub]);
+        world.settle();
+        world.path.loss = 300;
+        world.path.duplication = 100;
+        world.path.spread = 20 * MS;
+        let ticket = watch(&mut world, watcher);
+        for step in 0..10 {
+            world.command(node, Command::Move { cell: Cell::new(step, 5) });
+            world.run(700 * MS);
+        }
+        world.path = crate::world::Path::default();
+        world.run(45 * SECOND);
+        assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(9, 5))]), "{seed}");
+    }
+}
+
+#[test]
+fn a_cancelled_watch_is_over() {
+    let mut world = World::new(5);
+    let hub = world.hub(Role::SuperNode);
+    let node = world.node((1, 1), &[Service::Track], &[hub]);
+    let watcher = world.node((99, 99), &[], &[hub]);
+    world.settle();
+    let ticket = watch(&mut world, watcher);
+    world.run(SECOND);
+    world.cancel(watcher, ticket);
+    assert!(matches!(world.hosts[watcher.0].ending(ticket), Some(Event::Failed { .. })));
+    let told = changes(&world, watcher);
+    let before = world.messages;
+    world.command(node, Command::Move { cell: Cell::new(2, 2) });
+    world.run(SECOND);
+    assert_eq!(changes(&world, watcher), told);
+    assert_eq!(world.messages - before, 2, "Publish and Lease");
+}
