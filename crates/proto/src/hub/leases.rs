@@ -119,3 +119,146 @@ impl Hub {
         self.tell_watchers(place.node, Some(place));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::super::testing::{Bench, node, record, request, version};
+    use super::super::{Config, Kind};
+    use super::*;
+    use crate::address::Scheme;
+    use crate::record::Capacity;
+    use crate::service::Role;
+    use crate::wire::Mode;
+
+    #[test]
+    fn a_record_gets_a_lease_and_a_hole_in_its_address_is_filled() {
+        let mut bench = Bench::new();
+        let link = bench.up(1, Role::Node);
+        let mut sent = record(1);
+        sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
+        let answer = bench.say(link, &Message::Publish(sent));
+        assert_eq!(answer, [(link, Message::Lease { version: version(1), lease_ms: 60_000, siblings: None })]);
+        let held = &bench.hub.index(bench.now, None, 10)[0];
+        assert_eq!(held.addresses, [Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 9)))]);
+        assert!(held.connected && held.expires_in == Duration::from_secs(60));
+    }
+
+    #[test]
+    fn nobody_publishes_for_another() {
+        let mut bench = Bench::new();
+        let link = bench.up(1, Role::Node);
+        assert!(bench.say(link, &Message::Publish(record(2))).is_empty());
+        assert_eq!((bench.hub.counters().not_own, bench.hub.status(bench.now).nodes), (1, 0));
+    }
+
+    #[test]
+    fn a_renewal_of_what_is_not_held_asks_for_it_anew() {
+        let mut bench = Bench::new();
+        let link = bench.provider(1);
+        let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
+        assert!(matches!(bench.say(link, &renew(1))[..], [(_, Message::Lease { .. })]));
+        assert_eq!(bench.say(link, &renew(2)), [(link, Message::Anew)]);
+    }
+
+    #[test]
+    fn any_word_keeps_the_lease_and_silence_ends_it() {
+        let mut bench = Bench::new();
+        let link = bench.provider(1);
+        for _ in 0..4 {
+            bench.wait(Duration::from_secs(50));
+            bench.say(link, &Message::Ping(1));
+        }
+        assert_eq!(bench.hub.status(bench.now).nodes, 1);
+        bench.wait(Duration::from_secs(61));
+        assert_eq!((bench.hub.status(bench.now).nodes, bench.hub.counters().expiries), (0, 1));
+        assert_eq!(bench.closed[0].0, link);
+    }
+
+    #[test]
+    fn the_older_version_loses_and_learns_of_the_newer() {
+        let mut bench = Bench::new();
+        let link = bench.up(1, Role::Node);
+        bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
+        let answer = bench.say(link, &Message::Publish(record(1)));
+        assert!(matches!(answer[..], [(_, Message::Lease { version: held, .. })] if held == version(5)));
+    }
+
+    #[test]
+    fn a_node_that_lost_its_link_is_kept_but_not_listed() {
+        let mut bench = Bench::new();
+        let (provider, asker) = (bench.provider(1), bench.requester(2));
+        bench.down(provider);
+        let listed = |bench: &mut Bench, id| match &bench.ask(asker, request(id, Mode::Locate))[..] {
+            [(_, Message::Found(found))] => found.candidates.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((listed(&mut bench, 1), bench.hub.status(bench.now).nodes), (0, 2));
+        bench.up(1, Role::Node);
+        assert_eq!(listed(&mut bench, 2), 1);
+    }
+
+    #[test]
+    fn a_move_and_a_withdrawal_count_at_once() {
+        let mut bench = Bench::new();
+        let link = bench.provider(1);
+        let moved = Record { version: version(2), cell: crate::grid::Cell::new(0, 0), ..record(1) };
+        bench.say(link, &Message::Publish(moved));
+        let asker = bench.requester(2);
+        let sent = bench.ask(asker, request(1, Mode::Locate));
+        assert!(matches!(&sent[..], [(_, Message::Found(found))] if found.candidates.is_empty()));
+        bench.say(link, &Message::Withdraw(version(2)));
+        assert_eq!(bench.hub.counters().withdrawals, 1);
+        assert_eq!(bench.hub.status(bench.now).entries, 0);
+    }
+
+    #[test]
+    fn hubs_claim_a_node_that_comes_and_drop_one_that_is_claimed() {
+        let mut bench = Bench::new();
+        let peer = bench.up(100, Role::SuperNode);
+        let link = bench.up(1, Role::Node);
+        let sent = bench.say(link, &Message::Publish(record(1)));
+        assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(1) })));
+        bench.say(peer, &Message::Claim { node: node(1), version: version(1) });
+        assert_eq!(bench.hub.status(bench.now).nodes, 1);
+        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        assert_eq!(bench.hub.status(bench.now).nodes, 0);
+    }
+
+    #[test]
+    fn a_full_directory_sends_newcomers_away() {
+        let mut config = Config::new(node(200), Kind::Server, 1);
+        config.limits.nodes = 1;
+        let mut bench = Bench::with(config);
+        bench.provider(1);
+        let second = bench.provider(2);
+        assert_eq!((bench.closed[0].0, bench.hub.counters().full), (second, 1));
+    }
+
+    #[test]
+    fn roles_are_kept_apart() {
+        let mut bench = Bench::new();
+        let (link, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
+        bench.say(link, &Message::Claim { node: node(2), version: version(9) });
+        bench.say(hub, &Message::Publish(record(100)));
+        let server = bench.up(3, Role::Server);
+        assert_eq!(bench.hub.counters().refused_by_role, 3);
+        assert_eq!(bench.closed[0].0, server);
+        let mut server = Bench::with(Config::new(node(201), Kind::Server, 1));
+        server.up(100, Role::SuperNode);
+        assert_eq!(server.closed.len(), 1);
+    }
+
+    #[test]
+    fn a_renewal_corrects_what_the_hub_deducted() {
+        let mut bench = Bench::new();
+        let (provider, asker) = (bench.provider(1), bench.requester(2));
+        bench.ask(asker, request(1, Mode::Forward));
+        let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
+        assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
+        bench.say(provider, &Message::Renew(Renew { version: version(1), capacity: None }));
+        assert_eq!(left(&bench), record(1).capacity);
+    }
+}

@@ -47,3 +47,46 @@ impl Hub {
         self.events.push_back(Event::Left);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Command;
+    use super::super::testing::{Bench, forwarded, refused, request};
+    use super::*;
+    use crate::machine::Input;
+    use crate::service::Role;
+    use crate::wire::{Message, Mode, Reason};
+
+    #[test]
+    fn a_hub_without_flows_leaves_at_once() {
+        let mut bench = Bench::new();
+        let link = bench.provider(1);
+        bench.input(Input::Command(Command::Leave));
+        assert_eq!(bench.closed, [(link, REASON.to_owned())]);
+        assert_eq!(bench.events.last(), Some(&Event::Left));
+        let late = bench.up(2, Role::Node);
+        assert_eq!(bench.closed[1].0, late);
+        bench.wait(DRAIN * 2);
+        assert_eq!(bench.events.iter().filter(|event| **event == Event::Left).count(), 1);
+    }
+
+    #[test]
+    fn a_relayed_flow_goes_on_until_it_ends_or_the_time_is_up() {
+        for ends in [true, false] {
+            let mut bench = Bench::new();
+            let (provider, asker, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
+            let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
+            bench.input(Input::Command(Command::Leave));
+            assert_eq!(bench.closed.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [idle]);
+            assert_eq!(refused(&bench.ask(asker, request(2, Mode::Relay))), (asker, Reason::Leaving));
+            assert!(!bench.events.contains(&Event::Left));
+            if ends {
+                bench.say(provider, &Message::Stop { id: forward.id, reason: Reason::SourceFailed });
+            } else {
+                bench.wait(DRAIN);
+            }
+            assert_eq!(bench.events.last(), Some(&Event::Left));
+            assert_eq!(bench.closed.len(), 3);
+        }
+    }
+}

@@ -236,3 +236,51 @@ impl Hub {
         self.forget_changes_of(node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, address, node};
+    use super::*;
+    use crate::machine::{Input, Machine};
+
+    fn meshed() -> Bench {
+        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        config.addresses = vec![address(200)];
+        config.peers = vec![vec![address(100)], vec![address(200)]];
+        Bench::young(config)
+    }
+
+    #[test]
+    fn peers_are_dialled_at_once_and_then_ever_less_often() {
+        let mut bench = meshed();
+        assert_eq!(bench.dialled.len(), 1, "its own address is not dialled");
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            let (dial, _) = bench.dialled.pop().unwrap();
+            let before = bench.now;
+            bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned() });
+            while bench.dialled.is_empty() {
+                bench.now = bench.hub.poll_deadline().unwrap().at;
+                bench.input(Input::Timeout);
+            }
+            pauses.push(bench.now.since(before));
+        }
+        assert!(pauses[0] >= FIRST_PAUSE * 3 / 4 && pauses[0] <= FIRST_PAUSE * 5 / 4, "{pauses:?}");
+        assert!(pauses[8] >= MAX_PAUSE * 3 / 4 && pauses[8] <= MAX_PAUSE * 5 / 4, "{pauses:?}");
+    }
+
+    #[test]
+    fn a_peer_that_falls_silent_is_dialled_again() {
+        let mut bench = meshed();
+        let (dial, _) = bench.dialled.pop().unwrap();
+        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        assert_eq!(bench.hub.status(bench.now).peers[0].node, Some(node(100)));
+        let pings = bench.wait(Duration::from_secs(10));
+        assert!(pings.contains(&(link, Message::Ping(0))));
+        bench.say(link, &Message::Pong(0));
+        assert!(bench.closed.is_empty());
+        bench.wait(Duration::from_secs(30));
+        assert_eq!(bench.closed[0].0, link);
+        assert_eq!(bench.dialled.len(), 1);
+    }
+}

@@ -23,10 +23,14 @@ mod leave;
 mod locate;
 mod mesh;
 mod neighbours;
+#[cfg(test)]
+mod properties;
 mod relay;
 mod requests;
 mod seek;
 mod status;
+#[cfg(test)]
+mod testing;
 mod watches;
 
 use std::collections::VecDeque;

@@ -1,0 +1,341 @@
+//! What must hold whatever neighbours say: random ones, from seeds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::testing::{Bench, address, node, over, record, version};
+use super::{Command, Config, Kind, Limits};
+use crate::address::Scheme;
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::machine::Input;
+use crate::random::SplitMix64;
+use crate::record::Record;
+use crate::service::{Role, Service, ServiceSet};
+use crate::wire::{
+    Accept, Candidate, Change, Coverage, Decline, Forward, Found, Message, Mode, Offer, Packet, Reason, Renew, Report,
+    Request, Seek, Watch,
+};
+
+/// A crowd around one hub: nodes 1 to 5, hubs 100 and 101.
+struct Crowd {
+    bench: Bench,
+    random: SplitMix64,
+    /// Links that are up, and whose they are.
+    links: Vec<(LinkId, u8)>,
+    /// What the hub has handed out and sought, for answers that fit.
+    forwards: Vec<(LinkId, Forward)>,
+    seeks: Vec<(LinkId, Seek)>,
+    /// Requests so far; one in three is sent again.
+    requests: Vec<(LinkId, Request)>,
+    sequence: u32,
+}
+
+impl Crowd {
+    fn new(seed: u64, limits: Limits) -> Self {
+        let kind = if seed.is_multiple_of(4) { Kind::Server } else { Kind::SuperNode };
+        let mut config = Config::new(node(200), kind, seed);
+        config.limits = limits;
+        config.peers = vec![vec![address(100)]];
+        let (links, forwards, seeks, requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut crowd = Self {
+            bench: Bench::young(config),
+            random: SplitMix64::new(seed),
+            links,
+            forwards,
+            seeks,
+            requests,
+            sequence: 0,
+        };
+        for number in [1, 2, 3, 4, 5, 100, 101] {
+            crowd.connect(number);
+        }
+        crowd
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    fn connect(&mut self, number: u8) {
+        let role = if number >= 100 { Role::SuperNode } else { Role::Node };
+        let mut from = address(number);
+        from.scheme = Scheme::ALL[self.below(3) as usize];
+        let dial = self.bench.dialled.pop().map(|(dial, _)| dial);
+        let link = self.bench.up_over(number, role, from, dial);
+        if !self.bench.closed.iter().any(|(closed, _)| *closed == link) {
+            self.links.push((link, number));
+        }
+    }
+
+    fn anyone(&mut self) -> Option<(LinkId, u8)> {
+        let closed = &self.bench.closed;
+        self.links.retain(|(link, _)| !closed.iter().any(|(other, _)| other == link));
+        let count = self.links.len() as u64;
+        (count > 0).then(|| self.links[self.random.below(count) as usize])
+    }
+
+    fn who(&mut self) -> NodeId {
+        let numbers = [1, 2, 3, 4, 5, 100, 101, 9];
+        node(numbers[self.below(8) as usize])
+    }
+
+    fn id(&mut self) -> RequestId {
+        let top = if self.below(2) == 0 { RequestId::FIRST_OF_HUB } else { 0 };
+        RequestId(top + self.below(12) as u32)
+    }
+
+    fn cell(&mut self) -> Cell {
+        Cell::new(self.below(3) as i32, self.below(3) as i32)
+    }
+
+    fn area(&mut self) -> Area {
+        let cell = self.cell();
+        match self.below(5) {
+            0 => Area::Near(cell),
+            1 => Area::Within { centre: cell, radius: self.below(4) as u32 },
+            2 => Area::rectangle(cell, Cell::new(1, 1)),
+            3 => Area::Anywhere,
+            _ => Area::At(cell),
+        }
+    }
+
+    fn reason(&mut self) -> Reason {
+        let reasons = [Reason::Busy, Reason::Unreachable, Reason::NoTransport, Reason::SourceFailed, Reason::Leaving];
+        reasons[self.below(5) as usize]
+    }
+
+    fn candidate(&mut self) -> Candidate {
+        let Record { version, services, capacity, addresses, .. } = record(1);
+        Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses }
+    }
+
+    /// One thing that the crowd does; gives back what the hub says to it.
+    fn step(&mut self) -> Vec<(LinkId, Message)> {
+        let Some((link, number)) = self.anyone() else {
+            self.connect(1);
+            return Vec::new();
+        };
+        match self.below(20) {
+            0 => {
+                self.links.retain(|(other, _)| *other != link);
+                self.bench.down(link)
+            }
+            1 => {
+                self.connect(number);
+                Vec::new()
+            }
+            2..=5 => self.publish(link, number),
+            6..=9 => self.ask(link, number),
+            10..=14 => self.answer(),
+            15 => self.noise(link),
+            _ => {
+                let message = self.message();
+                self.bench.say(link, &message)
+            }
+        }
+    }
+
+    fn publish(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
+        self.sequence += 1;
+        let services = Service::ALL.into_iter().take(self.below(5) as usize).collect();
+        let cell = self.cell();
+        let own = Record { version: version(self.sequence), cell, services, ..record(number) };
+        self.bench.say(link, &Message::Publish(own))
+    }
+
+    fn ask(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
+        let known = self.requests.len() as u64;
+        if known > 0 && self.below(3) == 0 {
+            let index = self.below(known) as usize;
+            let (link, request) = self.requests[index].clone();
+            return self.bench.ask(link, request);
+        }
+        let modes = [Mode::Forward, Mode::Relay, Mode::Locate];
+        let asked = Request {
+            id: RequestId(100 + known as u32),
+            nonce: Nonce::from_u64(known),
+            service: Service::ALL[self.below(4) as usize],
+            area: self.area(),
+            mode: modes[self.below(3) as usize],
+            deadline_ms: 60_000,
+            count: self.below(4) as u8,
+            params: if self.below(4) == 0 { over(Scheme::Quic) } else { None },
+        };
+        if number < 100 {
+            self.requests.push((link, asked.clone()));
+        }
+        self.bench.ask(link, asked)
+    }
+
+    /// Somebody to whom the hub has handed something answers it.
+    fn answer(&mut self) -> Vec<(LinkId, Message)> {
+        if self.below(3) == 0
+            && let Some((link, seek)) = self.seeks.pop()
+        {
+            let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
+            let found = Found { id: seek.id, candidates, coverage: Coverage::Whole };
+            return self.bench.say(link, &Message::Found(found));
+        }
+        let count = self.forwards.len() as u64;
+        if count == 0 {
+            return Vec::new();
+        }
+        let index = self.below(count) as usize;
+        let (link, forward) = self.forwards[index].clone();
+        let requester = (!forward.reply_to.is_empty()).then_some(forward.requester);
+        let id = forward.id;
+        let message = match self.below(6) {
+            0 => Message::Pending { id, requester },
+            1 => self.accept(id),
+            2 => Message::Packet(Packet { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
+            3 => Message::End { id, packets: 1, bytes: 40, digest: [0; 32] },
+            _ => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
+        };
+        self.bench.say(link, &message)
+    }
+
+    fn accept(&mut self, id: RequestId) -> Message {
+        let offer = Offer::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None };
+        Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell: self.cell(), provider: None })
+    }
+
+    /// Bytes that are no message, or nearly one.
+    fn noise(&mut self, link: LinkId) -> Vec<(LinkId, Message)> {
+        let mut bytes = self.message().encode().to_vec();
+        match self.below(3) {
+            0 => bytes.truncate(self.below(bytes.len() as u64) as usize),
+            1 => bytes.push(0),
+            _ => {
+                let at = self.below(bytes.len() as u64) as usize;
+                bytes[at] = self.below(256) as u8;
+            }
+        }
+        self.bench.input(Input::Message { link, message: Bytes::from(bytes) })
+    }
+
+    /// A well-formed message that nobody waits for.
+    fn message(&mut self) -> Message {
+        let (id, version) = (self.id(), version(self.sequence));
+        let requester = (self.below(2) == 0).then(|| self.who());
+        match self.below(15) {
+            0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
+            1 => Message::Withdraw(version),
+            2 => Message::Claim { node: self.who(), version },
+            3 => Message::Watch(Watch { id, services: ServiceSet::ALL, area: self.area(), seen: self.below(3) }),
+            4 => Message::Unwatch(id),
+            5 => Message::Change(Change { id, number: 1, present: vec![self.candidate()], gone: vec![self.who()] }),
+            6 => Message::Seek(Seek { id, service: Service::Video, area: self.area(), count: 3 }),
+            7 => Message::Found(Found { id, candidates: vec![self.candidate()], coverage: Coverage::Young }),
+            8 => Message::Stop { id, reason: self.reason() },
+            9 => Message::Report(Report { id, ..Report::default() }),
+            10 => Message::Decline(Decline { id, reason: self.reason(), retry_after_ms: None, requester }),
+            11 => Message::Pending { id, requester },
+            12 => self.accept(id),
+            13 => Message::Ping(7),
+            _ => Message::Forward(Forward {
+                id,
+                nonce: Nonce::from_u64(self.below(2)),
+                service: Service::Image,
+                requester: self.who(),
+                reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
+                deadline_ms: 60_000,
+                provider: Some(self.who()),
+                params: None,
+            }),
+        }
+    }
+
+    fn note(&mut self, sent: &[(LinkId, Message)]) {
+        for (link, message) in sent {
+            match message {
+                Message::Forward(forward) => self.forwards.push((*link, forward.clone())),
+                Message::Seek(seek) => self.seeks.push((*link, seek.clone())),
+                _ => {}
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
+        let limits = Limits {
+            nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
+            watches: 6, watches_per_node: 2, seeks: 3,
+        };
+        let mut crowd = Crowd::new(seed, limits.clone());
+        for _ in 0..300 {
+            let sent = crowd.step();
+            crowd.note(&sent);
+            let pause = Duration::from_millis(crowd.below(3_000));
+            let sent = crowd.bench.wait(pause);
+            crowd.note(&sent);
+            let status = crowd.bench.hub.status(crowd.bench.now);
+            prop_assert!(status.nodes <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
+            prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
+            prop_assert!(status.watches <= limits.watches);
+        }
+        for (link, _) in crowd.links.clone() {
+            crowd.bench.down(link);
+        }
+        crowd.bench.wait(Duration::from_secs(200));
+        let status = crowd.bench.hub.status(crowd.bench.now);
+        prop_assert_eq!((status.nodes, status.links, status.requests), (0, 0, 0));
+        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
+        crowd.bench.input(Input::Command(Command::Leave));
+        prop_assert!(crowd.bench.events.contains(&super::Event::Left));
+    }
+
+    #[test]
+    fn a_request_gets_one_final_answer(seed in any::<u64>()) {
+        let mut crowd = Crowd::new(seed, Limits::default());
+        let mut refusals: BTreeMap<RequestId, Reason> = BTreeMap::new();
+        let mut locates: BTreeMap<RequestId, usize> = BTreeMap::new();
+        for _ in 0..200 {
+            let mut sent = crowd.step();
+            let pause = Duration::from_millis(crowd.below(100));
+            sent.extend(crowd.bench.wait(pause));
+            crowd.note(&sent);
+            for (link, message) in sent {
+                let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
+                let whose = |link: LinkId| crowd.links.iter().find(|(other, _)| *other == link).map(|(_, number)| *number);
+                match message {
+                    Message::Decline(decline) if own(decline.id).is_some() && whose(link).is_some_and(|n| n < 100) => {
+                        let first = *refusals.entry(decline.id).or_insert(decline.reason);
+                        prop_assert_eq!(first, decline.reason);
+                    }
+                    Message::Accept(accept) => {
+                        prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
+                    }
+                    Message::Found(found) if whose(link).is_some_and(|n| n < 100) => {
+                        *locates.entry(found.id).or_default() += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (id, answers) in locates {
+            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
+            prop_assert_eq!(mode, Some(Mode::Locate), "{} answers to {:?}", answers, id);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_counted_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut bench = Bench::new();
+        let link = bench.up(1, Role::Node);
+        let before = bench.hub.status(bench.now);
+        if Message::decode(&bytes).is_err() {
+            let sent = bench.input(Input::Message { link, message: Bytes::from(bytes) });
+            prop_assert!(sent.is_empty());
+            prop_assert_eq!(bench.hub.counters().malformed, 1);
+            prop_assert_eq!(bench.hub.status(bench.now), before);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A hub on the bench: what its tests share.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Config, Event, Hub, Kind};
+use crate::address::{Address, Scheme};
+use crate::grid::{Area, Cell};
+use crate::ids::{DialId, LinkId, NodeId, Nonce, RequestId};
+use crate::machine::{Channel, Input, Machine, Peer, Transmit};
+use crate::record::{Capacity, Record, Version};
+use crate::service::{Role, Service, ServiceSet};
+use crate::time::Time;
+use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request};
+
+/// The place where test nodes are unless they say otherwise.
+pub(super) const HERE: Cell = Cell::new(27, 92);
+
+/// A hub, the time, and what it has said so far besides messages.
+pub(super) struct Bench {
+    pub(super) hub: Hub,
+    pub(super) now: Time,
+    pub(super) closed: Vec<(LinkId, String)>,
+    pub(super) dialled: Vec<(DialId, Vec<Address>)>,
+    pub(super) events: Vec<Event>,
+    links: u64,
+}
+
+pub(super) fn node(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 16])
+}
+
+pub(super) fn address(number: u8) -> Address {
+    Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, number], 7_700)))
+}
+
+pub(super) fn version(sequence: u32) -> Version {
+    Version { epoch: 1, sequence }
+}
+
+pub(super) fn record(number: u8) -> Record {
+    Record {
+        node: node(number),
+        version: version(1),
+        cell: HERE,
+        services: ServiceSet::ALL,
+        capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
+        addresses: vec![address(number)],
+    }
+}
+
+pub(super) fn request(id: u32, mode: Mode) -> Request {
+    Request {
+        id: RequestId(id),
+        nonce: Nonce::from_u64(u64::from(id)),
+        service: Service::Track,
+        area: Area::At(HERE),
+        mode,
+        deadline_ms: 5_000,
+        count: 0,
+        params: None,
+    }
+}
+
+pub(super) fn over(scheme: Scheme) -> Option<Params> {
+    Some(Params { duration_ms: None, transports: Some(crate::address::SchemeSet::only(scheme)) })
+}
+
+/// What a provider says to its hub about a request that it was to answer directly.
+pub(super) fn decline(forward: &Forward, reason: Reason) -> Message {
+    let requester = (!forward.reply_to.is_empty()).then_some(forward.requester);
+    Message::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester })
+}
+
+/// The only message, which is a `Forward`, and over which link it went.
+pub(super) fn forwarded(sent: &[(LinkId, Message)]) -> (LinkId, Forward) {
+    match sent {
+        [(link, Message::Forward(forward))] => (*link, forward.clone()),
+        other => panic!("expected one forward, not {other:?}"),
+    }
+}
+
+/// The only message, which is a `Decline`: to whom and why.
+pub(super) fn refused(sent: &[(LinkId, Message)]) -> (LinkId, Reason) {
+    match sent {
+        [(link, Message::Decline(decline))] => (*link, decline.reason),
+        other => panic!("expected one decline, not {other:?}"),
+    }
+}
+
+impl Bench {
+    /// A super node that has been up for longer than a lease.
+    pub(super) fn new() -> Self {
+        Self::with(Config::new(node(200), Kind::SuperNode, 1))
+    }
+
+    pub(super) fn with(config: Config) -> Self {
+        let mut bench = Self::young(config);
+        bench.wait(Duration::from_secs(61));
+        bench
+    }
+
+    pub(super) fn young(config: Config) -> Self {
+        let hub = Hub::new(config);
+        let (closed, dialled, events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bench = Self { hub, now: Time::from_nanos(1), closed, dialled, events, links: 0 };
+        bench.input(Input::Timeout);
+        bench
+    }
+
+    /// Hands in one input and gives back the messages that follow.
+    pub(super) fn input(&mut self, input: Input<super::Command>) -> Vec<(LinkId, Message)> {
+        self.channels(input).into_iter().map(|(link, _, message)| (link, message)).collect()
+    }
+
+    /// The same with the channels that the messages take.
+    pub(super) fn channels(&mut self, input: Input<super::Command>) -> Vec<(LinkId, Channel, Message)> {
+        self.hub.handle(self.now, input);
+        let mut sent = Vec::new();
+        while let Some(transmit) = self.hub.poll_transmit() {
+            match transmit {
+                Transmit::Message { link, channel, message, .. } => {
+                    sent.push((link, channel, Message::decode(&message).unwrap()));
+                }
+                Transmit::Dial { dial, addresses, .. } => self.dialled.push((dial, addresses)),
+                Transmit::Close { link, reason } => self.closed.push((link, reason)),
+            }
+        }
+        while let Some(event) = self.hub.poll_event() {
+            self.events.push(event);
+        }
+        sent
+    }
+
+    pub(super) fn say(&mut self, link: LinkId, message: &Message) -> Vec<(LinkId, Message)> {
+        self.input(Input::Message { link, message: message.encode() })
+    }
+
+    pub(super) fn ask(&mut self, link: LinkId, request: Request) -> Vec<(LinkId, Message)> {
+        self.say(link, &Message::Request(request))
+    }
+
+    pub(super) fn up(&mut self, number: u8, role: Role) -> LinkId {
+        self.up_over(number, role, address(number), None)
+    }
+
+    pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> LinkId {
+        self.links += 1;
+        let link = LinkId(self.links);
+        let peer = Peer { node: node(number), role, name: format!("n{number}") };
+        self.input(Input::LinkUp { link, dial, peer, address, rtt: Duration::from_millis(20) });
+        link
+    }
+
+    pub(super) fn down(&mut self, link: LinkId) -> Vec<(LinkId, Message)> {
+        self.input(Input::LinkDown { link, reason: "gone".to_owned() })
+    }
+
+    /// Attaches a node that offers everything at [`HERE`].
+    pub(super) fn provider(&mut self, number: u8) -> LinkId {
+        let link = self.up(number, Role::Node);
+        self.say(link, &Message::Publish(record(number)));
+        link
+    }
+
+    /// Attaches a node that offers nothing.
+    pub(super) fn requester(&mut self, number: u8) -> LinkId {
+        let link = self.up(number, Role::Node);
+        self.say(link, &Message::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
+        link
+    }
+
+    /// Lets time pass and serves every deadline on the way.
+    pub(super) fn wait(&mut self, span: Duration) -> Vec<(LinkId, Message)> {
+        let until = self.now + span;
+        let mut sent = Vec::new();
+        while let Some(deadline) = self.hub.poll_deadline().filter(|deadline| deadline.at <= until) {
+            self.now = self.now.max(deadline.at);
+            sent.extend(self.input(Input::Timeout));
+        }
+        self.now = until;
+        sent
+    }
+}
