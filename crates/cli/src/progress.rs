@@ -54,3 +54,42 @@ impl Drop for Progress {
         self.end();
     }
 }
+
+/// How many of a known number of steps are done.
+pub(crate) struct Steps {
+    bar: ProgressBar,
+}
+
+impl Steps {
+    /// Begins to count to `steps`.
+    pub(crate) fn start(output: Output, what: &'static str, steps: usize) -> Self {
+        let bar = if output.shows_progress() { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {bar:30} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        bar.enable_steady_tick(TICK);
+        Self { bar }
+    }
+
+    /// Says what is being done now.
+    pub(crate) fn say(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
+    /// One step more is done.
+    pub(crate) fn advance(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes it off the screen.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -14,7 +14,7 @@ fn a_wrong_command_line_is_one_sentence_and_exit_code_2() {
         (&["request", "video", "--at", "1,2", "--any"], "cannot be used with"),
         (&["request", "video", "--any", "--transport", "sctp"], "expected udp, tcp or quic"),
         (&["request", "video", "--any", "--for", "10"], "such as 30s"),
-        (&["request", "video", "--any", "-o", "http://x"], "is not a sink"),
+        (&["request", "video", "--any", "-o", "http://x"], "is no sink"),
         (&["request", "video", "--any", "--form", "json"], "--output"),
         (&["lookup", "image", "--rect", "1,2,3"], "expected X1,Y1,X2,Y2"),
         (&["lookup", "image", "-k", "0"], "-k"),

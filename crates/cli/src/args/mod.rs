@@ -13,7 +13,8 @@ use roost_services::SinkSpec;
 
 pub(crate) use area::{AreaArgs, Wanted};
 pub(crate) use tools::{
-    BenchArgs, CompletionsArgs, ConfigArgs, ConfigCommand, DemoArgs, GroupArgs, GroupCommand, ManArgs,
+    BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, DemoArgs, GroupArgs,
+    GroupCommand, ManArgs,
 };
 
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";

@@ -191,7 +191,8 @@ pub(crate) struct BenchHubArgs {
     /// The transport, which must be that of the endpoint
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
-    /// The hub's process on this machine, whose processor time and memory are read
+    /// The hub's process on this machine, whose processor time and memory are read; memory grows
+    /// visibly in a hub that was just started, as an older one uses again what it has
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
 }

@@ -1,5 +1,107 @@
-//! To come.
-use crate::{args::BenchArgs, failure::Outcome, output::Output};
-pub(crate) async fn run(_: &BenchArgs, _: Output) -> Outcome {
-    Err(crate::failure::Failure::failed("this build does not have it yet"))
+//! `roost bench`: load for a running hub, over the real transports.
+//!
+//! The nodes of a bench are no daemons. They speak the wire format directly,
+//! so that thousands of them fit beside the hub on one machine and what is
+//! measured is the hub.
+
+mod locate;
+mod node;
+mod population;
+mod probe;
+mod report;
+mod warm;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roost_identity::group::Group;
+use roost_proto::{Address, Endpoint};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
+use crate::failure::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::progress::Steps;
+use node::Maker;
+use population::Population;
+use probe::Probe;
+use report::{Memory, Report};
+
+/// Entries that every node of the bench has: all four services.
+const SERVICES_PER_NODE: u32 = 4;
+
+/// How long traffic may take to calm down between two measurements.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Runs the benchmark that is named.
+pub(crate) async fn run(args: &BenchArgs, output: Output) -> Outcome {
+    match &args.command {
+        BenchCommand::Hub(args) => hub(args, output).await,
+    }
+}
+
+async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
+    let group = Group::open(&args.group)?;
+    let address = resolve(args).await?;
+    let probe = args.pid.map(Probe::new).transpose()?;
+    raise_file_limit();
+    let maker = Arc::new(Maker::new(group, address));
+    let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
+    let seconds = Duration::from_secs(args.seconds);
+    let steps = Steps::start(output, "attaching nodes", nodes as usize);
+
+    let join = population::sample_joins(&maker, nodes).await?;
+    let before = probe.as_ref().map(Probe::memory).transpose()?;
+    let mut population = Population::attach(&maker, join.nodes, nodes, &steps).await?;
+    let attached = probe.as_ref().map(Probe::memory).transpose()?;
+    steps.say("publishing");
+    population.publish().await?;
+    let published = probe.as_ref().map(Probe::memory).transpose()?;
+
+    steps.say("measuring");
+    tokio::time::sleep(SETTLE).await;
+    let idle = population.idle_rate(seconds).await;
+    let single = locate::run(&maker, nodes, 1, seconds, None).await?;
+    let load = locate::run(&maker, nodes, args.in_flight, seconds, probe.as_ref()).await?;
+    let warm = warm::run(&maker).await?;
+    let lost = population.lost();
+    steps.say("leaving");
+    population.leave().await;
+    steps.end();
+
+    let fresh = u64::from(nodes) - u64::from(join.count);
+    let memory = match (before, attached, published) {
+        (Some(before), Some(attached), Some(published)) => {
+            Some(Memory::new(before, attached, published, fresh, fresh * u64::from(SERVICES_PER_NODE)))
+        }
+        _ => None,
+    };
+    Report { hub: args.hub.to_string(), nodes, join: join.joins, idle, single, load, warm, memory, lost }.print(output)
+}
+
+/// The address of the hub's endpoint.
+async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
+    let Endpoint { scheme, hosts, port } = &args.hub;
+    if args.transport.is_some_and(|transport| transport != *scheme) {
+        return Err(Failure::usage(format!(
+            "--transport differs from that of {}: give the hub's other endpoint",
+            args.hub
+        )));
+    }
+    let [host] = hosts.as_slice() else {
+        return Err(Failure::usage(format!("{} names several hosts: give one", args.hub)));
+    };
+    let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+    let unknown = |why: String| Failure::new(Code::Unreachable, format!("{host} has no address: {why}"));
+    let mut found = found.map_err(|error| unknown(error.to_string()))?;
+    let socket: SocketAddr = found.next().ok_or_else(|| unknown("the name is not known".to_owned()))?;
+    Ok(Address::single(*scheme, socket))
+}
+
+/// Each node has a socket of its own. Where the limit cannot be raised, a
+/// node that gets no socket says so.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -1,0 +1,193 @@
+//! Lookups, as many at once as asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use roost_proto::wire::{Message, Mode, Request};
+use roost_proto::{Area, Nonce, RequestId, Service};
+use tokio::task::JoinSet;
+
+use super::node::{Maker, Node};
+use super::population::place;
+use super::probe::Probe;
+use crate::failure::{Failure, Outcome};
+
+/// Nodes among which lookups in flight are shared out.
+const ASKERS: u32 = 4;
+
+/// A lookup without an answer for this long is lost.
+const LOST: Duration = Duration::from_millis(500);
+
+/// Lookups before anything is measured.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// The longest time that a histogram holds, nanoseconds.
+const LONGEST_NANOS: u64 = 10_000_000_000;
+
+/// What a run of lookups showed.
+#[derive(Clone, Debug)]
+pub(super) struct Lookups {
+    pub(super) in_flight: u32,
+    pub(super) answered: u64,
+    pub(super) lost: u64,
+    pub(super) wrong: u64,
+    pub(super) per_second: f64,
+    pub(super) nanos: Histogram<u64>,
+    /// Processor time of the hub for each lookup, microseconds.
+    pub(super) hub_micros: Option<f64>,
+}
+
+/// Looks nodes of the population up by place and service for `seconds`.
+pub(super) async fn run(
+    maker: &Arc<Maker>,
+    nodes: u32,
+    in_flight: u32,
+    seconds: Duration,
+    probe: Option<&Probe>,
+) -> Outcome<Lookups> {
+    let askers = ASKERS.min(in_flight);
+    let mut ready = Vec::new();
+    for asker in 0..askers {
+        let window = in_flight / askers + u32::from(asker < in_flight % askers);
+        let node = maker.attach(false).await?;
+        ready.push(Asker::new(node, window, nodes, asker)?);
+    }
+    let ready = ask(ready, WARM_UP).await?;
+    let before = probe.map(Probe::processor).transpose()?;
+    let start = Instant::now();
+    let askers = ask(ready.into_iter().map(Asker::reset).collect(), seconds).await?;
+    let took = start.elapsed();
+    let after = probe.map(Probe::processor).transpose()?;
+
+    let mut nanos = histogram()?;
+    for asker in &askers {
+        nanos.add(&asker.nanos).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    let answered = nanos.len();
+    let (lost, wrong) = (askers.iter().map(|asker| asker.lost).sum(), askers.iter().map(|asker| asker.wrong).sum());
+    for asker in askers {
+        asker.node.leave().await;
+    }
+    let spent = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+    Ok(Lookups {
+        in_flight,
+        answered,
+        lost,
+        wrong,
+        per_second: answered as f64 / took.as_secs_f64(),
+        nanos,
+        hub_micros: spent.map(|spent| spent.as_secs_f64() * 1e6 / answered.max(1) as f64),
+    })
+}
+
+async fn ask(askers: Vec<Asker>, during: Duration) -> Outcome<Vec<Asker>> {
+    let end = Instant::now() + during;
+    let mut tasks: JoinSet<Asker> = askers.into_iter().map(|asker| asker.ask_until(end)).collect();
+    let mut done = Vec::new();
+    while let Some(asker) = tasks.join_next().await {
+        done.push(asker.map_err(|error| Failure::failed(error.to_string()))?);
+    }
+    Ok(done)
+}
+
+fn histogram() -> Outcome<Histogram<u64>> {
+    Histogram::new_with_max(LONGEST_NANOS, 3).map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// One node with its share of the lookups in flight.
+struct Asker {
+    node: Node,
+    window: u32,
+    nodes: u32,
+    /// Which node is looked up next: a full-period walk over the population.
+    cursor: u64,
+    next_id: u32,
+    waiting: HashMap<RequestId, Instant>,
+    nanos: Histogram<u64>,
+    lost: u64,
+    wrong: u64,
+}
+
+impl Asker {
+    fn new(node: Node, window: u32, nodes: u32, seed: u32) -> Outcome<Self> {
+        let (cursor, waiting, nanos) = (u64::from(seed) * 7_919, HashMap::new(), histogram()?);
+        Ok(Self { node, window, nodes, cursor, next_id: 1, waiting, nanos, lost: 0, wrong: 0 })
+    }
+
+    /// Forgets what was counted so far.
+    fn reset(mut self) -> Self {
+        self.nanos.reset();
+        (self.lost, self.wrong) = (0, 0);
+        self
+    }
+
+    /// Keeps the window full until `end`, then waits for what is under way.
+    async fn ask_until(mut self, end: Instant) -> Self {
+        loop {
+            let now = Instant::now();
+            while now < end && self.waiting.len() < self.window as usize {
+                self.send();
+            }
+            self.node.transport.flush();
+            if self.waiting.is_empty() {
+                return self;
+            }
+            match self.node.message(now + LOST).await {
+                Some((_, message)) => self.take(&message),
+                None => self.give_up(),
+            }
+            // What came along with it is taken before more is sent, so that
+            // packets travel together in both directions.
+            while self.node.has_more() {
+                match self.node.message(Instant::now()).await {
+                    Some((_, message)) => self.take(&message),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        /// Odd and not near a power of two: steps over the whole population.
+        const STRIDE: u64 = 2_654_435_761;
+        self.cursor = self.cursor.wrapping_add(STRIDE);
+        // The remainder is below a 32-bit number.
+        let number = (self.cursor % u64::from(self.nodes)) as u32;
+        let service = Service::ALL[(self.cursor >> 7) as usize % Service::ALL.len()];
+        let id = RequestId(self.next_id);
+        self.next_id = self.next_id.wrapping_add(1);
+        let request = Request {
+            id,
+            nonce: Nonce::from_u64(self.cursor),
+            service,
+            area: Area::At(place(number)),
+            mode: Mode::Locate,
+            deadline_ms: 2_000,
+            count: 0,
+            params: None,
+        };
+        self.waiting.insert(id, Instant::now());
+        self.node.send(self.node.hub, &Message::Request(request));
+    }
+
+    fn take(&mut self, message: &Message) {
+        let (id, right) = match message {
+            Message::Found(found) => (found.id, !found.candidates.is_empty()),
+            Message::Decline(decline) => (decline.id, false),
+            _ => return,
+        };
+        let Some(sent) = self.waiting.remove(&id) else { return };
+        if right {
+            self.nanos.saturating_record(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        } else {
+            self.wrong += 1;
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.lost += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+}

@@ -1,0 +1,206 @@
+//! One node of a bench: an identity, a transport, a link to the hub.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use roost_identity::Policy;
+use roost_identity::group::Group;
+use roost_proto::wire::{Message, Renew};
+use roost_proto::{
+    Address, Capacity, Cell, Channel, DialId, Endpoint, LinkId, NodeId, Record, Role, RoleSet, Scheme, ServiceSet,
+    Version,
+};
+use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+
+use crate::failure::{Code, Failure, Outcome};
+
+/// How long a handshake, or an answer that must come, is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the farewell of a link may take.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// How long until a message that was not answered is sent again.
+pub(super) const RETRY: Duration = Duration::from_millis(300);
+
+/// Events taken from the transport at once.
+const BATCH: usize = 256;
+
+/// Makes nodes for one hub.
+pub(super) struct Maker {
+    group: Group,
+    hub: Address,
+    made: AtomicU64,
+    /// When the bench began, which makes its records and places its own.
+    pub(super) epoch: u32,
+}
+
+/// A node with a link to the hub.
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) transport: Transport,
+    /// The link to the hub.
+    pub(super) hub: LinkId,
+    pub(super) version: Version,
+    events: Events,
+    inbox: VecDeque<Event>,
+    taken: Vec<Event>,
+    scheme: Scheme,
+}
+
+impl Maker {
+    /// Makes nodes of `group` for the hub at `hub`.
+    pub(super) fn new(group: Group, hub: Address) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+        Self { group, hub, made: AtomicU64::new(0), epoch }
+    }
+
+    /// Makes a node and attaches it. With `listens` others can dial it, at the
+    /// address of its link to the hub.
+    pub(super) async fn attach(&self, listens: bool) -> Outcome<Node> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
+        let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
+        let id = identity.node();
+        let listen = if listens { vec![self.own_endpoint()] } else { Vec::new() };
+        let limits = Limits::default();
+        let admit = RoleSet::only(Role::Node);
+        let config = Config { identity: Arc::new(identity), policy, listen, admit, limits };
+        let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
+        let version = Version { epoch: self.epoch, sequence: 1 };
+        let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
+        let scheme = self.hub.scheme;
+        let mut node = Node { id, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
+        let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
+        node.hub = node.dial(self.hub.clone(), hubs).await?;
+        Ok(node)
+    }
+
+    /// Loopback for a hub on this machine; else whatever the system has.
+    fn own_endpoint(&self) -> Endpoint {
+        let local = self.hub.hosts.first().is_some_and(|host| host.is_loopback());
+        let host = if local { "127.0.0.1" } else { "0.0.0.0" };
+        Endpoint { scheme: self.hub.scheme, hosts: vec![host.to_owned()], port: 0 }
+    }
+}
+
+impl Node {
+    /// Reaches a peer and gives the link to it.
+    pub(super) async fn dial(&mut self, address: Address, expect: RoleSet) -> Outcome<LinkId> {
+        let shown = address.to_string();
+        self.transport.dial(DialId(1), vec![address], expect, None);
+        let end = Instant::now() + PATIENCE;
+        while let Some(event) = self.next(end).await {
+            match event {
+                Event::Up { link, dial: Some(_), .. } => return Ok(link),
+                Event::DialFailed { reason, .. } => {
+                    return Err(Failure::new(Code::Unreachable, format!("cannot reach {shown}: {reason}")));
+                }
+                other => self.inbox.push_back(other),
+            }
+        }
+        Err(Failure::new(Code::TimedOut, format!("{shown} did not answer within {} s", PATIENCE.as_secs())))
+    }
+
+    /// The next event; `None` when `end` has come.
+    pub(super) async fn next(&mut self, end: Instant) -> Option<Event> {
+        if let Some(event) = self.inbox.pop_front() {
+            return Some(event);
+        }
+        let wait = self.events.recv_many(&mut self.taken, BATCH);
+        tokio::time::timeout_at(end.into(), wait).await.ok()?;
+        self.inbox.extend(self.taken.drain(..));
+        self.inbox.pop_front()
+    }
+
+    /// Whether an event is at hand without waiting.
+    pub(super) fn has_more(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// The next message, of whatever link; `None` when `end` has come.
+    pub(super) async fn message(&mut self, end: Instant) -> Option<(LinkId, Message)> {
+        while let Some(event) = self.next(end).await {
+            if let Event::Message { link, message } = event
+                && let Ok(message) = Message::decode(&message)
+            {
+                return Some((link, message));
+            }
+        }
+        None
+    }
+
+    /// Queues a control message.
+    pub(super) fn send(&self, link: LinkId, message: &Message) {
+        // A link that has gone shows by its silence.
+        let _ = self.transport.send(link, Channel::Datagram, message.encode());
+    }
+
+    /// Publishes a record until the hub says that it holds it.
+    pub(super) async fn publish(&mut self, cell: Cell, services: ServiceSet) -> Outcome {
+        let record = Record {
+            node: self.id,
+            version: self.version,
+            cell,
+            services,
+            capacity: Capacity { streams: 100, uplink_kbps: 1_000_000 },
+            addresses: self.addresses(),
+        };
+        let publish = Message::Publish(record);
+        let give_up = Instant::now() + PATIENCE;
+        while Instant::now() < give_up {
+            self.send(self.hub, &publish);
+            self.transport.flush();
+            let retry = Instant::now() + RETRY;
+            while let Some((_, message)) = self.message(retry).await {
+                if matches!(message, Message::Lease { version, .. } if version == self.version) {
+                    return Ok(());
+                }
+            }
+        }
+        Err(Failure::new(Code::TimedOut, "the hub did not confirm a record: it is overloaded or refuses it"))
+    }
+
+    /// Where it listens; for one that does not, what a node's record usually has.
+    fn addresses(&self) -> Vec<Address> {
+        let local = self.transport.local_addresses();
+        if !local.is_empty() {
+            return local.to_vec();
+        }
+        let unspecified = |scheme| Address { scheme, port: 7702, hosts: vec![[0, 0, 0, 0].into()] };
+        Scheme::ALL.map(unspecified).to_vec()
+    }
+
+    /// Says that it is still there.
+    pub(super) fn renew(&self) {
+        self.send(self.hub, &Message::Renew(Renew { version: self.version, capacity: None }));
+        self.transport.flush();
+    }
+
+    /// Withdraws what it has published and ends its links.
+    pub(super) async fn leave(self) {
+        self.send(self.hub, &Message::Withdraw(self.version));
+        self.transport.flush();
+        self.transport.clone().shutdown(FAREWELL).await;
+    }
+
+    /// The transport it uses.
+    pub(super) const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Bytes that its sockets have sent and received.
+    pub(super) fn bytes(&self) -> u64 {
+        socket_bytes(&self.transport, self.scheme)
+    }
+}
+
+/// Bytes that a transport's sockets of one scheme have sent and received.
+pub(super) fn socket_bytes(transport: &Transport, scheme: Scheme) -> u64 {
+    let counters = transport.counters();
+    let of = counters.of(scheme);
+    of.bytes_sent + of.bytes_received
+}

@@ -1,0 +1,248 @@
+//! The nodes that fill the hub's directory and keep their leases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use roost_proto::{Cell, Scheme, ServiceSet};
+use roost_transport::{Event, Transport};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::node::{Maker, Node, socket_bytes};
+use crate::failure::{Failure, Outcome};
+use crate::progress::Steps;
+
+/// Nodes that join one after the other, each with nothing else going on.
+const SAMPLE: u32 = 16;
+
+/// How long after its join a node of the sample may still hear from the hub:
+/// acknowledgements, session tickets.
+const SETTLE: Duration = Duration::from_millis(150);
+
+/// Handshakes under way at once.
+const HANDSHAKES: usize = 16;
+
+/// Publications under way at once.
+const PUBLICATIONS: usize = 64;
+
+/// How often a node renews its lease, as the daemons do.
+const RENEW: Duration = Duration::from_secs(20);
+
+/// Columns of the grid over which the nodes are spread, one node to a cell.
+const COLUMNS: u32 = 1_000;
+
+/// The place of a node of the population.
+pub(super) fn place(number: u32) -> Cell {
+    // Both are far below the grid's edge for any population that fits a machine.
+    Cell::new((number % COLUMNS).cast_signed(), (number / COLUMNS).cast_signed())
+}
+
+/// What joining cost, on average over the sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joins {
+    pub(super) bytes: f64,
+    pub(super) millis: f64,
+}
+
+/// The sample, which stays.
+pub(super) struct Sample {
+    pub(super) joins: Joins,
+    pub(super) count: u32,
+    pub(super) nodes: Vec<Node>,
+}
+
+/// Lets a few nodes join, one by one: first contact, mutual authentication,
+/// four services published.
+pub(super) async fn sample_joins(maker: &Maker, nodes: u32) -> Outcome<Sample> {
+    let count = SAMPLE.min(nodes);
+    let mut sample = Vec::new();
+    let (mut bytes, mut millis) = (0, 0.0);
+    for number in 0..count {
+        let start = Instant::now();
+        let mut node = maker.attach(false).await?;
+        node.publish(place(number), ServiceSet::ALL).await?;
+        millis += start.elapsed().as_secs_f64() * 1e3;
+        // Reading goes on meanwhile, as in a daemon.
+        node.message(Instant::now() + SETTLE).await;
+        bytes += node.bytes();
+        sample.push(node);
+    }
+    let mean = f64::from(count);
+    Ok(Sample { joins: Joins { bytes: bytes as f64 / mean, millis: millis / mean }, count, nodes: sample })
+}
+
+/// What the nodes are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Keep the link; only those of the sample have published.
+    Attached,
+    /// Publish, and keep the lease.
+    Published,
+    /// Withdraw and go.
+    Leaving,
+}
+
+/// All nodes of the population, each in a task of its own.
+pub(super) struct Population {
+    tasks: JoinSet<()>,
+    transports: Vec<(Transport, Scheme)>,
+    count: u32,
+    stage: watch::Sender<Stage>,
+    slots: Arc<Semaphore>,
+    done: mpsc::UnboundedSender<Outcome>,
+    results: mpsc::UnboundedReceiver<Outcome>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Population {
+    /// Attaches the rest of the population without publishing anything.
+    pub(super) async fn attach(maker: &Arc<Maker>, sample: Vec<Node>, count: u32, steps: &Steps) -> Outcome<Self> {
+        let (done, results) = mpsc::unbounded_channel();
+        let mut population = Self {
+            tasks: JoinSet::new(),
+            transports: Vec::new(),
+            count,
+            stage: watch::channel(Stage::Attached).0,
+            slots: Arc::new(Semaphore::new(PUBLICATIONS)),
+            done,
+            results,
+            lost: Arc::new(AtomicU64::new(0)),
+        };
+        let mut number = 0;
+        for node in sample {
+            population.keep(number, node, true);
+            number += 1;
+            steps.advance();
+        }
+        let mut joining = JoinSet::new();
+        loop {
+            while number < count && joining.len() < HANDSHAKES {
+                let (maker, own) = (Arc::clone(maker), number);
+                joining.spawn(async move { maker.attach(false).await.map(|node| (own, node)) });
+                number += 1;
+            }
+            let Some(joined) = joining.join_next().await else { return Ok(population) };
+            let (own, node) = joined.map_err(|error| Failure::failed(error.to_string()))??;
+            population.keep(own, node, false);
+            steps.advance();
+        }
+    }
+
+    /// Publishes four services for every node that has none, and waits until
+    /// the hub holds all of them.
+    pub(super) async fn publish(&mut self) -> Outcome {
+        self.stage.send_replace(Stage::Published);
+        for _ in 0..self.tasks.len() {
+            match self.results.recv().await {
+                Some(published) => published?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets every node withdraw, so that the hub is as it was.
+    pub(super) async fn leave(mut self) {
+        self.stage.send_replace(Stage::Leaving);
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Hands a node to a task that keeps its lease.
+    fn keep(&mut self, number: u32, node: Node, published: bool) {
+        self.transports.push((node.transport.clone(), node.scheme()));
+        let phase = RENEW.mul_f64(f64::from(number + 1) / f64::from(self.count.max(1)));
+        let mut member = Member { node, number, phase, renew: None, slots: Arc::clone(&self.slots) };
+        let (mut stage, done, lost) = (self.stage.subscribe(), self.done.clone(), Arc::clone(&self.lost));
+        self.tasks.spawn(async move {
+            if published {
+                member.renew = Some(Instant::now() + member.phase);
+            }
+            // The receivers live as long as the population does.
+            let _ = done.send(member.wait(&mut stage).await);
+            if member.live(&mut stage).await {
+                member.node.leave().await;
+            } else {
+                lost.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Bytes a second that a node and the hub exchange while nothing is asked.
+    pub(super) async fn idle_rate(&self, over: Duration) -> f64 {
+        let start = Instant::now();
+        let before = self.bytes();
+        tokio::time::sleep(over).await;
+        let bytes = self.bytes() - before;
+        bytes as f64 / start.elapsed().as_secs_f64() / self.transports.len() as f64
+    }
+
+    /// Nodes whose link to the hub has gone down.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.transports.iter().map(|(transport, scheme)| socket_bytes(transport, *scheme)).sum()
+    }
+}
+
+/// One node of the population, in its task.
+struct Member {
+    node: Node,
+    number: u32,
+    /// When in the period between two renewals its own one falls, so that all
+    /// of them are spread evenly.
+    phase: Duration,
+    /// When to renew next; `None` before it has published.
+    renew: Option<Instant>,
+    slots: Arc<Semaphore>,
+}
+
+impl Member {
+    /// Keeps the link until it is time to publish, and publishes.
+    async fn wait(&mut self, stage: &mut watch::Receiver<Stage>) -> Outcome {
+        while *stage.borrow_and_update() == Stage::Attached {
+            tokio::select! {
+                event = self.node.next(self.renew.unwrap_or_else(far)) => self.take(event.as_ref()),
+                _ = stage.changed() => {}
+            }
+        }
+        if self.renew.is_none() {
+            let _slot = self.slots.acquire().await;
+            self.node.publish(place(self.number), ServiceSet::ALL).await?;
+            self.renew = Some(Instant::now() + self.phase);
+        }
+        Ok(())
+    }
+
+    /// Keeps the lease; whether until it was time to leave, rather than until
+    /// the link was down.
+    async fn live(&mut self, stage: &mut watch::Receiver<Stage>) -> bool {
+        while *stage.borrow_and_update() != Stage::Leaving {
+            tokio::select! {
+                event = self.node.next(self.renew.unwrap_or_else(far)) => {
+                    if matches!(event, Some(Event::Down { .. })) {
+                        return false;
+                    }
+                    self.take(event.as_ref());
+                }
+                _ = stage.changed() => {}
+            }
+        }
+        true
+    }
+
+    /// Renews when nothing has come until it was due.
+    fn take(&mut self, event: Option<&Event>) {
+        if let (None, Some(due)) = (event, self.renew) {
+            self.node.renew();
+            self.renew = Some(due + RENEW);
+        }
+    }
+}
+
+/// Later than any bench lasts.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(24 * 60 * 60)
+}

@@ -1,0 +1,154 @@
+//! One find and request between nodes that know one another: what it costs on
+//! the wire, and how soon the first byte is there.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hdrhistogram::Histogram;
+use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Request};
+use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
+use tokio::sync::oneshot;
+
+use super::node::{Maker, Node, PATIENCE, RETRY};
+use crate::failure::{Code, Failure, Outcome};
+
+/// Requests that are measured.
+const ROUNDS: u32 = 200;
+
+/// How long acknowledgements may take after the last answer.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What the requests showed.
+#[derive(Clone, Debug)]
+pub(super) struct Warm {
+    /// Bytes of one find and request over all links, answer without payload.
+    pub(super) bytes: f64,
+    /// From the request to the acceptance.
+    pub(super) nanos: Histogram<u64>,
+    /// Whether the hub carried the answers.
+    pub(super) relayed: bool,
+}
+
+/// Requests an empty object from a provider again and again.
+pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
+    let place = place(maker.epoch);
+    let mut requester = maker.attach(true).await?;
+    requester.publish(place, ServiceSet::EMPTY).await?;
+    let mut provider = maker.attach(true).await?;
+    provider.publish(place, ServiceSet::EMPTY.with(Service::Sensor)).await?;
+    let Some(address) = requester.transport.local_addresses().first().cloned() else {
+        return Err(Failure::failed("the requester of the bench does not listen"));
+    };
+    // The requester must be reading while it is dialled.
+    let dialling = tokio::spawn(async move {
+        let direct = provider.dial(address, RoleSet::only(Role::Node)).await;
+        direct.map(|direct| (provider, direct))
+    });
+    while !dialling.is_finished() {
+        // Nobody has anything to say yet but the transport.
+        let _ = requester.message(Instant::now() + Duration::from_millis(20)).await;
+    }
+    let joined: Result<Outcome<(Node, LinkId)>, _> = dialling.await;
+    let (provider, direct) = joined.map_err(|error| Failure::failed(error.to_string()))??;
+    measure(requester, provider, direct, place).await
+}
+
+/// Where the provider is: away from the population, and from the provider of
+/// an earlier bench whose lease may not have ended.
+fn place(epoch: u32) -> Cell {
+    Cell::new(-1 - (epoch % 1_000).cast_signed(), -1 - (epoch / 1_000 % 1_000).cast_signed())
+}
+
+async fn measure(mut requester: Node, provider: Node, direct: LinkId, place: Cell) -> Outcome<Warm> {
+    let wire = {
+        let (at_requester, at_provider) = (requester.transport.clone(), provider.transport.clone());
+        let (to_requester, to_provider) = (requester.hub, provider.hub);
+        move || {
+            let links = [at_requester.link(to_requester), at_provider.link(to_provider), at_provider.link(direct)];
+            links.into_iter().flatten().map(|link| link.bytes_sent + link.bytes_received).sum::<u64>()
+        }
+    };
+    let (done, stop) = oneshot::channel();
+    let serving = tokio::spawn(serve(provider, direct, place, stop));
+    let mut nanos = Histogram::new_with_max(10_000_000_000, 3).map_err(|error| Failure::failed(error.to_string()))?;
+    let mut relayed = false;
+    // The first one is not measured: it finds the way.
+    request(&mut requester, place, 0).await?;
+    let before = wire();
+    for round in 1..=ROUNDS {
+        let sent = Instant::now();
+        relayed |= request(&mut requester, place, round).await? == requester.hub;
+        nanos.saturating_record(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    let _ = requester.message(Instant::now() + SETTLE).await;
+    let bytes = (wire() - before) as f64 / f64::from(ROUNDS);
+    let _ = done.send(());
+    if let Ok(provider) = serving.await {
+        provider.leave().await;
+    }
+    requester.leave().await;
+    Ok(Warm { bytes, nanos, relayed })
+}
+
+/// Asks once and gives the link over which the acceptance came.
+async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkId> {
+    let request = Request {
+        id: RequestId(round + 1),
+        nonce: Nonce::from_u64(u64::from(round)),
+        service: Service::Sensor,
+        area: Area::At(place),
+        mode: Mode::Forward,
+        deadline_ms: 2_000,
+        count: 0,
+        params: None,
+    };
+    let id = request.id;
+    let request = Message::Request(request);
+    let give_up = Instant::now() + PATIENCE;
+    while Instant::now() < give_up {
+        requester.send(requester.hub, &request);
+        requester.transport.flush();
+        let retry = Instant::now() + RETRY;
+        while let Some((link, message)) = requester.message(retry).await {
+            match message {
+                Message::Accept(accept) if accept.id == id => return Ok(link),
+                Message::Decline(decline) if decline.id == id => {
+                    let why = format!("the hub declined a request of the bench: {:?}", decline.reason);
+                    return Err(Failure::new(Code::Refused, why));
+                }
+                _ => {}
+            }
+        }
+    }
+    Err(Failure::new(Code::TimedOut, "a request of the bench was not answered"))
+}
+
+/// Accepts whatever is forwarded until it is told to stop.
+async fn serve(mut provider: Node, direct: LinkId, place: Cell, mut stop: oneshot::Receiver<()>) -> Node {
+    loop {
+        let message = tokio::select! {
+            message = provider.message(Instant::now() + PATIENCE) => message,
+            _ = &mut stop => return provider,
+        };
+        // Silence changes nothing.
+        if let Some((hub, Message::Forward(forward))) = message {
+            let relayed = forward.reply_to.is_empty();
+            let to = if relayed { hub } else { direct };
+            provider.send(to, &acceptance(&provider, &forward, place, relayed));
+            provider.transport.flush();
+        }
+    }
+}
+
+fn acceptance(provider: &Node, forward: &Forward, place: Cell, relayed: bool) -> Message {
+    /// SHA-256 of nothing.
+    const EMPTY_DIGEST: [u8; 32] = [
+        0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae,
+        0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+    ];
+    let format = "application/senml+json".to_owned();
+    let offer = Offer::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()) };
+    let provider = relayed.then_some(provider.id);
+    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, offer, cell: place, provider })
+}

@@ -1,0 +1,121 @@
+//! One daemon of the demo. It ends when this value goes, whatever happens.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use roost_control::{Client, State, Status};
+use tokio::process::{Child, Command};
+
+use crate::failure::{Failure, Outcome};
+use crate::siblings;
+
+/// How long a daemon may take until it serves or is attached.
+const READY: Duration = Duration::from_secs(20);
+
+/// Time between two looks at a daemon that is starting.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a daemon may take to leave before it is killed.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// Lines of a daemon's log that are shown when it does not come up.
+const LOG_LINES: usize = 3;
+
+/// A running daemon.
+pub(super) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    client: Option<Client>,
+    socket: PathBuf,
+}
+
+impl Process {
+    /// Starts `program` with its socket and log in `folder`.
+    pub(super) fn start(program: &str, name: &str, folder: &Path, args: &[String]) -> Outcome<Self> {
+        let (socket, log) = (folder.join(format!("{name}.sock")), folder.join(format!("{name}.log")));
+        let file = std::fs::File::create(&log).map_err(|error| Failure::file("create", &log, &error))?;
+        let child = Command::new(siblings::program(program)?)
+            .arg("--socket")
+            .arg(&socket)
+            .args(args)
+            // What this machine is set up for must not leak into the demo.
+            .env_clear()
+            .envs(std::env::var_os("RUST_BACKTRACE").map(|value| ("RUST_BACKTRACE", value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .kill_on_drop(true)
+            .spawn();
+        let child = child.map_err(|error| Failure::failed(format!("cannot start {program}: {error}")))?;
+        Ok(Self { name: name.to_owned(), child, log, client: None, socket })
+    }
+
+    /// The socket of its local API.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Waits until it serves or is attached.
+    pub(super) async fn ready(&mut self) -> Outcome<Status> {
+        let deadline = Instant::now() + READY;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failed(&format!("ended at once ({status})")));
+            }
+            if let Some(status) = self.look().await {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(self.failed(&format!("was not ready after {} s", READY.as_secs())));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Its status, if it is ready.
+    async fn look(&mut self) -> Option<Status> {
+        let client = Client::connect(&self.socket).await.ok()?;
+        let status = client.status().await.ok()?;
+        self.client = Some(client);
+        matches!(status.state, State::Listening | State::Attached).then_some(status)
+    }
+
+    /// A client of its local API.
+    pub(super) fn client(&self) -> Outcome<&Client> {
+        self.client.as_ref().ok_or_else(|| Failure::failed(format!("{} is not ready", self.name)))
+    }
+
+    /// Bytes that all its sockets have sent so far.
+    pub(super) async fn sent(&self) -> Outcome<u64> {
+        Ok(self.client()?.status().await?.transport.sent_bytes)
+    }
+
+    /// Asks it to leave, and makes it if it does not.
+    pub(super) async fn stop(mut self) {
+        self.leave();
+        if tokio::time::timeout(LEAVE, self.child.wait()).await.is_err() {
+            // It ends with `self` in any case.
+            let _ = self.child.kill().await;
+        }
+    }
+
+    /// Tells it to leave without waiting for it.
+    pub(super) fn leave(&self) {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        if let Some(id) = id {
+            // One that has ended already cannot be told, and need not be.
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        }
+    }
+
+    fn failed(&self, what: &str) -> Failure {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(LOG_LINES).collect();
+        let last: Vec<&str> = lines.into_iter().rev().collect();
+        let said =
+            if last.is_empty() { "it said nothing".to_owned() } else { format!("it said: {}", last.join(" | ")) };
+        Failure::failed(format!("{} {what}; {said}", self.name))
+    }
+}

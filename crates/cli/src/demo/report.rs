@@ -1,0 +1,132 @@
+//! The demo's result, for people and for scripts.
+
+use serde_json::{Value, json};
+
+use super::row::Row;
+use crate::failure::Outcome;
+use crate::output::{Output, SCHEMA};
+use crate::table::Table;
+
+const NOTES: &str = "\
+Each row is a first contact: its overhead and first byte include finding the provider and the
+handshakes that the transport needs. Overhead is every byte that all sockets of all processes of
+that row's kind sent meanwhile, less the payload once; headers of IP, UDP and TCP are not counted.
+In cs the data crosses two legs (provider to server to requester): the second copy is overhead.
+";
+
+/// All rows of a demo.
+pub(super) struct Report<'a> {
+    rows: &'a [Row],
+}
+
+impl<'a> Report<'a> {
+    /// The report on `rows`.
+    pub(super) const fn new(rows: &'a [Row]) -> Self {
+        Self { rows }
+    }
+
+    /// Prints it.
+    pub(super) fn print(&self, output: Output) -> Outcome {
+        if output.is_json() {
+            let rows: Vec<Value> = self.rows.iter().map(object).collect();
+            return output.json(&json!({"schema": SCHEMA, "rows": rows}));
+        }
+        output.table(&self.table())?;
+        output.data("\n")?;
+        output.data(NOTES)?;
+        output.data(&format!("\n{}\n", self.summary(output)))
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            "MODE",
+            "SERVICE",
+            "TRANSPORT",
+            "OK",
+            ">FIRST BYTE ms",
+            ">TOTAL ms",
+            ">PAYLOAD B",
+            ">OVERHEAD B",
+            ">LOST",
+            "DIGEST",
+        ]);
+        for row in self.rows {
+            table.row([
+                row.mode.name().to_owned(),
+                row.service.to_string(),
+                row.transport.to_string(),
+                if row.ok { "yes" } else { "NO" }.to_owned(),
+                row.first_byte_ms.map(|ms| format!("{ms:.2}")).unwrap_or_default(),
+                row.total_ms.map(|ms| format!("{ms:.1}")).unwrap_or_default(),
+                row.payload_bytes.to_string(),
+                row.overhead_bytes.to_string(),
+                row.lost.to_string(),
+                digest(row.digest_ok).to_owned(),
+            ]);
+        }
+        table
+    }
+
+    fn summary(&self, output: Output) -> String {
+        let ok = self.rows.iter().filter(|row| row.ok).count();
+        let payload: u64 = self.rows.iter().map(|row| row.payload_bytes).sum();
+        let all = ok == self.rows.len();
+        let word = output.verdict(all, if all { "All is well:" } else { "Not all is well:" });
+        let payload = payload as f64 / 1e6;
+        format!("{word} {ok} of {} requests brought what was sent, {payload:.1} MB in all.", self.rows.len())
+    }
+}
+
+fn object(row: &Row) -> Value {
+    json!({
+        "mode": row.mode.name(),
+        "service": row.service.name(),
+        "transport": row.transport.name(),
+        "ok": row.ok,
+        "first_byte_ms": row.first_byte_ms,
+        "total_ms": row.total_ms,
+        "payload_bytes": row.payload_bytes,
+        "overhead_bytes": row.overhead_bytes,
+        "lost": row.lost,
+        "digest_ok": row.digest_ok,
+    })
+}
+
+const fn digest(ok: Option<bool>) -> &'static str {
+    match ok {
+        Some(true) => "ok",
+        Some(false) => "WRONG",
+        None => "-",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::{Scheme, Service};
+
+    use super::super::world::Mode;
+    use super::*;
+
+    #[test]
+    fn a_row_has_exactly_the_documented_fields() {
+        let row = Row {
+            mode: Mode::Central,
+            service: Service::Track,
+            transport: Scheme::Quic,
+            ok: true,
+            first_byte_ms: Some(1.5),
+            total_ms: Some(2000.25),
+            payload_bytes: 10_000,
+            overhead_bytes: 14_321,
+            lost: 0,
+            digest_ok: None,
+            problem: None,
+            code: None,
+        };
+        let expected = json!({
+            "mode": "cs", "service": "track", "transport": "quic", "ok": true, "first_byte_ms": 1.5,
+            "total_ms": 2000.25, "payload_bytes": 10000, "overhead_bytes": 14321, "lost": 0, "digest_ok": null
+        });
+        assert_eq!(object(&row), expected);
+    }
+}

@@ -1,0 +1,133 @@
+//! One request of the demo: what arrived, checked, and what it cost.
+
+use std::time::Duration;
+
+use roost_control::{Client, Frame, RequestEvent, RequestQuery, Summary};
+use roost_proto::{Area, Cell, Form, Scheme, Service};
+
+use super::world::Mode;
+use crate::failure::{Code, Failure, Outcome};
+
+/// The least part of the nominal bytes of a stream that must have come: a
+/// stream's last packet may fall just beyond its end.
+const STREAM_PART: f64 = 0.95;
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) mode: Mode,
+    pub(super) service: Service,
+    pub(super) transport: Scheme,
+    pub(super) ok: bool,
+    pub(super) first_byte_ms: Option<f64>,
+    pub(super) total_ms: Option<f64>,
+    pub(super) payload_bytes: u64,
+    pub(super) overhead_bytes: u64,
+    pub(super) lost: u64,
+    pub(super) digest_ok: Option<bool>,
+    /// What went wrong.
+    pub(super) problem: Option<String>,
+    /// The exit code that goes with it.
+    pub(super) code: Option<Code>,
+}
+
+/// What one request brought.
+pub(super) struct Received {
+    bytes: u64,
+    expected: u64,
+    summary: Option<Summary>,
+    failure: Option<Failure>,
+}
+
+/// Requests a service and receives all of it.
+///
+/// # Errors
+/// When the daemon cannot be asked. A request that fails is no error here but
+/// a row that says so.
+pub(super) async fn receive(
+    client: &Client,
+    service: Service,
+    place: Cell,
+    transport: Scheme,
+    duration: Duration,
+) -> Outcome<Received> {
+    let query = RequestQuery {
+        transport: Some(transport),
+        duration: service.is_stream().then_some(duration),
+        ..RequestQuery::new(service, Area::At(place))
+    };
+    let mut received = Received { bytes: 0, expected: expected(service, duration), summary: None, failure: None };
+    let mut stream = match client.request(&query).await {
+        Ok(stream) => stream,
+        Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),
+    };
+    loop {
+        match stream.next().await {
+            Ok(Some(Frame::Data(data))) => received.bytes += data.len() as u64,
+            Ok(Some(Frame::Event(RequestEvent::Finished(summary)))) => {
+                return Ok(Received { summary: Some(summary), ..received });
+            }
+            Ok(Some(Frame::Event(RequestEvent::Failed { error, summary }))) => {
+                return Ok(Received { summary, failure: Some(Failure::api(&error)), ..received });
+            }
+            Ok(Some(Frame::Event(_))) => {}
+            Ok(None) => {
+                let failure = Failure::new(Code::Damaged, "the answer broke off");
+                return Ok(Received { failure: Some(failure), ..received });
+            }
+            Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),
+        }
+    }
+}
+
+/// What the synthetic source sends, bytes.
+fn expected(service: Service, duration: Duration) -> u64 {
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
+        Form::Object { bytes } => u64::from(bytes),
+    }
+}
+
+impl Row {
+    /// The row of a request for which all processes together sent `sent` bytes.
+    pub(super) fn new(mode: Mode, service: Service, transport: Scheme, received: Received, sent: u64) -> Self {
+        let problem = problem(mode, service, transport, &received);
+        let summary = received.summary.as_ref();
+        Self {
+            mode,
+            service,
+            transport,
+            ok: problem.is_none(),
+            first_byte_ms: summary.map(|summary| summary.first_byte_ms),
+            total_ms: summary.map(|summary| summary.elapsed_ms),
+            payload_bytes: received.bytes,
+            overhead_bytes: sent.saturating_sub(received.bytes),
+            lost: summary.map_or(0, |summary| summary.lost),
+            digest_ok: summary.and_then(|summary| summary.digest_ok),
+            code: problem.as_ref().map(|(code, _)| *code),
+            problem: problem.map(|(_, why)| why),
+        }
+    }
+}
+
+/// What is wrong with what arrived, if anything is.
+fn problem(mode: Mode, service: Service, transport: Scheme, received: &Received) -> Option<(Code, String)> {
+    if let Some(Failure::Said { code, message, .. }) = &received.failure {
+        return Some((*code, message.clone()));
+    }
+    let damaged = |why: String| Some((Code::Damaged, why));
+    let Some(summary) = &received.summary else { return damaged("nothing came".to_owned()) };
+    let least = if service.is_stream() { (received.expected as f64 * STREAM_PART) as u64 } else { received.expected };
+    let lost_some = service.is_stream() && summary.lost > 0;
+    if summary.digest_ok == Some(false) {
+        damaged("its SHA-256 differs".to_owned())
+    } else if received.bytes < least && !lost_some {
+        damaged(format!("{} bytes came of {}", received.bytes, received.expected))
+    } else if summary.transport != transport {
+        Some((Code::Failed, format!("it came over {}", summary.transport)))
+    } else if summary.relayed != (mode == Mode::Central) {
+        Some((Code::Failed, "it came the wrong way".to_owned()))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,178 @@
+//! One hub with four providers and a requester.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use roost_identity::group::{Group, Validity};
+use roost_proto::{Cell, Role, Scheme, Service};
+
+use super::process::Process;
+use super::row::{self, Row};
+use crate::failure::{Failure, Outcome};
+
+/// Where the requester stands.
+const HERE: Cell = Cell::new(3, 4);
+
+/// Where the provider of each service stands, in the order of [`Service::ALL`].
+const PLACES: [Cell; 4] = [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71)];
+
+/// How long bytes may go on trickling after a request, and how long they must
+/// have stopped for it to be over.
+const SETTLE: Duration = Duration::from_secs(1);
+const QUIET: Duration = Duration::from_millis(60);
+
+/// How data travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// From provider to requester, found through a super node.
+    Peer,
+    /// Through a server.
+    Central,
+}
+
+impl Mode {
+    /// Both.
+    pub(super) const ALL: [Self; 2] = [Self::Peer, Self::Central];
+
+    /// Its name in rows.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "p2p",
+            Self::Central => "cs",
+        }
+    }
+
+    const fn hub(self) -> (&'static str, Role, &'static str) {
+        match self {
+            Self::Peer => ("supernode", Role::SuperNode, "--super"),
+            Self::Central => ("cs-server", Role::Server, "--server"),
+        }
+    }
+}
+
+/// The processes of one mode.
+pub(super) struct World {
+    mode: Mode,
+    hub: Process,
+    nodes: Vec<Process>,
+    start: Vec<(String, Vec<String>)>,
+    folder: std::path::PathBuf,
+}
+
+impl World {
+    /// Issues the identities and starts the hub. The nodes follow in
+    /// [`World::ready`], when the hub's ports are known.
+    pub(super) async fn start(mode: Mode, group: &Group, folder: &Path) -> Outcome<Self> {
+        let (program, role, _) = mode.hub();
+        let hub_args = arguments(group, folder, &format!("{}-hub", mode.name()), role)?;
+        let mut start = Vec::new();
+        for (service, place) in Service::ALL.into_iter().zip(PLACES) {
+            let name = format!("{}-{service}", mode.name());
+            let mut args = arguments(group, folder, &name, Role::Node)?;
+            args.extend(["--at".to_owned(), place.to_string(), "--services".to_owned(), service.to_string()]);
+            start.push((name, args));
+        }
+        let name = format!("{}-requester", mode.name());
+        let mut args = arguments(group, folder, &name, Role::Node)?;
+        args.extend(["--at".to_owned(), HERE.to_string()]);
+        start.push((name, args));
+        let hub = Process::start(program, &format!("{}-hub", mode.name()), folder, &hub_args)?;
+        Ok(Self { mode, hub, nodes: Vec::new(), start, folder: folder.to_owned() })
+    }
+
+    /// Starts the nodes and waits until all of them are attached.
+    pub(super) async fn ready(&mut self) -> Outcome {
+        let endpoints = self.hub.ready().await?.listen.join(",");
+        let (.., flag) = self.mode.hub();
+        for (name, args) in std::mem::take(&mut self.start) {
+            let args = [args, vec![flag.to_owned(), endpoints.clone()]].concat();
+            self.nodes.push(Process::start("overlay-node", &name, &self.folder, &args)?);
+        }
+        for node in &mut self.nodes {
+            node.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Requests one service over one transport and counts what it cost.
+    pub(super) async fn measure(&self, service: Service, transport: Scheme, duration: Duration) -> Outcome<Row> {
+        let place = PLACES[service as usize];
+        let requester = self.requester()?.client()?;
+        let before = self.settled().await?;
+        let received = row::receive(requester, service, place, transport, duration).await?;
+        let sent = self.settled().await?.saturating_sub(before);
+        Ok(Row::new(self.mode, service, transport, received, sent))
+    }
+
+    fn requester(&self) -> Outcome<&Process> {
+        self.nodes.last().ok_or_else(|| Failure::failed("the requester has not been started"))
+    }
+
+    /// Bytes sent by all processes, once that number stands still.
+    async fn settled(&self) -> Outcome<u64> {
+        let deadline = tokio::time::Instant::now() + SETTLE;
+        let mut last = self.sent().await?;
+        loop {
+            tokio::time::sleep(QUIET).await;
+            let now = self.sent().await?;
+            if now == last || tokio::time::Instant::now() > deadline {
+                return Ok(now);
+            }
+            last = now;
+        }
+    }
+
+    async fn sent(&self) -> Outcome<u64> {
+        let mut sum = self.hub.sent().await?;
+        for node in &self.nodes {
+            sum += node.sent().await?;
+        }
+        Ok(sum)
+    }
+
+    /// What a person could try with it.
+    pub(super) fn guide(&self) -> String {
+        let mut text = String::new();
+        let Some(requester) = self.nodes.last() else { return text };
+        let (requester, hub) = (requester.socket().display(), self.hub.socket().display());
+        let [video, ..] = PLACES;
+        for (what, command) in [
+            ("requester", format!("roost --socket {requester} status")),
+            ("a stream", format!("roost --socket {requester} request video --at {video} -o clip.ts")),
+            ("an image", format!("roost --socket {requester} request image --near {HERE} -o picture.jpg")),
+            ("changes", format!("roost --socket {requester} watch")),
+            ("the hub", format!("roost --socket {hub} index")),
+        ] {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  {:<4}{what:<10}{command}", self.mode.name());
+        }
+        text
+    }
+
+    /// Stops everything.
+    pub(super) async fn stop(self) {
+        for node in &self.nodes {
+            node.leave();
+        }
+        for node in self.nodes {
+            node.stop().await;
+        }
+        self.hub.stop().await;
+    }
+}
+
+/// Issues an identity and gives the flags that every daemon needs.
+fn arguments(group: &Group, folder: &Path, name: &str, role: Role) -> Outcome<Vec<String>> {
+    let identity = folder.join(format!("{name}.id"));
+    group.issue(name, role, Validity::Days(1), &identity)?;
+    // An empty file of its own, so that the settings of this machine's daemons stay out.
+    let config = folder.join("empty.toml");
+    std::fs::write(&config, "").map_err(|error| Failure::file("write", &config, &error))?;
+    let mut args = vec!["--config".to_owned(), config.display().to_string()];
+    args.extend(["--identity".to_owned(), identity.display().to_string()]);
+    for scheme in Scheme::ALL {
+        args.extend(["--listen".to_owned(), format!("{scheme}://127.0.0.1:0")]);
+    }
+    Ok(args)
+}
