@@ -67,6 +67,16 @@ impl ObjectSender {
         self.end_sent && self.reported == self.object.len() as u64
     }
 
+    /// The object's size, bytes.
+    pub fn len(&self) -> usize {
+        self.object.len()
+    }
+
+    /// Whether the object has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.object.is_empty()
+    }
+
     /// Payload bytes that the receiver has, as far as is known.
     pub fn delivered(&self) -> u64 {
         self.reported

@@ -8,7 +8,6 @@ use crate::address::{Address, Scheme, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
-use crate::record::Version;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{Change, Found, Mode, Offer, Reason};
 
@@ -329,100 +328,4 @@ pub struct Summary {
     pub complete: bool,
     /// Why it ended early.
     pub reason: Option<Reason>,
-}
-
-/// A node at one moment, for people and metrics.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Status {
-    /// The node's id.
-    pub node: NodeId,
-    /// The version of its record.
-    pub version: Version,
-    /// Where it is.
-    pub cell: Cell,
-    /// What it offers.
-    pub services: ServiceSet,
-    /// Its home; `None` while it looks for one.
-    pub home: Option<Home>,
-    /// What it does about its home, in a word: `attached`, `publishing`,
-    /// `dialling`, `waiting`, `left`.
-    pub attachment: &'static str,
-    /// The hubs that it knows, configured and learnt.
-    pub hubs: Vec<Vec<Address>>,
-    /// What it provides.
-    pub sessions: Vec<SessionStatus>,
-    /// What it waits for or receives.
-    pub requests: Vec<RequestStatus>,
-    /// Watches under way.
-    pub watches: usize,
-    /// Associations that are up.
-    pub links: usize,
-    /// Counts since the start.
-    pub counters: Counters,
-}
-
-/// A node's home hub.
-#[derive(Clone, Debug)]
-pub struct Home {
-    /// Which hub.
-    pub hub: Neighbour,
-    /// At what address.
-    pub address: Address,
-    /// Smoothed round trip.
-    pub rtt: Duration,
-    /// How long it has been home.
-    pub attached: Duration,
-}
-
-/// One session that a node provides.
-#[derive(Clone, Debug)]
-pub struct SessionStatus {
-    /// Its number.
-    pub session: SessionId,
-    /// What.
-    pub service: Service,
-    /// For whom.
-    pub requester: NodeId,
-    /// Whether a hub carries the data.
-    pub relayed: bool,
-    /// Payload bytes sent.
-    pub bytes: u64,
-    /// How long it has been there.
-    pub age: Duration,
-}
-
-/// One request of a node.
-#[derive(Clone, Debug)]
-pub struct RequestStatus {
-    /// Its number.
-    pub ticket: Ticket,
-    /// What.
-    pub service: Service,
-    /// Who provides; `None` until somebody accepts.
-    pub provider: Option<NodeId>,
-    /// Payload bytes received.
-    pub bytes: u64,
-    /// How long it has been there.
-    pub age: Duration,
-}
-
-/// What a node counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Messages that could not be read.
-    pub malformed: u64,
-    /// Messages from one who may not send them, or with a wrong nonce.
-    pub refused: u64,
-    /// Messages of a request or flow that is no longer there.
-    pub stale: u64,
-    /// Requests sent to a hub again because nothing was heard.
-    pub retries: u64,
-    /// Times that the home was lost.
-    pub failovers: u64,
-    /// Requests turned away because of a limit on streams or uplink.
-    pub declined_busy: u64,
-    /// Sessions accepted.
-    pub accepted: u64,
 }

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::api::{Counters, Event};
+use super::api::Event;
 use super::links::{IDLE, Links, Purpose};
+use super::status::Counters;
 use super::timers::{Timer, Timers};
 use crate::address::Address;
 use crate::ids::{LinkId, NodeId, RequestId};

@@ -25,6 +25,7 @@ mod receive;
 mod requests;
 mod rtt;
 mod session;
+mod status;
 mod timers;
 mod watch;
 
@@ -49,14 +50,12 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Message, Reason};
 
-pub use api::{
-    Command, Config, Counters, Event, Home, Opened, RequestStatus, SessionId, SessionStatus, Status, Summary, Ticket,
-    Wanted,
-};
+pub use api::{Command, Config, Event, Opened, SessionId, Summary, Ticket, Wanted};
 pub use hubs::MAX_HUBS;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
+pub use status::{Counters, Home, RequestStatus, SessionStatus, Status};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
 /// The most timers handled in one wake; the rest follow in the next.
@@ -89,34 +88,6 @@ impl Peer {
         let attach = Attach::new(&mut core, record, config.hubs);
         let requests = Requests::new(config.seed);
         Self { core, attach, requests, provide, watches: Watches::default(), pings: Pings::default(), left: false }
-    }
-
-    /// The node as it is at `now`.
-    pub fn status(&self, now: Time) -> Status {
-        let home = self.attach.home_since().and_then(|(link, since)| {
-            let entry = self.core.links.get(link)?;
-            Some(Home {
-                hub: entry.peer.clone(),
-                address: entry.address.clone(),
-                rtt: entry.rtt.smoothed(),
-                attached: now.since(since),
-            })
-        });
-        let record = self.attach.record();
-        Status {
-            node: record.node,
-            version: record.version,
-            cell: record.cell,
-            services: record.services,
-            home,
-            attachment: self.attach.state(),
-            hubs: self.attach.hubs().to_vec(),
-            sessions: self.provide.status(now),
-            requests: self.requests.status(now),
-            watches: self.watches.len(),
-            links: self.core.links.len(),
-            counters: self.core.counters,
-        }
     }
 
     fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
@@ -348,7 +319,6 @@ impl Peer {
                 }
             }
         }
-        self.attach.set_capacity(self.provide.capacity());
     }
 }
 
@@ -358,6 +328,10 @@ impl Machine for Peer {
 
     fn handle(&mut self, now: Time, input: Input<Command>) {
         self.core.now = self.core.now.max(now);
+        if !matches!(input, Input::Message { .. }) {
+            // Whatever is published or renewed now says what is left now.
+            self.attach.set_capacity(self.provide.capacity());
+        }
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
             Input::LinkDown { link, reason } => self.on_link_down(link, &reason),

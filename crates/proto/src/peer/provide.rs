@@ -1,12 +1,13 @@
 //! What the node is asked to provide: admission, and the way to the requester.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::api::{Config, Event, SessionId, SessionStatus};
+use super::api::{Config, Event, SessionId};
 use super::core::Core;
 use super::links::Purpose;
-use super::session::{Phase, Session};
+use super::session::{DOUBTFUL_TRIES, Phase, Session};
+use super::status::SessionStatus;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Cell;
@@ -33,6 +34,10 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct Provide {
     pub(super) sessions: BTreeMap<SessionId, Session>,
+    /// Those under way.
+    pub(super) live: BTreeSet<SessionId>,
+    /// Those that are over.
+    pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<Key, SessionId>,
     next: u64,
     services: ServiceSet,
@@ -65,6 +70,8 @@ impl Provide {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             sessions: BTreeMap::new(),
+            live: BTreeSet::new(),
+            done: BTreeSet::new(),
             index: BTreeMap::new(),
             next: 0,
             services: config.services,
@@ -150,6 +157,7 @@ impl Provide {
         core.set(Timer::Expire(session), wish.deadline);
         self.index.insert(wish.key, session);
         self.sessions.insert(session, Session::new(wish, core.now));
+        self.live.insert(session);
         self.reach(core, session);
     }
 
@@ -219,7 +227,12 @@ impl Provide {
     fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: LinkId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.wish.asked_by = asked_by;
+            session.repeats += 1;
             session.repeat_accept(core);
+            // The association may be dead without a word.
+            if session.repeats + 1 == DOUBTFUL_TRIES && !session.wish.relayed {
+                self.dial(core, id);
+            }
         }
         self.tell_pending(core, id);
     }
@@ -255,8 +268,7 @@ impl Provide {
         let waits = |session: &Session| {
             session.waits_for_link() && session.wish.requester == node && session.wish.schemes.contains(scheme)
         };
-        let ids: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
-        for id in ids {
+        for id in self.live_where(waits) {
             core.links.forget(Purpose::Requester(id));
             self.join(core, id, link);
         }
@@ -267,7 +279,9 @@ impl Provide {
         if matches!(session.phase, Phase::Reaching) {
             return self.open(core, id, link);
         }
-        if !matches!(session.phase, Phase::Done { .. }) {
+        if matches!(session.phase, Phase::Done { .. }) {
+            session.answers_over(core, link);
+        } else {
             self.resume(core, id, link);
         }
     }
@@ -298,6 +312,8 @@ impl Provide {
 
     pub(super) fn remove(&mut self, core: &mut Core, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
+        self.live.remove(&id);
+        self.done.remove(&id);
         self.index.remove(&session.wish.key);
         core.links.forget(Purpose::Requester(id));
         for timer in [Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
@@ -331,7 +347,7 @@ impl Provide {
 
     fn load(&self) -> Load {
         let mut load = Load::default();
-        for session in self.sessions.values().filter(|session| !matches!(session.phase, Phase::Done { .. })) {
+        for (_, session) in self.under_way() {
             if session.wish.service.is_stream() {
                 load.streams += 1;
                 load.kbps = load.kbps.saturating_add(session.kbps);
@@ -343,16 +359,24 @@ impl Provide {
     }
 
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
-        let live = self.sessions.iter().filter(|(_, session)| !matches!(session.phase, Phase::Done { .. }));
-        live.map(|(id, session)| SessionStatus {
-            session: *id,
+        let one = |(id, session): (SessionId, &Session)| SessionStatus {
+            session: id,
             service: session.wish.service,
             requester: session.wish.requester,
             relayed: session.wish.relayed,
             bytes: session.bytes(),
             age: now.since(session.started),
-        })
-        .collect()
+        };
+        self.under_way().map(one).collect()
+    }
+
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.live.iter().filter_map(|id| self.sessions.get(id).map(|session| (*id, session)))
+    }
+
+    /// The sessions under way of which `which` holds.
+    pub(super) fn live_where(&self, which: impl Fn(&Session) -> bool) -> Vec<SessionId> {
+        self.under_way().filter(|(_, session)| which(session)).map(|(id, _)| id).collect()
     }
 }
 

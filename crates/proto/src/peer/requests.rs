@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::api::{Event, RequestStatus, Ticket, Wanted};
+use super::api::{Event, Ticket, Wanted};
 use super::attach::Attach;
 use super::core::Core;
 use super::links::Purpose;
 use super::receive::{Early, Receiving};
+use super::status::RequestStatus;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Area;

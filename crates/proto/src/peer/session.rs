@@ -15,11 +15,14 @@ use crate::service::Form;
 use crate::time::Time;
 use crate::wire::{Accept, Message, Offer, Reason, Report};
 
+/// What the objects under way may take together, bytes. Beyond it: "busy".
+const MAX_OBJECT_MEMORY: usize = 4 * MAX_OBJECT_BYTES;
+
 /// How often an acceptance is sent that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
 
-/// After so many of them the association is doubted and the requester dialled.
-const DOUBTFUL_TRIES: u32 = 3;
+/// After so many repetitions, of the request or the acceptance, the association is doubted and the requester dialled.
+pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
 /// Between two dials to a requester whose association has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
@@ -38,6 +41,8 @@ pub(super) struct Session {
     tries: u32,
     /// Whether the requester was heard since the last change of the way to it.
     confirmed: bool,
+    /// How often the request came again.
+    pub(super) repeats: u32,
     heard: Time,
     /// The source has ended but the end could not be sent yet.
     ending: bool,
@@ -79,6 +84,7 @@ impl Session {
             accept: None,
             tries: 0,
             confirmed: false,
+            repeats: 0,
             heard: now,
             ending: false,
         }
@@ -117,9 +123,25 @@ impl Session {
         matches!(&accept.offer, Offer::Object { inline: Some(_), .. })
     }
 
+    /// Whether the answer stands and a new way to the requester is of use for it.
+    pub(super) fn answers_over(&mut self, core: &mut Core, link: LinkId) {
+        if self.is_inline() {
+            self.link = Some(link);
+            self.repeat_accept(core);
+        }
+    }
+
     /// Whether the session has ended without the requester's knowledge.
     pub(super) fn was_missed(&self) -> bool {
         matches!(self.phase, Phase::Done { missed: true, .. })
+    }
+
+    /// Memory that the object under way takes, bytes.
+    fn object_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Sending(object) => object.len(),
+            _ => 0,
+        }
     }
 
     /// Sends what the object's sender has to send.
@@ -135,7 +157,12 @@ impl Provide {
     /// The source of a session has started, or its object is here.
     pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: Opened) {
         let cell = self.cell;
-        let Some(session) = self.sessions.get_mut(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
+        let held: usize = self.under_way().map(|(_, session)| session.object_bytes()).sum();
+        let bytes = match &opened {
+            Opened::Stream { .. } => 0,
+            Opened::Object { bytes, .. } => bytes.len(),
+        };
+        let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
         let fits = match &opened {
             Opened::Stream { .. } => session.wish.service.is_stream(),
             Opened::Object { bytes, .. } => !session.wish.service.is_stream() && bytes.len() <= MAX_OBJECT_BYTES,
@@ -143,6 +170,10 @@ impl Provide {
         if !fits {
             return self.refuse(core, id, Reason::SourceFailed);
         }
+        let Some(session) = self.sessions.get_mut(&id).filter(|_| held + bytes <= MAX_OBJECT_MEMORY) else {
+            core.counters.declined_busy += 1;
+            return self.refuse(core, id, Reason::Busy);
+        };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
         match opened {
@@ -246,9 +277,7 @@ impl Provide {
     /// An association has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
     pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId) {
-        let uses = |session: &Session| session.link == Some(link) && !matches!(session.phase, Phase::Done { .. });
-        let ids: Vec<_> = self.sessions.iter().filter(|(_, session)| uses(session)).map(|(id, _)| *id).collect();
-        for id in ids {
+        for id in self.live_where(|session| session.link == Some(link)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             session.link = None;
             session.confirmed = false;
@@ -298,6 +327,8 @@ impl Provide {
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = Phase::Done { bytes, missed };
+        self.live.remove(&id);
+        self.done.insert(id);
         core.links.forget(super::links::Purpose::Requester(id));
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));
@@ -309,12 +340,10 @@ impl Provide {
     }
 
     fn forget_oldest(&mut self, core: &mut Core) {
-        let done = |session: &&Session| matches!(session.phase, Phase::Done { .. });
-        if self.sessions.values().filter(done).count() > MAX_ANSWERS {
-            let oldest = self.sessions.iter().find(|(_, session)| matches!(session.phase, Phase::Done { .. }));
-            if let Some(id) = oldest.map(|(id, _)| *id) {
-                self.remove(core, id);
-            }
+        if self.done.len() > MAX_ANSWERS
+            && let Some(oldest) = self.done.first().copied()
+        {
+            self.remove(core, oldest);
         }
     }
 

@@ -141,3 +141,31 @@ fn a_provider_that_leaves_is_gone_at_once_and_says_so_to_its_requesters() {
     let ticket = world.request(requester, Service::Sensor, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
 }
+
+#[test]
+fn a_requester_that_restarts_in_silence_is_dialled_anew() {
+    for bytes in [400, 50_000] {
+        let (mut world, hub, provider, requester) = three(11, Role::SuperNode);
+        world.hosts[provider.0].object_bytes = Some(bytes);
+        let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+        assert!(finished(&mut world, requester, ticket).complete);
+        world.restart_silently(requester, &[hub], 2_000);
+        world.settle();
+        let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete && !summary.relayed, "{bytes} bytes: {summary:?}");
+        assert!(summary.first_byte < 3 * SECOND, "{summary:?}");
+    }
+}
+
+#[test]
+fn a_provider_that_offers_something_else_is_no_longer_asked() {
+    let (mut world, _, [near, far], requester) = four(12);
+    let services = [Service::Track].into_iter().collect();
+    world.command(near, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+    world.run(SECOND);
+    let ticket = world.request(requester, Service::Sensor, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
+    let ticket = world.request(requester, Service::Track, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
+}

@@ -15,7 +15,7 @@ fn picture(world: &World, host: HostId, ticket: Ticket) -> BTreeMap<NodeId, Cell
         let Event::Changed { ticket: of, change } = event else { continue };
         if *of == ticket {
             there.extend(change.present.iter().map(|candidate| (candidate.node, candidate.cell)));
-            change.gone.iter().for_each(|node| drop(there.remove(node)));
+            there.retain(|node, _| !change.gone.contains(node));
         }
     }
     there

@@ -161,6 +161,16 @@ impl World {
     /// A node dies and starts again at once, in another epoch.
     pub fn restart_node(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.kill(node);
+        self.start_again(node, hubs, epoch);
+    }
+
+    /// The same, and no neighbour notices.
+    pub fn restart_silently(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
+        self.freeze(node);
+        self.start_again(node, hubs, epoch);
+    }
+
+    fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.links.retain(|_, link| link.host != node);
         let config = Config { epoch, ..self.config(node.0, hubs) };
         self.hosts[node.0] = Host::node(node.0, config);
