@@ -238,6 +238,14 @@ impl Attach {
         self.ask(core, question, exchange.tries + 1);
     }
 
+    /// The home says that it leaves: on to the next one. The association stays
+    /// up for what is still relayed over it, until the hub closes it.
+    pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
+        if self.home() == Some(link) {
+            self.go_on(core, None, "the hub is leaving".to_owned());
+        }
+    }
+
     /// Something else went unanswered: find out whether the home is still there.
     pub(super) fn suspect(&mut self, core: &mut Core) {
         if matches!(&self.state, State::Linked(home) if home.exchange.is_none()) {

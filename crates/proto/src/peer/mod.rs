@@ -6,15 +6,16 @@
 //! | part | decides |
 //! |---|---|
 //! | `attach`, `hubs` | which hub is home, when it is gone, what it is told |
-//! | `requests` | whom to ask, when to ask again, when to give up |
+//! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `receive` | what belongs to a request and how it ends |
-//! | `provide`, `session` | what to take on, how to reach the requester, what to send |
+//! | `provide`, `serve`, `session` | what to take on, how to reach the requester, what to send |
 //! | `watch`, `ping` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
 //! to leave. They know of one another only through this file.
 
 mod api;
+mod asked;
 mod attach;
 mod core;
 mod hubs;
@@ -24,6 +25,7 @@ mod provide;
 mod receive;
 mod requests;
 mod rtt;
+mod serve;
 mod session;
 mod status;
 mod timers;
@@ -166,8 +168,9 @@ impl Peer {
             Message::Request(request) => provide.on_request(core, link, request),
             Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
             Message::Decline(decline) => {
-                if !watches.on_decline(core, decline.id, decline.reason) {
-                    requests.on_decline(core, link, decline);
+                let of_watch = watches.on_decline(core, decline.id, decline.reason);
+                if !of_watch && requests.on_decline(core, link, decline) {
+                    attach.depart(core, link);
                 }
             }
             Message::Pending { id, .. } => requests.on_pending(core, link, id),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::api::{Event, Summary};
+use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
-use super::requests::{Asked, Phase, Requests};
+use super::requests::Requests;
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::flow::{MAX_OBJECT_BYTES, ObjectReceiver, REPORT_INTERVAL, SILENCE, STRAGGLERS, StreamReceiver};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::api::{Event, Ticket, Wanted};
+use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
 use super::links::Purpose;
-use super::receive::{Early, Receiving};
+use super::receive::Early;
 use super::status::RequestStatus;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -17,7 +18,7 @@ use crate::grid::Area;
 use crate::ids::{LinkId, Nonce, RequestId};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Decline, Found, MAX_CANDIDATES, Message, Mode, Params, Reason, Request};
+use crate::wire::{Decline, Found, MAX_CANDIDATES, Message, Mode, Reason};
 
 /// The most requests and lookups at once.
 pub const MAX_REQUESTS: usize = 256;
@@ -25,21 +26,11 @@ pub const MAX_REQUESTS: usize = 256;
 /// How long a lookup waits for its answer.
 pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long a request waits for a hub that has just started to hear of everyone.
-const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
-
-/// How often a request is put that meets with silence: on a path that loses,
-/// silence is not death.
-const UNREACHABLE_ASKS: u32 = 5;
-
 /// When to ask again after a refusal that may turn out otherwise.
 const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// When to ask again after a provider has said that it is on its way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(2);
-
-/// The longest pause between two repetitions of a request.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// Requests and lookups under way.
 #[derive(Debug)]
@@ -48,40 +39,6 @@ pub(super) struct Requests {
     tickets: BTreeMap<Ticket, RequestId>,
     pub(super) early: Early,
     secret: u64,
-}
-
-/// One request or lookup.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) ticket: Ticket,
-    pub(super) wanted: Wanted,
-    pub(super) nonce: Nonce,
-    pub(super) commanded: Time,
-    /// Until when an acceptance is of use.
-    pub(super) deadline: Time,
-    pub(super) phase: Phase,
-    via: Option<LinkId>,
-    sent: Time,
-    tries: u32,
-    /// How many numbers it has had.
-    numbers: u32,
-    /// What to say if nothing better turns up.
-    last: Option<Reason>,
-}
-
-/// How far a request has come.
-#[derive(Debug)]
-pub(super) enum Phase {
-    /// There is no home to ask.
-    Homeless,
-    /// The home is being dialled over another transport.
-    Reaching,
-    /// Nothing heard yet.
-    Waiting,
-    /// A provider reaches for this node.
-    Pending,
-    /// Accepted.
-    Receiving(Box<Receiving>),
 }
 
 impl Requests {
@@ -212,16 +169,13 @@ impl Requests {
 
     /// Nothing was heard in time: asks again. Returns whether the home may be gone.
     pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
-        let Some(asked) = self.asked.get(&id) else { return false };
+        let open = |asked: &&Asked| !matches!(asked.phase, Phase::Receiving(_));
+        let Some(asked) = self.asked.get(&id).filter(open) else { return false };
         let silent = asked.via.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard < asked.sent);
-        if !matches!(asked.phase, Phase::Homeless | Phase::Receiving(_)) {
-            if asked.tries > 0 {
-                core.counters.retries += 1;
-            }
-            self.ask(core, attach, id);
-        } else if matches!(asked.phase, Phase::Homeless) {
-            self.ask(core, attach, id);
+        if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
+            core.counters.retries += 1;
         }
+        self.ask(core, attach, id);
         silent
     }
 
@@ -235,17 +189,17 @@ impl Requests {
         self.fail(core, id, reason);
     }
 
-    /// The last word of a hub.
-    pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) {
+    /// The last word of a hub. Returns whether it was that the hub is leaving.
+    pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) -> bool {
         let id = decline.id;
         let waiting = |asked: &&mut Asked| asked.via == Some(link) && !matches!(asked.phase, Phase::Receiving(_));
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
             core.counters.stale += 1;
-            return;
+            return false;
         };
         match decline.reason {
-            // It will be gone in a moment; the request goes to the next hub.
-            Reason::Leaving => {}
+            // The request goes to the next home.
+            Reason::Leaving => return true,
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
@@ -255,6 +209,7 @@ impl Requests {
             }
             reason => self.fail(core, id, reason),
         }
+        false
     }
 
     /// A provider is on its way.
@@ -376,67 +331,5 @@ impl Requests {
             }
         };
         self.asked.values().map(one).collect()
-    }
-}
-
-impl Asked {
-    /// Whether a refusal may turn out otherwise in a moment: because the hub is
-    /// young, because a provider's silence was but loss, or because the home has
-    /// changed and the providers, who had the same home, are on their way to
-    /// another one, too.
-    fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
-        match reason {
-            Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
-            Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
-            Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
-            _ => false,
-        }
-    }
-
-    /// Sends the request over `link` and waits: one and a half probe
-    /// time-outs, doubled each time.
-    fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
-        let wanted = &self.wanted;
-        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
-        let params = Params { duration_ms: wanted.duration.map(millis), transports };
-        let request = Request {
-            id,
-            nonce: self.nonce,
-            service: wanted.service,
-            area: wanted.area,
-            mode: wanted.mode,
-            deadline_ms: millis(self.deadline.since(core.now)),
-            count: wanted.count,
-            params: Some(params).filter(|params| *params != Params::default()),
-        };
-        core.send(link, &Message::Request(request));
-        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
-        core.set(Timer::Ask(id), pause);
-        self.phase = Phase::Waiting;
-        self.via = Some(link);
-        self.sent = core.now;
-        self.tries += 1;
-    }
-}
-
-/// Why a request failed, for people.
-fn sentence(reason: Reason, wanted: &Wanted) -> String {
-    let Wanted { service, area, .. } = wanted;
-    match reason {
-        Reason::NotFound => format!("nobody offers {service} {area}"),
-        Reason::NotYetKnown => {
-            format!("nobody is known yet to offer {service} {area}: the hub has just started")
-        }
-        Reason::Busy => format!("every provider of {service} {area} is busy"),
-        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
-        Reason::Unreachable => "no hub or no provider could be reached".to_owned(),
-        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
-        Reason::TimedOut => format!("no provider of {service} {area} answered within {:?}", wanted.deadline),
-        Reason::Leaving => "this node is leaving".to_owned(),
-        Reason::TooMany => "the hub has too many requests of this node under way".to_owned(),
-        Reason::NotAllowed => "the hub does not allow this request".to_owned(),
-        Reason::Cancelled => "the request was cancelled".to_owned(),
-        Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
     }
 }

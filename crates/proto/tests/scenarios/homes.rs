@@ -1,6 +1,8 @@
 //! Finding a home, losing it, moving, leaving.
 
+use roost_proto::hub;
 use roost_proto::peer::{Command, Event};
+use roost_proto::wire::Mode;
 use roost_proto::{Area, Cell, Role, Service};
 
 use crate::world::{HostId, MS, SECOND, World};
@@ -149,4 +151,20 @@ fn an_earlier_run_with_a_later_clock_is_overcome() {
     world.settle();
     let version = world.status(node).version;
     assert!(version.epoch == 5_000 && version.sequence > 1, "{version:?}");
+}
+
+#[test]
+fn a_hub_that_leaves_sends_its_nodes_on_and_ends_what_it_relays() {
+    let (mut world, hubs, provider, requester) = two_hubs(12);
+    let stream = world.request_with(requester, Service::Track, ANYWHERE, |wanted| wanted.mode = Mode::Relay);
+    world.run(SECOND);
+    world.leave_hub(hubs[0]);
+    let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+    let summary = finished(&mut world, requester, ticket);
+    // The provider is held by what it relays, for as long as the hub drains at most.
+    assert!(summary.complete && summary.elapsed < hub::DRAIN, "{summary:?}");
+    let summary = finished(&mut world, requester, stream);
+    assert!(summary.complete && summary.lost == 0, "{summary:?}");
+    world.run(30 * SECOND);
+    assert_eq!([provider, requester].map(|node| world.home(node)), [Some(hubs[1]); 2]);
 }

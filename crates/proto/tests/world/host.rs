@@ -1,10 +1,10 @@
 //! A host: a machine, and the owner that it would have.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_proto::hub::{self, Hub};
 use roost_proto::machine::{Input, Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Event, Opened, Peer, SessionId, Status, Ticket};
 use roost_proto::service::Form;
@@ -36,35 +36,6 @@ impl Raw {
     }
 }
 
-/// A machine of a hub, whatever its commands and events.
-pub trait Any {
-    fn handle(&mut self, now: Time, input: Raw);
-    fn poll_transmit(&mut self) -> Option<Transmit>;
-    fn drop_events(&mut self);
-    fn deadline(&self) -> Option<Time>;
-}
-
-impl<M: Machine> Any for M
-where
-    M::Event: Debug,
-{
-    fn handle(&mut self, now: Time, input: Raw) {
-        Machine::handle(self, now, input.into_input());
-    }
-
-    fn poll_transmit(&mut self) -> Option<Transmit> {
-        Machine::poll_transmit(self)
-    }
-
-    fn drop_events(&mut self) {
-        while self.poll_event().is_some() {}
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.poll_deadline().map(|deadline| deadline.at)
-    }
-}
-
 pub struct Host {
     pub neighbour: Neighbour,
     pub role: Role,
@@ -86,7 +57,7 @@ pub struct Host {
 
 enum Inner {
     Peer(Box<Peer>),
-    Hub(Box<dyn Any>),
+    Hub(Box<Hub>),
 }
 
 /// A stream's source.
@@ -102,7 +73,7 @@ impl Host {
         Self::new(number, Role::Node, Inner::Peer(Box::new(Peer::new(config))))
     }
 
-    pub fn hub(number: usize, role: Role, machine: impl Any + 'static) -> Self {
+    pub fn hub(number: usize, role: Role, machine: Hub) -> Self {
         Self::new(number, role, Inner::Hub(Box::new(machine)))
     }
 
@@ -130,20 +101,27 @@ impl Host {
 
     pub fn command(&mut self, now: Time, command: Command) {
         if let Inner::Peer(peer) = &mut self.machine {
-            Machine::handle(peer.as_mut(), now, Input::Command(command));
+            peer.handle(now, Input::Command(command));
+        }
+    }
+
+    /// The hub is told to leave.
+    pub fn leave(&mut self, now: Time) {
+        if let Inner::Hub(hub) = &mut self.machine {
+            hub.handle(now, Input::Command(hub::Command::Leave));
         }
     }
 
     pub fn handle(&mut self, now: Time, input: Raw) {
         match &mut self.machine {
-            Inner::Peer(peer) => Any::handle(peer.as_mut(), now, input),
-            Inner::Hub(hub) => hub.handle(now, input),
+            Inner::Peer(peer) => peer.handle(now, input.into_input()),
+            Inner::Hub(hub) => hub.handle(now, input.into_input()),
         }
     }
 
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         match &mut self.machine {
-            Inner::Peer(peer) => Machine::poll_transmit(peer.as_mut()),
+            Inner::Peer(peer) => peer.poll_transmit(),
             Inner::Hub(hub) => hub.poll_transmit(),
         }
     }
@@ -151,7 +129,7 @@ impl Host {
     pub fn deadline(&self) -> Option<Time> {
         match &self.machine {
             Inner::Peer(peer) => peer.poll_deadline().map(|deadline| deadline.at),
-            Inner::Hub(hub) => hub.deadline(),
+            Inner::Hub(hub) => hub.poll_deadline().map(|deadline| deadline.at),
         }
     }
 
@@ -169,7 +147,7 @@ impl Host {
         let peer = match &mut self.machine {
             Inner::Peer(peer) => peer,
             Inner::Hub(hub) => {
-                hub.drop_events();
+                while hub.poll_event().is_some() {}
                 return None;
             }
         };

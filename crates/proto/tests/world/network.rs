@@ -1,12 +1,16 @@
-//! Links and what they do to messages.
+//! Links, dials, and what becomes of messages.
 
 use std::time::Duration;
 
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Message;
-use roost_proto::{LinkId, Scheme, Time};
+use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time, Transmit};
 
-use super::host::HostId;
+use super::host::{HostId, Raw};
+use super::{Action, Dialled, World, address, node_id};
+
+/// How long a dial into the void takes to fail.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What every link does to datagrams.
 #[derive(Clone, Copy, Debug)]
@@ -61,5 +65,162 @@ pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
             Message::Chunk(chunk).encode()
         }
         _ => message,
+    }
+}
+
+impl World {
+    pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
+        match transmit {
+            Transmit::Message { link, channel, message, .. } => self.send(link, channel, message),
+            Transmit::Dial { dial, addresses, expect, node } => self.dial(from, dial, &addresses, expect, node),
+            Transmit::Close { link, .. } => {
+                self.hang_up(link);
+                self.links.remove(&link);
+            }
+        }
+    }
+
+    fn send(&mut self, end: LinkId, channel: Channel, message: bytes::Bytes) {
+        let Some(link) = self.links.get(&end) else { return };
+        let (from, to, far) = (link.host, link.far_host, link.far);
+        self.messages += 1;
+        self.bytes += message.len() as u64;
+        if !self.reaches(from, to) {
+            return;
+        }
+        let message = if self.damage_chunks { damaged(message) } else { message };
+        let path = self.path;
+        match channel {
+            Channel::Datagram => {
+                if !self.random_chance(path.loss) {
+                    let delay = path.draw(&mut self.random);
+                    self.schedule(delay, Action::Deliver { link: far, message: message.clone() });
+                }
+                if self.random_chance(path.duplication) {
+                    let delay = path.draw(&mut self.random);
+                    self.schedule(delay, Action::Deliver { link: far, message });
+                }
+            }
+            Channel::Reliable { .. } => {
+                let mut delay = path.draw(&mut self.random);
+                while self.random_chance(path.loss) {
+                    delay += path.delay * 3;
+                }
+                let at = (self.now + delay).max(self.links[&end].ordered_until);
+                if let Some(link) = self.links.get_mut(&end) {
+                    link.ordered_until = at;
+                }
+                self.schedule_at(at, Action::Deliver { link: far, message });
+            }
+        }
+    }
+
+    fn random_chance(&mut self, per_mille: u32) -> bool {
+        self.random.below(1000) < u64::from(per_mille)
+    }
+
+    pub(super) fn deliver(&mut self, link: LinkId, message: bytes::Bytes) {
+        let Some(entry) = self.links.get(&link).filter(|link| link.up) else { return };
+        let host = entry.host;
+        if !self.hosts[host.0].alive {
+            return;
+        }
+        self.note(host, &message);
+        self.feed(host, Raw::Message { link, message });
+    }
+
+    /// Adds to the run's fingerprint (FNV-1a).
+    fn note(&mut self, host: HostId, message: &[u8]) {
+        let head = self.now.as_nanos().to_be_bytes().into_iter().chain([host.0 as u8]);
+        for byte in head.chain(message.iter().copied()) {
+            self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.log {
+            let text = Message::decode(message).map(|message| format!("{message:?}"));
+            let text: String = text.unwrap_or_default().chars().take(150).collect();
+            println!("{} → {} {text}", self.now, host.0);
+        }
+    }
+
+    /// The fingerprint of all that was delivered so far.
+    pub fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
+        let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
+        let (delay, outcome) = match outcome {
+            Some((host, address)) => (self.path.delay * 4, Dialled::To { host, address }),
+            None => (DIAL_TIMEOUT, Dialled::Failed("nobody answers there")),
+        };
+        self.schedule(delay, Action::Answer { host: from, dial, outcome });
+    }
+
+    fn listener(
+        &self,
+        from: HostId,
+        address: &Address,
+        expect: RoleSet,
+        node: Option<NodeId>,
+    ) -> Option<(HostId, Address)> {
+        let id = HostId(usize::from(address.port));
+        let host = self.hosts.get(id.0)?;
+        let wanted = node.is_none_or(|node| node == node_id(id.0));
+        let reachable = host.alive && self.reaches(from, id) && host.schemes.contains(address.scheme);
+        (reachable && wanted && expect.contains(host.role)).then(|| (id, address.clone()))
+    }
+
+    /// The handshake is over: both ends learn of the association, the dialler
+    /// half a round trip before the other.
+    pub(super) fn answer(&mut self, from: HostId, dial: DialId, outcome: Dialled) {
+        let Dialled::To { host, address } = outcome else {
+            let Dialled::Failed(reason) = outcome else { return };
+            return self.feed(from, Raw::DialFailed { dial, reason: reason.to_owned() });
+        };
+        if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.reaches(from, host) {
+            return self.feed(from, Raw::DialFailed { dial, reason: "nobody answers there".to_owned() });
+        }
+        let near = LinkId(self.next * 2);
+        let far = LinkId(self.next * 2 + 1);
+        self.next += 1;
+        self.links.insert(near, WorldLink::new(from, host, far, address.scheme));
+        self.links.insert(far, WorldLink { up: false, ..WorldLink::new(host, from, near, address.scheme) });
+        self.schedule(self.path.delay / 2, Action::Arrive { link: far });
+        let input = Raw::LinkUp {
+            link: near,
+            dial: Some(dial),
+            peer: self.hosts[host.0].neighbour.clone(),
+            address,
+            rtt: self.path.delay * 2,
+        };
+        self.feed(from, input);
+    }
+
+    pub(super) fn arrive(&mut self, link: LinkId) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        entry.up = true;
+        let (host, far, scheme) = (entry.host, entry.far_host, entry.scheme);
+        let input = Raw::LinkUp {
+            link,
+            dial: None,
+            peer: self.hosts[far.0].neighbour.clone(),
+            address: address(far.0, scheme),
+            rtt: self.path.delay * 2,
+        };
+        self.feed(host, input);
+    }
+
+    /// The far end of `end` learns that it is gone, after all that was sent.
+    pub(super) fn hang_up(&mut self, end: LinkId) {
+        let Some(link) = self.links.get(&end) else { return };
+        let at = (self.now + self.path.delay).max(link.ordered_until);
+        let far = link.far;
+        self.schedule_at(at, Action::Down { link: far });
+    }
+
+    pub(super) fn take_down(&mut self, link: LinkId) {
+        if let Some(entry) = self.links.remove(&link).filter(|link| link.up) {
+            self.feed(entry.host, Raw::LinkDown { link, reason: "the other end has gone".to_owned() });
+        }
     }
 }

@@ -1,0 +1,118 @@
+//! One request or lookup: what it is, how it is put, why it may fail.
+
+use std::time::Duration;
+
+use super::api::{Ticket, Wanted};
+use super::core::Core;
+use super::receive::Receiving;
+use super::timers::Timer;
+use crate::address::SchemeSet;
+use crate::ids::{LinkId, Nonce, RequestId};
+use crate::time::Time;
+use crate::wire::{Message, Params, Reason, Request};
+
+/// How long a request waits for a hub that has just started to hear of everyone.
+const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often a request is put that meets with silence: on a path that loses,
+/// silence is not death.
+const UNREACHABLE_ASKS: u32 = 5;
+
+/// The longest pause between two repetitions of a request.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// One request or lookup.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) ticket: Ticket,
+    pub(super) wanted: Wanted,
+    pub(super) nonce: Nonce,
+    pub(super) commanded: Time,
+    /// Until when an acceptance is of use.
+    pub(super) deadline: Time,
+    pub(super) phase: Phase,
+    pub(super) via: Option<LinkId>,
+    pub(super) sent: Time,
+    pub(super) tries: u32,
+    /// How many numbers it has had.
+    pub(super) numbers: u32,
+    /// What to say if nothing better turns up.
+    pub(super) last: Option<Reason>,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// There is no home to ask.
+    Homeless,
+    /// The home is being dialled over another transport.
+    Reaching,
+    /// Nothing heard yet.
+    Waiting,
+    /// A provider reaches for this node.
+    Pending,
+    /// Accepted.
+    Receiving(Box<Receiving>),
+}
+
+impl Asked {
+    /// Whether a refusal may turn out otherwise in a moment: because the hub is
+    /// young, because a provider's silence was but loss, or because the home has
+    /// changed and the providers, who had the same home, are on their way to
+    /// another one, too.
+    pub(super) fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
+        match reason {
+            Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
+            Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
+            Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
+            _ => false,
+        }
+    }
+
+    /// Sends the request over `link` and waits: one and a half probe
+    /// time-outs, doubled each time.
+    pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        let wanted = &self.wanted;
+        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
+        let params = Params { duration_ms: wanted.duration.map(millis), transports };
+        let request = Request {
+            id,
+            nonce: self.nonce,
+            service: wanted.service,
+            area: wanted.area,
+            mode: wanted.mode,
+            deadline_ms: millis(self.deadline.since(core.now)),
+            count: wanted.count,
+            params: Some(params).filter(|params| *params != Params::default()),
+        };
+        core.send(link, &Message::Request(request));
+        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
+        core.set(Timer::Ask(id), pause);
+        self.phase = Phase::Waiting;
+        self.via = Some(link);
+        self.sent = core.now;
+        self.tries += 1;
+    }
+}
+
+/// Why a request failed, for people.
+pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> String {
+    let Wanted { service, area, .. } = wanted;
+    match reason {
+        Reason::NotFound => format!("nobody offers {service} {area}"),
+        Reason::NotYetKnown => {
+            format!("nobody is known yet to offer {service} {area}: the hub has just started")
+        }
+        Reason::Busy => format!("every provider of {service} {area} is busy"),
+        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
+        Reason::Unreachable => "no hub or no provider could be reached".to_owned(),
+        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
+        Reason::TimedOut => format!("no provider of {service} {area} answered within {:?}", wanted.deadline),
+        Reason::Leaving => "this node is leaving".to_owned(),
+        Reason::TooMany => "the hub has too many requests of this node under way".to_owned(),
+        Reason::NotAllowed => "the hub does not allow this request".to_owned(),
+        Reason::Cancelled => "the request was cancelled".to_owned(),
+        Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
+    }
+}

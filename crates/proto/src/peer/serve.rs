@@ -1,0 +1,234 @@
+//! What happens to sessions: sources start and end, requesters report, stop,
+//! fall silent, get lost and come back.
+
+use bytes::Bytes;
+
+use super::api::{Event, Opened, SessionId};
+use super::core::Core;
+use super::links::Purpose;
+use super::provide::{MAX_ANSWERS, Provide};
+use super::session::{DOUBTFUL_TRIES, Phase};
+use super::timers::Timer;
+use crate::flow::{INLINE_BYTES, MAX_OBJECT_BYTES, MAX_PACKET_BYTES, SILENCE};
+use crate::ids::{LinkId, RequestId};
+use crate::wire::{Message, Reason, Report};
+
+/// What the objects under way may take together, bytes. Beyond it: "busy".
+const MAX_OBJECT_MEMORY: usize = 4 * MAX_OBJECT_BYTES;
+
+/// How often an acceptance is sent that nobody confirms.
+const ACCEPT_TRIES: u32 = 5;
+
+impl Provide {
+    /// The source of a session has started, or its object is here.
+    pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: Opened) {
+        let cell = self.cell;
+        let held: usize = self.under_way().map(|(_, session)| session.object_bytes()).sum();
+        let bytes = match &opened {
+            Opened::Stream { .. } => 0,
+            Opened::Object { bytes, .. } => bytes.len(),
+        };
+        let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
+        let fits = match &opened {
+            Opened::Stream { .. } => session.wish.service.is_stream(),
+            Opened::Object { bytes, .. } => !session.wish.service.is_stream() && bytes.len() <= MAX_OBJECT_BYTES,
+        };
+        if !fits {
+            return self.refuse(core, id, Reason::SourceFailed);
+        }
+        let Some(session) = self.sessions.get_mut(&id).filter(|_| held + bytes <= MAX_OBJECT_MEMORY) else {
+            core.counters.declined_busy += 1;
+            return self.refuse(core, id, Reason::Busy);
+        };
+        core.counters.accepted += 1;
+        core.timers.clear(Timer::Expire(id));
+        match opened {
+            Opened::Stream { bits_per_second, format } => session.start_stream(core, id, cell, bits_per_second, format),
+            Opened::Object { bytes, format } if bytes.len() <= INLINE_BYTES => {
+                session.answer_inline(core, cell, bytes, format);
+                self.finish(core, id, None);
+            }
+            Opened::Object { bytes, format } => session.start_object(core, id, cell, bytes, format),
+        }
+    }
+
+    pub(super) fn on_open_failed(&mut self, core: &mut Core, id: SessionId) {
+        if self.sessions.get(&id).is_some_and(|session| matches!(session.phase, Phase::Opening)) {
+            self.refuse(core, id, Reason::SourceFailed);
+        }
+    }
+
+    /// A datagram of a session's stream. What comes while the requester is
+    /// being reached again is lost, as its numbers will show.
+    pub(super) fn on_payload(&mut self, core: &mut Core, id: SessionId, payload: Bytes) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Phase::Streaming(stream) = &mut session.phase else { return };
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(MAX_PACKET_BYTES));
+            let message = stream.packet(core.now, piece);
+            if let Some(link) = session.link {
+                core.send(link, &message);
+            }
+        }
+    }
+
+    /// The source of a session's stream has ended.
+    pub(super) fn on_ended(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Phase::Streaming(stream) = &session.phase else { return };
+        let Some(link) = session.link else {
+            session.ending = true;
+            return;
+        };
+        let end = stream.end();
+        core.send_reliably(link, session.wish.key.1, &end);
+        self.finish(core, id, None);
+    }
+
+    /// The requester tells what it has.
+    pub(super) fn on_report(&mut self, core: &mut Core, link: LinkId, report: Report) {
+        let Some(id) = self.find(core, link, report.id) else {
+            core.counters.stale += 1;
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.heard = core.now;
+        session.confirmed = true;
+        core.timers.clear(Timer::Accept(id));
+        let Phase::Sending(object) = &mut session.phase else { return };
+        object.report(report.bytes);
+        if object.is_done() {
+            return self.finish(core, id, None);
+        }
+        session.pump(core);
+    }
+
+    /// The requester wants no more. Returns false if no session is meant.
+    pub(super) fn on_stop(&mut self, core: &mut Core, link: LinkId, id: RequestId, reason: Reason) -> bool {
+        let Some(session) = self.find(core, link, id) else { return false };
+        self.finish(core, session, Some(reason));
+        true
+    }
+
+    /// An acceptance is unconfirmed, or a lost requester is to be dialled again.
+    pub(super) fn on_accept_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.link.is_none() {
+            if !self.dial(core, id) {
+                core.timers.clear(Timer::Accept(id));
+            }
+            return;
+        }
+        if session.confirmed || session.tries >= ACCEPT_TRIES {
+            return;
+        }
+        session.repeat_accept(core);
+        session.wait_for_confirmation(core, id);
+        if session.tries == DOUBTFUL_TRIES && !session.wish.relayed {
+            self.dial(core, id);
+        }
+    }
+
+    /// The requester may have fallen silent.
+    pub(super) fn on_serve_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let silent_at = session.heard + SILENCE;
+        if core.now < silent_at {
+            return core.timers.set(Timer::Serve(id), silent_at);
+        }
+        self.stop_requester(core, id, Reason::TimedOut);
+    }
+
+    /// An association has gone: the requester is dialled again, and the flow
+    /// goes on where it was. What a hub relayed cannot be picked up.
+    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId) {
+        for id in self.live_where(|session| session.link == Some(link)) {
+            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            session.link = None;
+            session.confirmed = false;
+            if session.wish.relayed {
+                self.finish(core, id, Some(Reason::Unreachable));
+                continue;
+            }
+            if let Phase::Sending(object) = &mut session.phase {
+                object.interrupt();
+            }
+            core.timers.clear(Timer::Accept(id));
+            self.dial(core, id);
+        }
+    }
+
+    /// There is a way to the requester again.
+    pub(super) fn resume(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.link = Some(link);
+        session.tries = 0;
+        session.confirmed = false;
+        if let Phase::Sending(object) = &mut session.phase {
+            object.interrupt();
+        }
+        if session.accept.is_some() {
+            session.repeat_accept(core);
+            session.wait_for_confirmation(core, id);
+        }
+        if session.ending {
+            self.on_ended(core, id);
+        }
+    }
+
+    /// A session is over: its source stops, its share of the limits is free.
+    pub(super) fn finish(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let bytes = session.bytes();
+        let opened = match session.phase {
+            Phase::Done { .. } => return,
+            Phase::Reaching => false,
+            Phase::Opening | Phase::Streaming(_) | Phase::Sending(_) => true,
+        };
+        let expires = session.started + session.wish.deadline;
+        if !session.is_inline() {
+            session.accept = None;
+        }
+        let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
+        let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
+        session.phase = Phase::Done { bytes, missed };
+        self.live.remove(&id);
+        self.done.insert(id);
+        core.links.forget(Purpose::Requester(id));
+        core.timers.clear(Timer::Accept(id));
+        core.timers.clear(Timer::Serve(id));
+        core.timers.set(Timer::Expire(id), expires);
+        if opened {
+            core.emit(Event::Close { session: id, bytes, reason });
+        }
+        self.forget_oldest(core);
+    }
+
+    fn forget_oldest(&mut self, core: &mut Core) {
+        if self.done.len() > MAX_ANSWERS
+            && let Some(oldest) = self.done.first().copied()
+        {
+            self.remove(core, oldest);
+        }
+    }
+
+    /// Ends a session and tells the requester.
+    fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
+        if let Some(session) = self.sessions.get(&id) {
+            let flow = session.wish.key.1;
+            if let (Some(link), Phase::Streaming(_) | Phase::Sending(_)) = (session.link, &session.phase) {
+                core.send_reliably(link, flow, &Message::Stop { id: flow, reason });
+            }
+        }
+        self.finish(core, id, Some(reason));
+    }
+
+    /// Ends everything.
+    pub(super) fn leave(&mut self, core: &mut Core) {
+        for id in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.stop_requester(core, id, Reason::Leaving);
+            self.remove(core, id);
+        }
+    }
+}
