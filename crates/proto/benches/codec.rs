@@ -1,0 +1,48 @@
+//! What it costs to write and to read the messages that are many.
+//!
+//! Run with `cargo bench -p roost-proto --bench codec`.
+
+use std::hint::black_box;
+
+use bytes::Bytes;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use roost_proto::wire::{Message, Mode, Packet, Renew, Request};
+use roost_proto::{Area, Capacity, Cell, Nonce, RequestId, Service, Version};
+
+fn messages() -> [(&'static str, Message); 4] {
+    let version = Version { epoch: 1_700_000_000, sequence: 3 };
+    let request = Request {
+        id: RequestId(1_234),
+        nonce: Nonce::from_u64(0x0123_4567_89ab_cdef),
+        service: Service::Video,
+        area: Area::At(Cell::new(27, 92)),
+        mode: Mode::Forward,
+        deadline_ms: 5_000,
+        count: 0,
+        params: None,
+    };
+    let packet = |bytes| {
+        let payload = Bytes::from(vec![7; bytes]);
+        Message::Packet(Packet { id: RequestId(1_234), sequence: 500, sent_us: 8_000_000, payload })
+    };
+    [
+        ("renew", Message::Renew(Renew { version, capacity: Some(Capacity { streams: 4, uplink_kbps: 10_000 }) })),
+        ("request", Message::Request(request)),
+        ("track packet", packet(250)),
+        ("video packet", packet(1_316)),
+    ]
+}
+
+fn codec(criterion: &mut Criterion) {
+    for (name, message) in messages() {
+        let bytes = message.encode();
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function("encode", |bencher| bencher.iter(|| black_box(&message).encode()));
+        group.bench_function("decode", |bencher| bencher.iter(|| Message::decode(black_box(&bytes))));
+        group.finish();
+    }
+}
+
+criterion_group!(benches, codec);
+criterion_main!(benches);
