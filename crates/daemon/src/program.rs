@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Service;
 use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
 use crate::config::{default_toml, reference, show};
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::logging::{self, Level};
 use crate::serve::serve;
 use crate::shared::Shared;
@@ -96,7 +96,7 @@ pub fn main<P: Program>() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             let mut stderr = std::io::stderr().lock();
-            for line in failure.message.lines() {
+            for line in plain(&failure.message).lines() {
                 // Nobody is left to be told that standard error is closed.
                 let _ = writeln!(stderr, "{}: {line}", P::NAME);
             }

@@ -146,8 +146,9 @@ impl<P: Program> Daemon<P> {
         let refused = metrics::refused(&shared.transport.counters());
         let total = refused.values().sum();
         if total > self.refused {
-            let reasons: Vec<_> = refused.iter().filter(|(_, count)| **count > 0).collect();
-            tracing::warn!(new = total - self.refused, totals = ?reasons, "peers were refused");
+            let reasons = refused.iter().filter(|(_, count)| **count > 0);
+            let totals: Vec<String> = reasons.map(|(reason, count)| format!("{reason} {count}")).collect();
+            tracing::warn!(new = total - self.refused, totals = totals.join(", "), "peers were refused");
             self.refused = total;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Setting, Settings};
+use super::{Kind, Setting, Settings};
 
 /// The commented default file: every setting with its meaning and default,
 /// commented out.
@@ -29,18 +29,18 @@ pub fn default_toml(daemon: &str, table: &[Setting]) -> String {
 fn push_setting(text: &mut String, setting: &Setting, key: &str) {
     let reload = if setting.reload { " Reloadable." } else { "" };
     // Writing to a string cannot fail; so for the whole file.
-    let _ = write!(text, "\n# {}{reload}\n# {}\n# {key} = {}\n", setting.doc, setting.choose, literal(setting));
+    let default = literal(setting.kind, &setting.default_texts());
+    let _ = write!(text, "\n# {}{reload}\n# {}\n# {key} = {default}\n", setting.doc, setting.choose);
 }
 
-/// A setting's default, or an empty value of its kind, as TOML.
-fn literal(setting: &Setting) -> String {
-    let texts = setting.default_texts();
-    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
-    match texts.first() {
-        _ if setting.kind.is_list() => format!("[{}]", quoted.join(", ")),
-        Some(text) if matches!(setting.kind, super::Kind::Count(_)) => text.clone(),
-        Some(text) => format!("{text:?}"),
-        None => "\"\"".to_owned(),
+/// Values of a kind as TOML; none is an empty list or text.
+fn literal(kind: Kind, values: &[String]) -> String {
+    let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+    match values {
+        _ if kind.is_list() => format!("[{}]", quoted.join(", ")),
+        [number] if matches!(kind, Kind::Count(_)) => number.clone(),
+        [_, ..] => quoted.concat(),
+        [] => "\"\"".to_owned(),
     }
 }
 
@@ -52,7 +52,7 @@ pub fn reference(daemon: &str, table: &[Setting]) -> String {
         "A list is a TOML array, a flag given several times, or a variable with spaces between the values.\n",
     );
     for setting in table {
-        let default = literal(setting);
+        let default = literal(setting.kind, &setting.default_texts());
         let _ = write!(
             text,
             "\n## `{}`\n\n{} {}\n\n| kind | default | flag | variable | SIGHUP |\n|---|---|---|---|---|\n\
@@ -73,10 +73,44 @@ pub fn reference(daemon: &str, table: &[Setting]) -> String {
 pub fn show(settings: &Settings) -> String {
     let mut text = String::new();
     for row in &settings.rows {
-        let quoted: Vec<String> = row.values.iter().map(|value| format!("{value:?}")).collect();
-        let value = if row.setting.kind.is_list() { format!("[{}]", quoted.join(", ")) } else { quoted.concat() };
-        let value = if value.is_empty() { "\"\"".to_owned() } else { value };
-        let _ = writeln!(text, "{} = {value}  # {}", row.setting.key, row.origin);
+        let _ = writeln!(text, "{} = {}  # {}", row.setting.key, literal(row.setting.kind, &row.values), row.origin);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Layers, common_settings};
+
+    #[test]
+    fn the_default_file_is_valid_once_uncommented() {
+        let table = common_settings("overlay-node", 0);
+        let text = default_toml("overlay-node", &table);
+        let settings: String = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# "))
+            .filter(|l| l.contains(" = "))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let values: toml::Table = settings.parse().unwrap();
+        assert_eq!(values.len(), table.len(), "{text}");
+    }
+
+    #[test]
+    fn what_holds_is_shown_with_its_origin() {
+        let flags = vec![("drain".to_owned(), "1s".to_owned())];
+        let settings = Layers { flags, ..Layers::default() }.read(common_settings("overlay-node", 0)).unwrap();
+        let text = show(&settings);
+        assert!(text.contains("drain = \"1s\"  # --drain\n"), "{text}");
+        assert!(text.contains("log_level = \"info\"  # default\n"), "{text}");
+    }
+
+    #[test]
+    fn the_reference_names_every_setting_in_all_its_forms() {
+        let text = reference("overlay-node", &common_settings("overlay-node", 0));
+        for part in ["## `log_format`", "`--log-format`", "`ROOST_LOG_FORMAT`", "text\\|json"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }
