@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use futures_util::stream;
 use roost_control::query::Params;
 use roost_control::server::{Pairs, Refusal, json};
@@ -15,6 +9,7 @@ use roost_control::{
     Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, SCHEMA, ServiceRow, Services, WatchQuery,
 };
 use roost_daemon::driver::Gone;
+use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{Command, Wanted};
 use roost_proto::{Cell, NodeId, SchemeSet};

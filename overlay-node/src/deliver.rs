@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use roost_control::server::Refusal;
 use roost_control::{Code, Error, FRAMES, Frame, Progress, RequestEvent};
+use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
 use roost_proto::wire::Offer;
 use tokio::time::{Instant, Interval};
@@ -129,9 +127,9 @@ async fn next_bytes(replies: &mut Replies) -> Result<Option<Bytes>, std::io::Err
 }
 
 /// The provider names the format; what is no media type does not go into a header.
-fn content_type(format: &str) -> header::HeaderValue {
+fn content_type(format: &str) -> HeaderValue {
     let known = Some(format).filter(|format| format.contains('/'));
     known
-        .and_then(|format| header::HeaderValue::from_str(format).ok())
-        .unwrap_or(header::HeaderValue::from_static("application/octet-stream"))
+        .and_then(|format| HeaderValue::from_str(format).ok())
+        .unwrap_or(HeaderValue::from_static("application/octet-stream"))
 }

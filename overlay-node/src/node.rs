@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::Router;
 use roost_control::types::record_text;
 use roost_control::{State, Status};
 use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
 use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
+use roost_daemon::http::Router;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
 use roost_proto::peer::{self, Command, Peer};

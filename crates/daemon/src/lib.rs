@@ -14,6 +14,7 @@ pub mod api;
 pub mod config;
 pub mod driver;
 pub mod failure;
+pub mod http;
 pub mod hub;
 pub mod logging;
 pub mod metrics;

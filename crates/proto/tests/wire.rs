@@ -117,8 +117,9 @@ fn lease_message() -> impl Strategy<Value = Message> {
                 addresses
             })
         ),
-        (version(), any::<u32>(), prop::option::of(addresses()))
-            .prop_map(|(version, lease_ms, siblings)| Message::Lease { version, lease_ms, siblings }),
+        (version(), any::<u32>(), prop::option::of(addresses()), prop::option::of(addresses())).prop_map(
+            |(version, lease_ms, siblings, addresses)| Message::Lease { version, lease_ms, siblings, addresses }
+        ),
         (version(), prop::option::of(capacity()))
             .prop_map(|(version, capacity)| Message::Renew(Renew { version, capacity })),
         Just(Message::Anew),

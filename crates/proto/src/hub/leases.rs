@@ -70,7 +70,9 @@ impl Hub {
         let mut siblings = if with_siblings { self.siblings() } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
-        let lease = Message::Lease { version, lease_ms, siblings };
+        let own = self.config.addresses.iter().take(MAX_ADDRESSES).cloned();
+        let addresses = (with_siblings && !self.config.addresses.is_empty()).then(|| own.collect());
+        let lease = Message::Lease { version, lease_ms, siblings, addresses };
         self.send(from.link, Channel::Datagram, traffic, &lease);
     }
 
@@ -140,7 +142,10 @@ mod tests {
         let mut sent = record(1);
         sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
         let answer = bench.say(link, &Message::Publish(sent));
-        assert_eq!(answer, [(link, Message::Lease { version: version(1), lease_ms: 60_000, siblings: None })]);
+        assert_eq!(
+            answer,
+            [(link, Message::Lease { version: version(1), lease_ms: 60_000, siblings: None, addresses: None })]
+        );
         let held = &bench.hub.index(bench.now, None, 10)[0];
         assert_eq!(held.addresses, [Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 9)))]);
         assert!(held.connected && held.expires_in == Duration::from_secs(60));

@@ -193,6 +193,15 @@ impl Attach {
         }
     }
 
+    /// The home says where else it listens, for requests that name a transport.
+    pub(super) fn on_home_addresses(&mut self, core: &Core, link: LinkId, addresses: Vec<Address>) {
+        let at_home = matches!(&self.state, State::Linked(home) if home.link == link);
+        let seen = core.links.get(link).and_then(|entry| entry.address.primary());
+        if let Some(seen) = seen.filter(|_| at_home) {
+            self.hubs.complete(addresses.into_iter().map(|address| address.seen_from(seen.ip())));
+        }
+    }
+
     /// The hub does not hold the record.
     pub(super) fn on_anew(&mut self, core: &mut Core, link: LinkId) {
         if matches!(&self.state, State::Linked(home) if home.link == link) {

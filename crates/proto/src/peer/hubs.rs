@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::random::SplitMix64;
+use crate::record::MAX_ADDRESSES;
 
 /// The most hubs that a node knows, configured and learnt.
 pub const MAX_HUBS: usize = 16;
@@ -47,6 +48,17 @@ impl Hubs {
             let known = self.list.iter().any(|hub| hub.contains(&address));
             if !known && self.list.len() < MAX_HUBS {
                 self.list.push(vec![address]);
+            }
+        }
+    }
+
+    /// Adds to the current hub's addresses those of transports by which it was
+    /// not known yet: what is configured counts more than what a hub says.
+    pub(super) fn complete(&mut self, addresses: impl Iterator<Item = Address>) {
+        let Some(known) = self.list.get_mut(self.current) else { return };
+        for address in addresses {
+            if known.len() < MAX_ADDRESSES && known.iter().all(|old| old.scheme != address.scheme) {
+                known.push(address);
             }
         }
     }
@@ -97,6 +109,14 @@ mod tests {
         for _ in 0..40 {
             assert!(hubs.failed(&mut random) <= LONGEST_PAUSE * 5 / 4);
         }
+    }
+
+    #[test]
+    fn a_hub_adds_transports_and_replaces_none() {
+        let tcp = |port| Address { scheme: Scheme::Tcp, ..address(port) };
+        let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(9)]]);
+        hubs.complete([address(5), tcp(6), tcp(7)].into_iter());
+        assert_eq!(hubs.list(), [vec![address(1), tcp(6)], vec![address(9)]]);
     }
 
     #[test]

@@ -157,9 +157,10 @@ impl Peer {
     fn dispatch(&mut self, link: LinkId, message: Message) {
         let Self { core, attach, requests, provide, watches, .. } = self;
         match message {
-            Message::Lease { version, lease_ms, siblings } => {
+            Message::Lease { version, lease_ms, siblings, addresses } => {
                 let lease = Duration::from_millis(lease_ms.into());
                 attach.on_lease(core, link, version, lease, siblings.unwrap_or_default());
+                attach.on_home_addresses(core, link, addresses.unwrap_or_default());
             }
             Message::Anew => attach.on_anew(core, link),
             Message::Ping(token) => core.send(link, &Message::Pong(token)),

@@ -29,6 +29,10 @@ pub enum Message {
         /// Other hubs that the node may turn to; in the answer to `Publish` only.
         #[n(2)]
         siblings: Option<Vec<Address>>,
+        /// Where the hub itself listens; in the answer to `Publish` only. An
+        /// unspecified host means "where you see me".
+        #[n(3)]
+        addresses: Option<Vec<Address>>,
     },
     /// Keeps all of a node's entries. Answered by `Lease` or `Anew`.
     #[n(2)]
@@ -552,8 +556,10 @@ impl Message {
                 bounded(record.cell.is_on_grid(), "a cell off the grid")?;
                 bounded(record.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
-            Self::Lease { siblings: Some(siblings), .. } => {
-                bounded(siblings.len() <= MAX_CANDIDATES, "too many siblings")
+            Self::Lease { siblings, addresses, .. } => {
+                let count = |list: &Option<Vec<Address>>| list.as_ref().map_or(0, Vec::len);
+                bounded(count(siblings) <= MAX_CANDIDATES, "too many siblings")?;
+                bounded(count(addresses) <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Request(request) => bounded(request.area.is_valid(), "an area off the grid"),
             Self::Forward(forward) => bounded(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses"),
