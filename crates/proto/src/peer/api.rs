@@ -194,7 +194,8 @@ pub enum Event {
         /// At what address.
         address: Address,
     },
-    /// The node has lost its home and looks for another.
+    /// The node has lost its home, or could not make a hub its home, and goes
+    /// on to the next one.
     Detached {
         /// Why, in a sentence.
         reason: String,

@@ -8,6 +8,7 @@ mod homes;
 mod losses;
 mod meshes;
 mod providers;
+mod rogues;
 mod services;
 mod transports;
 mod watches;

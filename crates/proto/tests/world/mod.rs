@@ -41,6 +41,8 @@ pub struct World {
     pub messages: u64,
     pub bytes: u64,
     pub log: bool,
+    /// Every message that was delivered, if one wants them.
+    pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
     pub damage_chunks: bool,
 }
@@ -73,6 +75,7 @@ impl World {
             trace: 0xcbf2_9ce4_8422_2325,
             messages: 0,
             bytes: 0,
+            corpus: None,
             log: std::option_env!("ROOST_WORLD_LOG").is_some(),
             damage_chunks: false,
         }
@@ -263,6 +266,15 @@ impl World {
             self.schedule(Duration::ZERO, Action::Down { link: end });
             self.hang_up(end);
         }
+    }
+
+    /// A neighbour says something that its machine would not. Returns false
+    /// if there is no association.
+    pub fn inject(&mut self, from: HostId, to: HostId, message: bytes::Bytes) -> bool {
+        let between = |link: &WorldLink| link.up && link.host == to && link.far_host == from;
+        let Some(link) = self.links.iter().find(|(_, link)| between(link)).map(|(id, _)| *id) else { return false };
+        self.feed(to, Raw::Message { link, message });
+        true
     }
 
     fn reaches(&self, a: HostId, b: HostId) -> bool {

@@ -135,6 +135,9 @@ impl World {
         for byte in head.chain(message.iter().copied()) {
             self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
+        if let Some(corpus) = &mut self.corpus {
+            corpus.push(bytes::Bytes::copy_from_slice(message));
+        }
         if self.log {
             let text = Message::decode(message).map(|message| format!("{message:?}"));
             let text: String = text.unwrap_or_default().chars().take(150).collect();

@@ -1,0 +1,138 @@
+//! Neighbours of the group that do not keep to the rules.
+
+use bytes::Bytes;
+use roost_proto::peer::Event;
+use roost_proto::random::SplitMix64;
+use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Packet, Reason, Request};
+use roost_proto::{Area, Cell, Nonce, RequestId, Role, Service};
+
+use crate::world::{HostId, MS, SECOND, World, address, node_id};
+use crate::{ANYWHERE, finished, three};
+
+/// A provider, a requester, a rogue node, all with associations to one another.
+fn with_rogue(seed: u64) -> (World, [HostId; 4]) {
+    let (mut world, hub, provider, requester) = three(seed, Role::SuperNode);
+    let rogue = world.node((50, 50), &Service::ALL, &[hub]);
+    world.settle();
+    for asker in [requester, provider, rogue] {
+        let other = if asker == rogue { Area::At(Cell::new(27, 92)) } else { Area::At(Cell::new(50, 50)) };
+        let ticket = world.request(asker, Service::Sensor, other);
+        finished(&mut world, asker, ticket);
+    }
+    world.run(SECOND);
+    (world, [hub, provider, requester, rogue])
+}
+
+#[test]
+fn a_node_cannot_act_as_a_hub() {
+    let (mut world, [_, provider, _, rogue]) = with_rogue(1);
+    let before = world.hosts[provider.0].opened.len();
+    let forward = Message::Forward(Forward {
+        id: RequestId(1),
+        nonce: Nonce::from_u64(1),
+        service: Service::Video,
+        requester: node_id(rogue.0),
+        reply_to: vec![address(rogue.0, roost_proto::Scheme::Udp)],
+        deadline_ms: 10_000,
+        provider: None,
+        params: None,
+    });
+    assert!(world.inject(rogue, provider, forward.encode()));
+    world.run(SECOND);
+    assert_eq!(world.hosts[provider.0].opened.len(), before);
+    assert_eq!(world.status(provider).counters.refused, 1);
+}
+
+#[test]
+fn an_acceptance_without_the_nonce_is_refused() {
+    let (mut world, [hub, provider, requester, rogue]) = with_rogue(2);
+    world.corpus = Some(Vec::new());
+    let before = world.hosts[provider.0].opened.len();
+    let ticket = world.request(requester, Service::Video, Area::At(Cell::new(27, 92)));
+    // The rogue guesses the id while the request is on its way.
+    assert!(world.run_while(SECOND, |world| world.hosts[provider.0].opened.len() > before));
+    let ids = world.corpus.take().unwrap_or_default();
+    let id = ids.iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Request(request)) => Some(request.id),
+        _ => None,
+    });
+    let id = id.unwrap();
+    let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() };
+    let accept = Accept { id, nonce: Nonce::from_u64(7), offer, cell: Cell::new(0, 0), provider: None };
+    assert!(world.inject(rogue, requester, Message::Accept(accept).encode()));
+    let packet = Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"a lie") };
+    world.inject(rogue, requester, Message::Packet(packet.clone()).encode());
+    world.run(200 * MS);
+    world.inject(rogue, requester, Message::Packet(packet).encode());
+    let stop = Message::Stop { id, reason: Reason::Leaving };
+    world.inject(rogue, requester, stop.encode());
+    world.inject(rogue, provider, stop.encode());
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete && summary.lost == 0, "{summary:?}");
+    assert_eq!(summary.provider, node_id(provider.0));
+    assert!(!world.hosts[requester.0].payloads(ticket).any(|payload| payload.as_ref() == b"a lie"));
+    assert!(world.is_attached(requester) && world.home(requester) == Some(hub));
+}
+
+#[test]
+fn garbled_messages_harm_nobody() {
+    for seed in 0..20 {
+        let (mut world, [hub, provider, requester, rogue]) = with_rogue(seed);
+        world.corpus = Some(Vec::new());
+        for service in Service::ALL {
+            let ticket = world.request(requester, service, ANYWHERE);
+            finished(&mut world, requester, ticket);
+        }
+        let corpus = world.corpus.take().unwrap();
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..2_000 {
+            let mut message = corpus[random.below(corpus.len() as u64) as usize].to_vec();
+            for _ in 0..random.below(4) {
+                let at = random.below(message.len() as u64) as usize;
+                message[at] = random.next_u64() as u8;
+            }
+            if random.below(8) == 0 {
+                message.truncate(random.below(message.len() as u64 + 1) as usize);
+            }
+            let to = [provider, requester][random.below(2) as usize];
+            world.inject(rogue, to, message.into());
+            world.run(MS);
+        }
+        world.run(60 * SECOND);
+        for host in [provider, requester] {
+            let status = world.status(host);
+            assert!(status.sessions.is_empty() && status.requests.is_empty(), "seed {seed}: {status:?}");
+            assert!(status.counters.malformed > 0);
+            let opened = world.hosts[host.0].opened.len();
+            let closed = world.events(host).iter().filter(|(_, event)| matches!(event, Event::Close { .. })).count();
+            assert_eq!(opened, closed, "seed {seed}");
+        }
+        assert_eq!(world.home(requester), Some(hub));
+        let ticket = world.request(requester, Service::Image, Area::At(Cell::new(27, 92)));
+        assert!(finished(&mut world, requester, ticket).complete, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
+    let (mut world, [_, provider, _, rogue]) = with_rogue(3);
+    let opened = world.hosts[provider.0].opened.len();
+    let request = Message::Request(Request {
+        id: RequestId(77),
+        nonce: Nonce::from_u64(1),
+        service: Service::Video,
+        area: ANYWHERE,
+        mode: Mode::Forward,
+        deadline_ms: 10_000,
+        count: 0,
+        params: None,
+    });
+    for _ in 0..3 {
+        assert!(world.inject(rogue, provider, request.encode()));
+    }
+    assert_eq!(world.hosts[provider.0].opened.len(), opened + 1, "repetitions are not served");
+    // The rogue's machine did not ask: it says so, and the provider stops.
+    world.run(SECOND);
+    assert!(world.status(provider).sessions.is_empty());
+    assert!(world.status(rogue).counters.stale > 0);
+}
