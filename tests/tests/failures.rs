@@ -1,0 +1,170 @@
+//! What dies, and what goes on.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use roost_tests::network::{Network, PATIENCE, text};
+use roost_tests::process::{binary, wait_until};
+
+#[test]
+fn nodes_move_on_when_their_super_node_dies() {
+    let network = Network::new();
+    let second = network.supernode("sn2", &[]);
+    let mut first = network.supernode("sn1", &["--peer", &second.endpoint("udp")]);
+    let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
+    let with = ["--super", &one, "--super", &two];
+    let _provider = network.node("p", "5,5", &[&with[..], &["--services", "sensor"]].concat());
+    let requester = network.node("r", "1,1", &with);
+    first.process.kill();
+    let served = wait_until(PATIENCE, || {
+        let output = requester.roost(&["request", "sensor", "--at", "5,5", "--timeout", "20s", "-o", "-"]);
+        (output.status.code() == Some(0)).then_some(output.stdout.len())
+    });
+    assert_eq!(served, Some(10_000));
+}
+
+#[test]
+fn a_stream_under_way_survives_the_super_node() {
+    let network = Network::new();
+    let mut hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "track"]);
+    let requester = network.node("r", "1,1", &["--super", &endpoint]);
+    let mut request = Command::new(binary("roost"));
+    request.arg("--socket").arg(&requester.socket);
+    request.args(["request", "track", "--at", "5,5", "--for", "4s", "--json", "-o"]).arg(network.path("track"));
+    let child = request.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let began = wait_until(PATIENCE, || {
+        let receiving = requester.status()?["receiving"].as_array()?.first()?["bytes"].as_u64()?;
+        (receiving > 0).then_some(())
+    });
+    assert!(began.is_some());
+    hub.process.kill();
+    let output = child.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert_eq!(report["summary"]["bytes"], 20_000, "{report}");
+}
+
+#[test]
+fn another_provider_takes_over_from_a_dead_one() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let with = ["--super", &hub.endpoint("udp"), "--services", "sensor"];
+    let mut near = network.node("near", "1,1", &with);
+    let _far = network.node("far", "9,9", &with);
+    let requester = network.node("r", "0,0", &["--super", &hub.endpoint("udp")]);
+    near.process.kill();
+    let got = requester.json(&["request", "sensor", "--near", "0,0", "-o", &text(&network.path("reading"))]);
+    assert_eq!(got["summary"]["cell"], "9,9", "{got}");
+}
+
+#[test]
+fn a_transfer_that_breaks_off_leaves_no_complete_file() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let mut provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let requester = network.node("r", "1,1", &["--super", &endpoint]);
+    let file = network.path("clip.ts");
+    let mut request = Command::new(binary("roost"));
+    request.arg("--socket").arg(&requester.socket);
+    request.args(["request", "video", "--at", "5,5", "--for", "20s", "-o"]).arg(&file);
+    let mut child = request.stderr(Stdio::null()).spawn().unwrap();
+    let began = wait_until(PATIENCE, || {
+        let receiving = requester.status()?["receiving"].as_array()?.first()?["bytes"].as_u64()?;
+        (receiving > 0).then_some(())
+    });
+    assert!(began.is_some());
+    provider.process.kill();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_full_provider_sends_the_request_to_the_next() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let with = ["--super", endpoint.as_str(), "--services", "track", "--max-streams", "1"];
+    let _near = network.node("near", "1,1", &with);
+    let _far = network.node("far", "9,9", &with);
+    let requester = network.node("r", "0,0", &["--super", &endpoint]);
+    let ask = |name: &str| {
+        let mut request = Command::new(binary("roost"));
+        request.arg("--socket").arg(&requester.socket);
+        request.args(["request", "track", "--near", "0,0", "--for", "5s", "--json", "-o"]).arg(network.path(name));
+        request.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let first = ask("one");
+    wait_until(PATIENCE, || requester.status()?["receiving"].as_array()?.first().map(|_| ())).unwrap();
+    let second = ask("two");
+    let cells: Vec<String> = [first, second]
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            report["summary"]["cell"].as_str().unwrap_or_else(|| panic!("{report}")).to_owned()
+        })
+        .collect();
+    assert_eq!(cells, ["1,1", "9,9"]);
+}
+
+#[test]
+fn a_daemon_leaves_in_order() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let mut provider = network.node("p", "5,5", &["--super", &hub.endpoint("udp"), "--services", "image"]);
+    let known = |count: u64| wait_until(PATIENCE, || (hub.status()?["index"]["nodes"] == count).then_some(()));
+    assert!(known(1).is_some());
+    provider.process.signal("TERM");
+    assert_eq!(provider.process.wait(PATIENCE), Some(0), "{}", provider.process.log());
+    assert!(known(0).is_some(), "the entry outlived its node");
+    assert!(!provider.socket.exists());
+}
+
+#[test]
+fn strangers_bytes_are_counted_and_harm_nobody() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let memory_before = resident_kib(hub.process.id());
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut state = 1_u64;
+    let mut random = |len: usize| -> Vec<u8> {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    };
+    for scheme in ["udp", "quic"] {
+        let address = socket_address(&hub.endpoint(scheme));
+        for round in 0..3_000_usize {
+            let _ = udp.send_to(&random(round % 1_400 + 1), &address);
+        }
+    }
+    let tcp = socket_address(&hub.endpoint("tcp"));
+    for round in 0..100 {
+        let mut stream = TcpStream::connect(&tcp).unwrap();
+        let _ = std::io::Write::write_all(&mut stream, &random(round * 37 + 1));
+    }
+    thread::sleep(Duration::from_millis(200));
+    let _node = network.node("n", "1,1", &["--super", &hub.endpoint("udp")]);
+    let grown = resident_kib(hub.process.id()).saturating_sub(memory_before);
+    assert!(grown < 64 * 1024, "{grown} KiB more after garbage");
+    assert!(!hub.process.log().contains("panicked"), "{}", hub.process.log());
+}
+
+fn socket_address(endpoint: &str) -> String {
+    endpoint.split_once("://").unwrap().1.to_owned()
+}
+
+fn resident_kib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}

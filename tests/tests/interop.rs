@@ -1,0 +1,143 @@
+//! Real programs at the edges: ffmpeg, gpsd and curl.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::{Process, wait_until};
+
+/// A UDP port that is free now.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn ffmpeg(arguments: &[&str]) -> std::process::Output {
+    let output = Command::new("ffmpeg").args(["-nostdin", "-loglevel", "error"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "ffmpeg {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The hash of every decoded frame of a clip, in order.
+fn frame_hashes(clip: &Path) -> Vec<String> {
+    let output = ffmpeg(&["-i", &text(clip), "-map", "0:v", "-f", "framemd5", "-"]);
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let hash = |line: &str| line.rsplit(',').next().unwrap().trim().to_owned();
+    listing.lines().filter(|line| !line.starts_with('#')).map(hash).collect()
+}
+
+fn with_provider(network: &Network, arguments: &[&str]) -> (Daemon, Daemon, Daemon) {
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "27,92", &[&["--super", endpoint.as_str()], arguments].concat());
+    let requester = network.node("r", "3,4", &["--super", &endpoint]);
+    (hub, provider, requester)
+}
+
+#[test]
+fn ffmpeg_decodes_the_frames_that_ffmpeg_sent() {
+    let network = Network::new();
+    let clip = network.path("source.ts");
+    let picture = "testsrc=size=320x240:rate=25:duration=4";
+    let coding = ["-c:v", "mpeg2video", "-b:v", "500k", "-g", "10", "-f", "mpegts"];
+    ffmpeg(&[&["-f", "lavfi", "-i", picture][..], &coding, &[&text(&clip)]].concat());
+    let port = free_port();
+    let source = format!("udp://127.0.0.1:{port}");
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--video", &source]);
+
+    let received = network.path("received.ts");
+    let mut request = Command::new(roost_tests::process::binary("roost"));
+    request.arg("--socket").arg(&requester.socket);
+    request.args(["request", "video", "--at", "27,92", "--for", "8s", "-o"]).arg(&received);
+    let mut child = request.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(PATIENCE, || requester.status()?["receiving"].as_array()?.first().map(|_| ())).unwrap();
+    let to = format!("udp://127.0.0.1:{port}?pkt_size=1316");
+    ffmpeg(&["-re", "-i", &text(&clip), "-map", "0:v", "-c", "copy", "-f", "mpegts", &to]);
+    let code = child.wait().unwrap().code();
+    assert!(received.exists() && code == Some(0), "the request ended with {code:?}");
+
+    let (sent, got) = (frame_hashes(&clip), frame_hashes(&received));
+    assert_eq!(sent.len(), 100);
+    assert_eq!(got, sent);
+}
+
+#[test]
+fn a_clip_from_a_file_arrives_as_it_is() {
+    let network = Network::new();
+    let clip = network.path("source.ts");
+    let picture = "testsrc=size=320x240:rate=25:duration=6";
+    ffmpeg(&["-f", "lavfi", "-i", picture, "-c:v", "mpeg2video", "-muxrate", "700k", "-f", "mpegts", &text(&clip)]);
+    let source = format!("file:{}", text(&clip));
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--video", &source]);
+    let received = network.path("received.ts");
+    requester.json(&["request", "video", "--at", "27,92", "--for", "3s", "-o", &text(&received)]);
+    let got = fs::read(&received).unwrap();
+    assert!(got.len() > 100_000, "{} bytes", got.len());
+    assert!(fs::read(&clip).unwrap().starts_with(&got), "the stream is not the beginning of the file");
+}
+
+#[test]
+fn gpsd_feeds_the_track_service() {
+    let network = Network::new();
+    let log = network.path("track.nmea");
+    let sentence = |second: u32, body: &str| {
+        format!("${body}*{:02X}\r\n", body.replace("SS", &format!("{second:02}")).bytes().fold(0, |a, b| a ^ b))
+            .replace("SS", &format!("{second:02}"))
+    };
+    let body = "GPRMC,1235SS,A,4807.038,N,01131.000,E,022.4,084.4,230326,,,A";
+    fs::write(&log, (0..60).map(|second| sentence(second, body)).collect::<String>()).unwrap();
+    let port = free_port().to_string();
+    let mut fake = Command::new("gpsfake");
+    fake.args(["-q", "-c", "0.2", "-P", &port]).arg(&log);
+    fake.env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()));
+    let gpsfake = Process::start(fake, network.path("gpsfake.log")).unwrap();
+    let up = wait_until(PATIENCE, || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).ok());
+    assert!(up.is_some(), "gpsd is not up: {}", gpsfake.log());
+
+    let source = format!("gpsd://127.0.0.1:{port}");
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "track", "--track", &source]);
+    let file = network.path("track.jsonl");
+    requester.json(&["request", "track", "--at", "27,92", "--for", "4s", "-o", &text(&file)]);
+    let lines = fs::read_to_string(&file).unwrap();
+    let fix: serde_json::Value = serde_json::from_str(lines.lines().next().expect("a fix")).unwrap();
+    assert!((fix["lat"].as_f64().unwrap() - 48.1173).abs() < 1e-3, "{fix}");
+    assert!((fix["lon"].as_f64().unwrap() - 11.5167).abs() < 1e-3, "{fix}");
+}
+
+#[test]
+fn curl_drives_the_local_api() {
+    let network = Network::new();
+    let (hub, _provider, requester) = with_provider(&network, &["--services", "sensor,image"]);
+    let curl = |daemon: &Daemon, arguments: &[&str]| {
+        Command::new("curl")
+            .args(["-sS", "--fail-with-body", "--unix-socket"])
+            .arg(&daemon.socket)
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let status: serde_json::Value =
+        serde_json::from_slice(&curl(&requester, &["http://roost/v1/status"]).stdout).unwrap();
+    assert_eq!(status["schema"], 1);
+    assert_eq!(status["state"], "attached");
+
+    let object = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=image&at=27,92"]);
+    assert!(object.status.success());
+    assert_eq!(object.stdout.len(), 100_000);
+    assert!(object.stdout.starts_with(&[0xff, 0xd8]), "not a JPEG");
+
+    let found = curl(&requester, &["-X", "POST", "http://roost/v1/lookup?service=sensor&near=0,0"]);
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(found["candidates"][0]["cell"], "27,92");
+
+    let missing = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=video&at=0,0"]);
+    assert!(!missing.status.success());
+    let error: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
+    assert_eq!(error["error"]["code"], "not-found");
+
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        assert!(curl(&hub, &[&format!("http://roost{path}")]).status.success(), "{path}");
+    }
+}

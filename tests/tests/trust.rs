@@ -1,0 +1,97 @@
+//! Who is let in: each reason for refusal, over each transport, told to the
+//! refused and counted by the one who refuses.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::{run, wait_until};
+
+const TRANSPORTS: [&str; 3] = ["udp", "tcp", "quic"];
+
+/// Starts a node with `identity` against the hub and waits for the sentence on
+/// its side and the count on the hub's.
+fn is_refused(network: &Network, hub: &Daemon, identity: &str, transport: &str, reason: &str, sentence: &str) {
+    let before = refused(hub, reason);
+    let name = format!("{identity}-{transport}");
+    let node = network.start(
+        "overlay-node",
+        &name,
+        &network.path(identity),
+        &["--at", "1,1", "--super", &hub.endpoint(transport)],
+    );
+    let told = wait_until(PATIENCE, || node.process.log().contains(sentence).then_some(()));
+    assert!(told.is_some(), "{name} was not told {sentence:?}; its log:\n{}", node.process.log());
+    let counted = wait_until(PATIENCE, || (refused(hub, reason) > before).then_some(()));
+    assert!(counted.is_some(), "the hub did not count {reason}: {}", hub.status().unwrap());
+}
+
+fn refused(hub: &Daemon, reason: &str) -> u64 {
+    hub.status().unwrap()["refused"][reason].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_certificate_of_another_group_is_refused() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let other = text(&network.path("other"));
+    network.roost_ok(&["group", "init", &other, "--name", "thicket"]);
+    network.roost_ok(&["group", "issue", &other, "x", "--role", "node", "-o", &text(&network.path("id-x"))]);
+    for transport in TRANSPORTS {
+        is_refused(&network, &hub, "id-x", transport, "wrong_group", "group");
+    }
+}
+
+#[test]
+fn a_revoked_certificate_is_refused_after_a_reload() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    network.identity("gone", "node");
+    network.roost_ok(&["group", "revoke", &network.group(), "gone"]);
+    let list = network.path("grove").join("revoked.crl");
+    fs::copy(&list, network.path("id-sn1").join("revoked.crl")).unwrap();
+    hub.process.signal("HUP");
+    for transport in TRANSPORTS {
+        is_refused(&network, &hub, "id-gone", transport, "revoked", "revoked");
+    }
+}
+
+#[test]
+fn a_node_cannot_act_as_a_super_node() {
+    let network = Network::new();
+    let identity = network.identity("n", "node");
+    let mut daemon = network.start("supernode", "n", &identity, &[]);
+    assert_eq!(daemon.process.wait(PATIENCE), Some(78), "{}", daemon.process.log());
+    assert!(daemon.process.log().contains("node"), "{}", daemon.process.log());
+}
+
+#[test]
+fn a_node_refuses_a_hub_that_is_only_a_node() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let impostor = network.node("impostor", "1,1", &["--super", &hub.endpoint("udp")]);
+    for transport in TRANSPORTS {
+        let name = format!("v-{transport}");
+        let identity = network.identity(&name, "node");
+        let arguments = ["--at", "1,1", "--super", &impostor.endpoint(transport)];
+        let victim = network.start("overlay-node", &name, &identity, &arguments);
+        let told = wait_until(PATIENCE, || victim.process.log().contains("role").then_some(()));
+        assert!(told.is_some(), "{}", victim.process.log());
+        assert_ne!(victim.status().unwrap()["state"], "attached");
+    }
+}
+
+#[test]
+fn group_commands_tell_what_is_valid() {
+    let network = Network::new();
+    let good = network.identity("good", "node");
+    network.identity("bad", "node");
+    let verify = |identity: &str| run("roost", &["group", "verify", &network.group(), identity]);
+    assert_eq!(verify(&text(&good)).status.code(), Some(0));
+    network.roost_ok(&["group", "revoke", &network.group(), "bad"]);
+    let refused = verify(&text(&network.path("id-bad")));
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("revoked"));
+    let listed = network.roost_ok(&["group", "show", &network.group()]);
+    assert!(listed.contains("good") && listed.contains("revoked"), "{listed}");
+}
