@@ -48,8 +48,8 @@ fn a_revoked_certificate_is_refused_after_a_reload() {
     let hub = network.supernode("sn1", &[]);
     network.identity("gone", "node");
     network.roost_ok(&["group", "revoke", &network.group(), "gone"]);
-    let list = network.path("grove").join("revoked.crl");
-    fs::copy(&list, network.path("id-sn1").join("revoked.crl")).unwrap();
+    let list = network.path("grove").join("revoked.pem");
+    fs::copy(&list, network.path("id-sn1").join("revoked.pem")).unwrap();
     hub.process.signal("HUP");
     for transport in TRANSPORTS {
         is_refused(&network, &hub, "id-gone", transport, "revoked", "revoked");
