@@ -45,7 +45,7 @@ fn ffmpeg_decodes_the_frames_that_ffmpeg_sent() {
     ffmpeg(&[&["-f", "lavfi", "-i", picture][..], &coding, &[&text(&clip)]].concat());
     let port = free_port();
     let source = format!("udp://127.0.0.1:{port}");
-    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--video", &source]);
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--sources-video", &source]);
 
     let received = network.path("received.ts");
     let mut request = Command::new(roost_tests::process::binary("roost"));
@@ -70,7 +70,7 @@ fn a_clip_from_a_file_arrives_as_it_is() {
     let picture = "testsrc=size=320x240:rate=25:duration=6";
     ffmpeg(&["-f", "lavfi", "-i", picture, "-c:v", "mpeg2video", "-muxrate", "700k", "-f", "mpegts", &text(&clip)]);
     let source = format!("file:{}", text(&clip));
-    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--video", &source]);
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "video", "--sources-video", &source]);
     let received = network.path("received.ts");
     requester.json(&["request", "video", "--at", "27,92", "--for", "3s", "-o", &text(&received)]);
     let got = fs::read(&received).unwrap();
@@ -97,7 +97,7 @@ fn gpsd_feeds_the_track_service() {
     assert!(up.is_some(), "gpsd is not up: {}", gpsfake.log());
 
     let source = format!("gpsd://127.0.0.1:{port}");
-    let (_hub, _provider, requester) = with_provider(&network, &["--services", "track", "--track", &source]);
+    let (_hub, _provider, requester) = with_provider(&network, &["--services", "track", "--sources-track", &source]);
     let file = network.path("track.jsonl");
     requester.json(&["request", "track", "--at", "27,92", "--for", "4s", "-o", &text(&file)]);
     let lines = fs::read_to_string(&file).unwrap();
