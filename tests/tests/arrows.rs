@@ -31,7 +31,8 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 5] = [
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
-    ("axum", &["roost-control", "roost-daemon"]),
+    // Each daemon adds its own routes to the shell's local API.
+    ("axum", &["roost-control", "roost-daemon", "roost-overlay-node"]),
 ];
 
 #[test]

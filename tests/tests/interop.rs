@@ -50,7 +50,7 @@ fn ffmpeg_decodes_the_frames_that_ffmpeg_sent() {
     let received = network.path("received.ts");
     let mut request = Command::new(roost_tests::process::binary("roost"));
     request.arg("--socket").arg(&requester.socket);
-    request.args(["request", "video", "--at", "27,92", "--for", "8s", "-o"]).arg(&received);
+    request.args(["request", "video", "--at", "27,92", "--for", "7s", "-o"]).arg(&received);
     let mut child = request.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_until(PATIENCE, || requester.status()?["receiving"].as_array()?.first().map(|_| ())).unwrap();
     let to = format!("udp://127.0.0.1:{port}?pkt_size=1316");
@@ -135,7 +135,7 @@ fn curl_drives_the_local_api() {
     let missing = curl(&requester, &["-X", "POST", "http://roost/v1/request?service=video&at=0,0"]);
     assert!(!missing.status.success());
     let error: serde_json::Value = serde_json::from_slice(&missing.stdout).unwrap();
-    assert_eq!(error["error"]["code"], "not-found");
+    assert_eq!(error["error"]["code"], "not-yet-known", "the hub is younger than a lease");
 
     for path in ["/metrics", "/healthz", "/readyz"] {
         assert!(curl(&hub, &[&format!("http://roost{path}")]).status.success(), "{path}");

@@ -23,7 +23,7 @@ fn nodes_serve_one_another_through_a_super_node() {
 fn the_server_relays_everything() {
     let network = Network::new();
     let server = network.server("cs1");
-    let endpoint = server.endpoint("udp");
+    let endpoint = TRANSPORTS.map(|transport| server.endpoint(transport)).join(",");
     let _provider = network.node("p", "27,92", &["--server", &endpoint, "--services", "video,track,image,sensor"]);
     let requester = network.node("r", "3,4", &["--server", &endpoint]);
     for transport in TRANSPORTS {

@@ -31,8 +31,8 @@ fn a_wrong_configuration_is_explained() {
         let arguments = [&["--identity", identity.as_str(), "--check"][..], more].concat();
         says("overlay-node", &arguments, code, words);
     };
-    with(&["--at", "1,1", "--super", "sctp://a:1"], 78, "is not an endpoint");
-    with(&["--at", "here", "--super", "udp://127.0.0.1:1"], 78, "is not a location");
+    with(&["--at", "1,1", "--super", "sctp://a:1"], 64, "is not an endpoint");
+    with(&["--at", "here", "--super", "udp://127.0.0.1:1"], 64, "is not a location");
     let file = network.path("node.toml");
     std::fs::write(&file, "super = [\"udp://127.0.0.1:1\"]\nat = \"1,1\"\nmax_stream = 3\n").unwrap();
     with(&["--config", &text(&file)], 78, "max_streams");
