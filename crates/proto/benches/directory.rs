@@ -20,6 +20,9 @@ use roost_proto::{
 
 const LEASE: Duration = Duration::from_secs(60);
 
+/// A kind of area: its name, how it lies at a cell, how many are looked for.
+type Case = (&'static str, fn(Cell) -> Area, usize);
+
 /// Side of the square on which `entries` nodes lie about one to ten cells.
 fn side(entries: u32) -> u64 {
     (f64::from(entries) * 10.0).sqrt() as u64
@@ -76,7 +79,7 @@ fn lookups(criterion: &mut Criterion) {
         let records = records(entries);
         let directory = directory(&records);
         let mut hits = Vec::new();
-        let areas: [(&str, fn(Cell) -> Area, usize); 4] = [
+        let areas: [Case; 4] = [
             ("exact", Area::At, 8),
             ("nearest 8", Area::Near, 8),
             ("within 10", |centre| Area::Within { centre, radius: 10 }, 16),

@@ -14,7 +14,7 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Request};
+use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Reason, Request};
 
 /// How many providers a lookup lists if it does not say.
 const DEFAULT_LISTED: usize = 16;
@@ -27,7 +27,7 @@ impl Hub {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             if !self.seek(now, query, waiter) {
                 self.counters.over_limit += 1;
-                self.decline_request(from.link, request, crate::wire::Reason::TooMany);
+                self.decline_request(from.link, request, Reason::TooMany);
             }
         } else {
             self.count_listed(query.service, hits.len());

@@ -16,6 +16,7 @@
 //! | `watches` | who wants to hear of changes |
 //! | `leave` | the way out |
 
+mod api;
 mod config;
 mod counters;
 mod leases;
@@ -40,14 +41,14 @@ use bytes::Bytes;
 
 use crate::address::Address;
 use crate::directory::{Directory, Hit};
-use crate::grid::Cell;
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
 use crate::random::SplitMix64;
-use crate::service::{Role, ServiceSet};
+use crate::service::Role;
 use crate::time::Time;
 use crate::wire::Message;
 
+pub use api::{Command, Event};
 pub use config::{Config, Kind, Limits};
 pub use counters::{Counters, Outcome};
 pub use leave::DRAIN;
@@ -63,83 +64,6 @@ use watches::Watches;
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
 /// which is due at once.
 const MAX_PER_WAKE: usize = 1_024;
-
-/// What the owner of a hub asks of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Command {
-    /// Drain: take nothing new, send the nodes to other hubs at once, let
-    /// relayed flows end for at most [`DRAIN`], then say [`Event::Left`].
-    Leave,
-}
-
-/// What a hub tells its owner, for the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A node's first link is up.
-    Attached {
-        /// Who.
-        peer: Peer,
-        /// From where.
-        address: Address,
-    },
-    /// A node's last link is gone. Its entries stay, suspended, for their lease.
-    Detached {
-        /// Who.
-        node: NodeId,
-        /// Why.
-        reason: String,
-    },
-    /// A node's record is held, new or changed.
-    Published {
-        /// Whose.
-        node: NodeId,
-        /// Where.
-        cell: Cell,
-        /// What it offers.
-        services: ServiceSet,
-    },
-    /// A node's record is gone.
-    Gone {
-        /// Whose.
-        node: NodeId,
-        /// Why: `withdrawn`, `expired` or `claimed` by another hub.
-        cause: &'static str,
-    },
-    /// A peer's first link is up.
-    PeerUp {
-        /// Who.
-        peer: Peer,
-        /// Where.
-        address: Address,
-    },
-    /// A peer's last link is gone.
-    PeerDown {
-        /// Who.
-        node: NodeId,
-        /// Why.
-        reason: String,
-    },
-    /// A peer could not be reached; the hub goes on trying.
-    PeerUnreachable {
-        /// Where it should be.
-        addresses: Vec<Address>,
-        /// Why.
-        reason: String,
-        /// When the next attempt comes.
-        retry_in: Duration,
-    },
-    /// A neighbour did what its role or the protocol does not allow.
-    Refused {
-        /// Who.
-        node: NodeId,
-        /// What, in words.
-        what: &'static str,
-    },
-    /// The hub has drained and closed its links.
-    Left,
-}
 
 /// A hub. The documentation of the module and of [`Machine`] say how it works
 /// and how it is driven.

@@ -11,7 +11,7 @@
 //! | hub → node | `Lease`, `Anew`, `Forward`, `Found`, `Change` |
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change` |
+//! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod message;

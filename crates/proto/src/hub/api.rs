@@ -1,0 +1,86 @@
+//! What a hub and its owner say to each other.
+
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::machine::Peer;
+use crate::service::ServiceSet;
+
+/// What the owner of a hub asks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Command {
+    /// Drain: take nothing new, send the nodes to other hubs at once, let
+    /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`Event::Left`].
+    Leave,
+}
+
+/// What a hub tells its owner, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A node's first link is up.
+    Attached {
+        /// Who.
+        peer: Peer,
+        /// From where.
+        address: Address,
+    },
+    /// A node's last link is gone. Its entries stay, suspended, for their lease.
+    Detached {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A node's record is held, new or changed.
+    Published {
+        /// Whose.
+        node: NodeId,
+        /// Where.
+        cell: Cell,
+        /// What it offers.
+        services: ServiceSet,
+    },
+    /// A node's record is gone.
+    Gone {
+        /// Whose.
+        node: NodeId,
+        /// Why: `withdrawn`, `expired` or `claimed` by another hub.
+        cause: &'static str,
+    },
+    /// A peer's first link is up.
+    PeerUp {
+        /// Who.
+        peer: Peer,
+        /// Where.
+        address: Address,
+    },
+    /// A peer's last link is gone.
+    PeerDown {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A peer could not be reached; the hub goes on trying.
+    PeerUnreachable {
+        /// Where it should be.
+        addresses: Vec<Address>,
+        /// Why.
+        reason: String,
+        /// When the next attempt comes.
+        retry_in: Duration,
+    },
+    /// A neighbour did what its role or the protocol does not allow.
+    Refused {
+        /// Who.
+        node: NodeId,
+        /// What, in words.
+        what: &'static str,
+    },
+    /// The hub has drained and closed its links.
+    Left,
+}

@@ -1,0 +1,143 @@
+//! What providers answer, and what the requester gets to hear of it.
+
+use std::time::Duration;
+
+use super::RETRY_AFTER;
+use super::table::{Choice, Key, Stage};
+use crate::hub::{Hub, Sender};
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::time::Time;
+use crate::wire::{Accept, Decline, Message, Reason, Request};
+
+impl Hub {
+    /// Finds the request that a provider, or the peer it is at, talks about.
+    pub(super) fn handed_to(&self, from: Sender, id: RequestId, requester: Option<NodeId>) -> Option<(Key, Choice)> {
+        let key = match requester {
+            Some(asker) => Key { asker, id },
+            None => self.relays.key_at_provider(from.node, id)?,
+        };
+        match self.requests.get(key)?.stage {
+            Stage::Handed { to, relay, .. }
+                if to.neighbour() == from.node && relay.is_some() == requester.is_none() =>
+            {
+                Some((key, to))
+            }
+            _ => None,
+        }
+    }
+
+    /// A provider declines: the next one, or a final word.
+    pub(in crate::hub) fn declined(&mut self, now: Time, from: Sender, decline: Decline) {
+        let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
+            self.counters.stray += 1;
+            return;
+        };
+        let Some(asked) = self.requests.get(key) else { return };
+        if matches!(asked.stage, Stage::Handed { accepted: true, .. }) {
+            // Who has accepted ends the flow with `Stop`.
+            self.counters.stray += 1;
+            return;
+        }
+        let (relay, carried) = (asked.relay(), asked.carried);
+        match decline.reason {
+            Reason::Busy => self.directory.busy(to.node),
+            Reason::Leaving => self.directory.suspend(to.node),
+            _ => {}
+        }
+        if let Some(relay) = relay {
+            self.end_relay(relay, None, None);
+        } else if !carried && matches!(decline.reason, Reason::Unreachable | Reason::NoTransport) {
+            // The two cannot reach each other: the hub can.
+            match self.hand(now, key, to, true) {
+                Ok(()) => return,
+                Err(reason) => self.note(key, reason),
+            }
+        }
+        self.note(key, decline.reason);
+        self.advance(now, key);
+    }
+
+    /// A provider has the request and needs more time: the requester waits longer.
+    pub(in crate::hub) fn pending(&mut self, from: Sender, id: RequestId, requester: Option<NodeId>) {
+        let Some((key, _)) = self.handed_to(from, id, requester) else {
+            self.counters.stray += 1;
+            return;
+        };
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        if let Stage::Handed { repeated, .. } = &mut asked.stage {
+            *repeated = false;
+        }
+        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        let pending = Message::Pending { id: key.id, requester: asked.named_requester() };
+        self.send(link, Channel::Datagram, traffic, &pending);
+    }
+
+    /// A provider serves a relayed request. The hub at which it is says who it is.
+    pub(in crate::hub) fn accepted(&mut self, now: Time, from: Sender, mut accept: Accept) {
+        let Some((key, to)) = self.handed_to(from, accept.id, None) else {
+            self.counters.stray += 1;
+            return;
+        };
+        if to.via.is_none() {
+            accept.provider = Some(to.node);
+        }
+        self.relays.accepted(now, accept.id);
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        if let Stage::Handed { accepted, .. } = &mut asked.stage {
+            *accepted = true;
+        }
+        accept.id = key.id;
+        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        let message = Message::Accept(accept).encode();
+        self.counters.relayed_messages += 1;
+        self.counters.relayed_bytes += message.len() as u64;
+        let channel = Channel::Datagram;
+        self.out.push_back(Transmit::Message { link, channel, traffic, message });
+    }
+
+    /// A requester no longer wants it, before there was a flow to stop.
+    pub(in crate::hub) fn cancelled(&mut self, from: Sender, id: RequestId) {
+        let key = Key { asker: from.node, id };
+        if self.requests.get(key).is_some_and(|asked| asked.neighbour == from.node) {
+            self.requests.remove(key);
+        } else {
+            self.counters.stray += 1;
+        }
+    }
+
+    /// The final word. It is kept, so that it can be said again.
+    pub(super) fn refuse(&mut self, now: Time, key: Key, reason: Reason) {
+        let young_for = self.started.map_or(Duration::ZERO, |at| (at + self.config.lease).since(now));
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let retry_after_ms = match reason {
+            Reason::NotYetKnown => Some(young_for.min(2 * RETRY_AFTER)),
+            Reason::Busy | Reason::TooMany => Some(RETRY_AFTER),
+            _ => None,
+        }
+        .map(|after| u32::try_from(after.as_millis()).unwrap_or(u32::MAX));
+        asked.reason = reason;
+        asked.stage = Stage::Refused { retry_after_ms };
+        if !asked.carried {
+            self.counters.count_outcome(asked.service, asked.mode, reason.into());
+        }
+        self.say_refused(key);
+    }
+
+    pub(super) fn say_refused(&mut self, key: Key) {
+        let Some(asked) = self.requests.get(key) else { return };
+        let Stage::Refused { retry_after_ms } = asked.stage else { return };
+        let requester = asked.named_requester();
+        let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
+        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        self.send(link, Channel::Datagram, traffic, &Message::Decline(decline));
+    }
+
+    /// Declines a request that is not remembered.
+    pub(in crate::hub) fn decline_request(&mut self, link: LinkId, request: &Request, reason: Reason) {
+        self.counters.count_outcome(request.service, request.mode, reason.into());
+        let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
+        let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+    }
+}

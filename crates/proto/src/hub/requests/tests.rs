@@ -1,0 +1,158 @@
+//! The cases of a request, one by one.
+
+use std::time::Duration;
+
+use crate::grid::{Area, Cell};
+use crate::hub::testing::{Bench, address, decline, forwarded, node, record, refused, request};
+use crate::hub::{Config, Kind};
+use crate::ids::{LinkId, RequestId};
+use crate::record::Record;
+use crate::service::{Role, Service};
+use crate::wire::{Decline, Message, Mode, Reason, Request};
+
+#[test]
+fn a_request_goes_to_the_provider_with_the_way_back() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (link, forward) = forwarded(&bench.ask(asker, request(7, Mode::Forward)));
+    assert_eq!(link, provider);
+    assert_eq!((forward.id, forward.requester, forward.provider), (RequestId(7), node(2), None));
+    assert_eq!(forward.reply_to, [address(2)]);
+}
+
+#[test]
+fn nobody_is_handed_its_own_request() {
+    let mut bench = Bench::new();
+    let asker = bench.provider(1);
+    assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::NotFound));
+}
+
+#[test]
+fn a_repeated_request_goes_to_the_same_provider_once_and_then_to_the_next() {
+    let mut bench = Bench::new();
+    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let to = |bench: &mut Bench| forwarded(&bench.ask(asker, request(1, Mode::Forward))).0;
+    assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench), to(&mut bench)], [first, first, second, second]);
+    assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::Unreachable));
+    assert_eq!(bench.hub.counters().suspensions, 2);
+}
+
+#[test]
+fn a_provider_that_says_pending_is_not_given_up() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    bench.provider(3);
+    for _ in 0..5 {
+        let (link, _) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+        assert_eq!(link, provider);
+        let pending = Message::Pending { id: RequestId(1), requester: Some(node(2)) };
+        let told = bench.say(provider, &pending);
+        assert_eq!(told, [(asker, Message::Pending { id: RequestId(1), requester: None })]);
+    }
+}
+
+#[test]
+fn who_is_busy_is_passed_over_and_the_last_word_is_said_again() {
+    let mut bench = Bench::new();
+    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    assert_eq!(forwarded(&bench.say(first, &decline(&forward, Reason::Busy))).0, second);
+    let last = bench.say(second, &decline(&forward, Reason::SourceFailed));
+    assert_eq!(refused(&last), (asker, Reason::Busy));
+    assert_eq!(bench.ask(asker, request(1, Mode::Forward)), last);
+    assert!(bench.say(second, &decline(&forward, Reason::Busy)).is_empty());
+    assert_eq!(bench.hub.counters().stray, 1);
+}
+
+#[test]
+fn two_requesters_may_count_alike() {
+    let mut bench = Bench::new();
+    let (provider, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    bench.ask(a, request(1, Mode::Forward));
+    let (_, forward) = forwarded(&bench.ask(b, request(1, Mode::Forward)));
+    assert_eq!(refused(&bench.say(provider, &decline(&forward, Reason::SourceFailed))), (b, Reason::SourceFailed));
+}
+
+#[test]
+fn a_provider_that_cannot_reach_the_requester_answers_through_the_hub() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+    let (link, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
+    assert_eq!(link, provider);
+    assert!(again.reply_to.is_empty() && again.id.is_of_hub());
+    let last = bench.say(provider, &decline(&again, Reason::Unreachable));
+    assert_eq!(refused(&last), (asker, Reason::Unreachable));
+}
+
+#[test]
+fn a_young_hub_does_not_say_that_there_is_none() {
+    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    let asker = bench.requester(2);
+    let sent = bench.ask(asker, request(1, Mode::Forward));
+    let retry = Some(2_000);
+    assert!(matches!(sent[..], [(_, Message::Decline(Decline { reason: Reason::NotYetKnown, retry_after_ms, .. }))]
+        if retry_after_ms == retry));
+    bench.wait(Duration::from_secs(59));
+    bench.say(asker, &Message::Ping(0));
+    bench.wait(Duration::from_secs(2));
+    assert_eq!(refused(&bench.ask(asker, request(2, Mode::Forward))), (asker, Reason::NotFound));
+}
+
+#[test]
+fn streams_spread_over_equals_and_full_ones_come_last() {
+    let mut bench = Bench::new();
+    let (a, b, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let full = Record { capacity: crate::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
+    let c = bench.up(4, Role::Node);
+    bench.say(c, &Message::Publish(full));
+    let links: Vec<LinkId> = (1..=9).map(|id| forwarded(&bench.ask(asker, request(id, Mode::Forward))).0).collect();
+    assert_eq!(links, [a, b, a, b, a, b, a, b, a]);
+}
+
+#[test]
+fn the_nearest_comes_first_and_anywhere_is_near_the_one_who_asks() {
+    let mut bench = Bench::new();
+    let far = bench.up(1, Role::Node);
+    bench.say(far, &Message::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
+    let (near, asker) = (bench.provider(2), bench.requester(3));
+    for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Near(Cell::new(499, 499)), far)] {
+        let asked = Request { area, ..request(id, Mode::Forward) };
+        assert_eq!(forwarded(&bench.ask(asker, asked)).0, to);
+    }
+}
+
+#[test]
+fn a_neighbour_has_a_limit_only_for_what_is_not_handed_on() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.requests_per_node = 3;
+    let mut bench = Bench::with(config);
+    bench.up(100, Role::SuperNode);
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    for id in 0..10 {
+        forwarded(&bench.ask(asker, Request { service: Service::Sensor, ..request(id, Mode::Forward) }));
+    }
+    assert_eq!(bench.hub.status(bench.now).requests, 3);
+    let away = |id| Request { area: Area::At(Cell::new(1, 1)), ..request(id, Mode::Forward) };
+    for id in 10..13 {
+        bench.ask(asker, away(id));
+    }
+    assert_eq!(refused(&bench.ask(asker, away(13))), (asker, Reason::TooMany));
+}
+
+#[test]
+fn ids_of_hubs_are_not_for_requesters() {
+    let mut bench = Bench::new();
+    let asker = bench.requester(2);
+    let asked = request(RequestId::FIRST_OF_HUB, Mode::Forward);
+    assert_eq!(refused(&bench.ask(asker, asked)), (asker, Reason::Protocol));
+}
+
+#[test]
+fn what_was_handed_on_is_forgotten_at_the_deadline() {
+    let mut bench = Bench::new();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    bench.ask(asker, request(1, Mode::Forward));
+    assert!(bench.wait(Duration::from_secs(6)).is_empty());
+    assert_eq!(bench.hub.status(bench.now).requests, 0);
+}
