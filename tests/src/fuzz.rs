@@ -1,14 +1,30 @@
 //! One function for each parser that sees the network. `tests/fuzz` runs them
 //! under libFuzzer; `tests/tests/corpus.rs` replays the committed corpus.
 
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use roost_control::Frames;
+use roost_proto::hub::{Config, Hub, Kind};
+use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
-use roost_proto::{Cell, Endpoint};
+use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
+use roost_services::{image, sensor, track, video};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 2] = [("wire_message", wire_message), ("notation", notation)];
+pub const TARGETS: [(&str, Target); 8] = [
+    ("wire_message", wire_message),
+    ("notation", notation),
+    ("hub", hub),
+    ("certificate", certificate),
+    ("control_frames", control_frames),
+    ("video", video),
+    ("track", track),
+    ("objects", objects),
+];
 
 /// The overlay's messages: what is read must encode to what reads the same.
 pub fn wire_message(bytes: &[u8]) {
@@ -26,4 +42,73 @@ pub fn notation(bytes: &[u8]) {
     if let Ok(cell) = text.parse::<Cell>() {
         assert_eq!(cell.to_string().parse(), Ok(cell));
     }
+}
+
+/// A hub that hears these bytes, in pieces of the length that each piece's
+/// first byte says, from a node and from another hub in turn.
+pub fn hub(bytes: &[u8]) {
+    let mut hub = Hub::new(Config::new(NodeId::from_bytes([1; 16]), Kind::SuperNode, 1));
+    for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
+        let peer = Peer { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
+        let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
+        let (link, rtt) = (LinkId(number.into()), Duration::from_millis(1));
+        hub.handle(Time::ZERO, Input::LinkUp { link, dial: None, peer, address, rtt });
+    }
+    let mut rest = bytes;
+    let mut turn = 0;
+    while let Some((&len, tail)) = rest.split_first() {
+        let (message, after) = tail.split_at(tail.len().min(len.into()));
+        rest = after;
+        turn += 1;
+        let now = Time::ZERO + Duration::from_millis(turn * 700);
+        hub.handle(now, Input::Message { link: LinkId(1 + turn % 2), message: Bytes::copy_from_slice(message) });
+        hub.handle(now, Input::Timeout);
+        while let Some(transmit) = hub.poll_transmit() {
+            drop(transmit);
+        }
+        while hub.poll_event().is_some() {}
+    }
+}
+
+/// A certificate that a stranger shows.
+pub fn certificate(bytes: &[u8]) {
+    let _ = roost_identity::read_peer(bytes);
+}
+
+/// The framed answer of a daemon's local API.
+pub fn control_frames(bytes: &[u8]) {
+    let mut frames = Frames::default();
+    for piece in bytes.chunks(7) {
+        frames.push(piece);
+        while let Ok(Some(frame)) = frames.next_frame() {
+            drop(frame);
+        }
+    }
+    let _ = frames.finish();
+}
+
+/// MPEG-TS and RTP from a local port.
+pub fn video(bytes: &[u8]) {
+    let _ = video::ts::header(bytes);
+    let _ = video::ts::find_sync(bytes);
+    let _ = video::rtp::parse(bytes);
+}
+
+/// Positions from gpsd, Cursor-on-Target and NMEA.
+pub fn track(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = track::gpsd::parse(&text);
+    let mut nmea = track::nmea::Sentences::new("fuzz");
+    for event in track::cot::split(&text) {
+        let _ = track::cot::parse(event);
+    }
+    for line in text.lines() {
+        nmea.push(line, SystemTime::UNIX_EPOCH);
+    }
+}
+
+/// Pictures and readings from files and commands.
+pub fn objects(bytes: &[u8]) {
+    let _ = image::jpeg::is_complete(bytes);
+    let _ = sensor::senml::check(bytes);
 }
