@@ -20,7 +20,10 @@ use crate::wire::{
     Request, Seek, Watch,
 };
 
-/// A crowd around one hub: nodes 1 to 5, hubs 100 and 101.
+/// Nodes 1 to 5, hubs 100 and 101.
+const CROWD: [u8; 7] = [1, 2, 3, 4, 5, 100, 101];
+
+/// A crowd around one hub.
 struct Crowd {
     bench: Bench,
     random: SplitMix64,
@@ -50,7 +53,7 @@ impl Crowd {
             requests,
             sequence: 0,
         };
-        for number in [1, 2, 3, 4, 5, 100, 101] {
+        for number in CROWD {
             crowd.connect(number);
         }
         crowd
@@ -89,7 +92,7 @@ impl Crowd {
     }
 
     fn cell(&mut self) -> Cell {
-        Cell::new(self.below(3) as i32, self.below(3) as i32)
+        Cell::new(self.below(2) as i32, 0)
     }
 
     fn area(&mut self) -> Area {
@@ -125,6 +128,7 @@ impl Crowd {
                 self.bench.down(link)
             }
             1 => {
+                let number = CROWD[self.below(7) as usize];
                 self.connect(number);
                 Vec::new()
             }
@@ -141,7 +145,7 @@ impl Crowd {
 
     fn publish(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
         self.sequence += 1;
-        let services = Service::ALL.into_iter().take(self.below(5) as usize).collect();
+        let services = Service::ALL.into_iter().take(2 + self.below(3) as usize).collect();
         let cell = self.cell();
         let own = Record { version: version(self.sequence), cell, services, ..record(number) };
         self.bench.say(link, &Message::Publish(own))
@@ -158,7 +162,7 @@ impl Crowd {
         let asked = Request {
             id: RequestId(100 + known as u32),
             nonce: Nonce::from_u64(known),
-            service: Service::ALL[self.below(4) as usize],
+            service: Service::ALL[self.below(3) as usize],
             area: self.area(),
             mode: modes[self.below(3) as usize],
             deadline_ms: 60_000,
@@ -173,7 +177,7 @@ impl Crowd {
 
     /// Somebody to whom the hub has handed something answers it.
     fn answer(&mut self) -> Vec<(LinkId, Message)> {
-        if self.below(3) == 0
+        if self.below(2) == 0
             && let Some((link, seek)) = self.seeks.pop()
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
