@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
@@ -22,6 +23,11 @@ pub(crate) struct Wish {
     pub(crate) expect: RoleSet,
     /// Who it must be.
     pub(crate) node: Option<NodeId>,
+}
+
+/// What to say of a peer that is not the node that was wanted.
+pub(crate) fn unexpected(peer: &Peer) -> String {
+    format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node)
 }
 
 /// Tries the addresses in turn. The transport that succeeds announces the link.

@@ -36,6 +36,7 @@ suite!(
     garbage_disturbs_nobody,
     a_peer_that_restarts_gets_a_new_link,
     many_nodes_have_links_at_once,
+    a_full_hub_turns_others_away,
     a_full_queue_is_an_error_or_a_counted_loss,
     a_shutdown_says_farewell,
     links_and_counters_tell_what_went_through,
@@ -287,6 +288,18 @@ async fn many_nodes_have_links_at_once(scheme: Scheme) {
         assert_eq!(node.message().await.1, pattern(64));
     }
     assert_eq!(hub.transport.links().len(), NODES);
+}
+
+async fn a_full_hub_turns_others_away(scheme: Scheme) {
+    let world = World::new();
+    let mut hub = world.hub_with(scheme, Limits { links: 1, ..Limits::default() }).await;
+    let (mut first, mut second) = (world.node("first").await, world.node("second").await);
+    first.connect(&mut hub).await;
+    second.dial(vec![hub.address()], RoleSet::ALL);
+    let reason = second.dial_failed().await;
+    assert!(!reason.contains("no answer"), "{reason}");
+    assert_eq!(hub.transport.counters().of(scheme).turned_away, 1);
+    assert_eq!(hub.transport.links().len(), 1);
 }
 
 async fn a_full_queue_is_an_error_or_a_counted_loss(scheme: Scheme) {

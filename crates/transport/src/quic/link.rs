@@ -19,6 +19,7 @@ use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::link::{Carrier, Identified, LinkInfo, Tally};
+use crate::tcp::after;
 use crate::transport::{Context, cut};
 
 /// What begins a stream: the listener's greeting, nothing else follows.
@@ -48,6 +49,8 @@ pub(crate) struct QuicLink {
     queue: Mutex<Queue>,
     /// Wakes the writer.
     work: Notify,
+    /// Tells the writer that its time is limited.
+    over: Notify,
     /// Room for datagrams while none waits.
     idle_space: usize,
 }
@@ -79,6 +82,7 @@ impl QuicLink {
             connection,
             queue: Mutex::default(),
             work: Notify::new(),
+            over: Notify::new(),
         })
     }
 
@@ -100,6 +104,7 @@ impl QuicLink {
             tokio::select! {
                 () = writer.write() => {}
                 _ = writer.connection.closed() => {}
+                () = after(&writer.over, CLOSE_TIMEOUT) => writer.connection.close(CLOSED, b"the peer closed the link"),
             }
             drop(busy);
         });
@@ -151,8 +156,7 @@ impl QuicLink {
     /// Closes the link once what was sent has been acknowledged.
     pub(crate) fn close(&self, reason: String) {
         if self.context.registry.remove(self.identified.link) {
-            self.lock().farewell.get_or_insert_with(|| cut(&reason).to_owned());
-            self.work.notify_one();
+            self.say_farewell(cut(&reason).to_owned());
         }
     }
 
@@ -161,11 +165,19 @@ impl QuicLink {
         if self.context.registry.remove(self.identified.link) {
             self.context.queue.push(Event::Down { link: self.identified.link, reason });
         }
-        self.lock().farewell.get_or_insert_default();
+        self.say_farewell(String::new());
+    }
+
+    fn say_farewell(&self, reason: String) {
+        self.lock().farewell.get_or_insert(reason);
         self.work.notify_one();
+        self.over.notify_one();
     }
 
     async fn deliver(&self, message: Bytes) {
+        if self.lock().farewell.is_some() {
+            return;
+        }
         Tally::add(&self.tally.messages_received, 1);
         self.context.queue.push_when_room(Event::Message { link: self.identified.link, message }).await;
     }
@@ -244,8 +256,7 @@ impl QuicLink {
                     }
                 }
                 Err(Some(reason)) => {
-                    // What the peer has not taken by then is lost with the link.
-                    let _ = tokio::time::timeout(CLOSE_TIMEOUT, outbox.drain(&self.connection)).await;
+                    outbox.drain(&self.connection).await;
                     return self.connection.close(CLOSED, reason.as_bytes());
                 }
                 Err(None) => self.work.notified().await,

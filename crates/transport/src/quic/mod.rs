@@ -29,7 +29,7 @@ use link::{CLOSED, READY};
 use socket::CountedSocket;
 
 use crate::counters::{Live, SchemeCounters};
-use crate::dial::Wish;
+use crate::dial::{Wish, unexpected};
 use crate::link::Identified;
 use crate::tcp::verified;
 use crate::transport::Context;
@@ -113,7 +113,7 @@ impl Quic {
         let peer = identify(&self.inner.context, &connection, wish.expect)?;
         if wish.node.is_some_and(|node| node != peer.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
-            return Err(format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node));
+            return Err(unexpected(&peer));
         }
         self.inner.announce(connection, peer, Some(wish.dial), Arc::clone(&self.busy));
         Ok(())

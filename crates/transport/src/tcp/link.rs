@@ -25,6 +25,9 @@ use crate::transport::{Context, cut};
 const WRITE_BATCH: usize = 32 * 1024;
 /// How long a closed link may take to hand over what was sent.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it then waits for the peer to close its side: a connection that is
+/// dropped with unread data would take back what was just sent.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A TCP link, as the owner reaches it.
 pub(crate) struct TcpLink {
@@ -35,7 +38,9 @@ pub(crate) struct TcpLink {
     queue: Mutex<Queue>,
     /// Wakes the writer.
     work: Notify,
-    /// Tells the reader to stop.
+    /// Tells the writer that its time is limited.
+    over: Notify,
+    /// Tells the reader that nothing more is to come.
     stop: Notify,
 }
 
@@ -53,7 +58,16 @@ struct Queue {
 impl TcpLink {
     pub(super) fn new(identified: Identified, context: Arc<Context>, live: Arc<Live>, tally: Arc<Tally>) -> Arc<Self> {
         let queue = Mutex::default();
-        Arc::new(Self { identified, context, live, tally, queue, work: Notify::new(), stop: Notify::new() })
+        Arc::new(Self {
+            identified,
+            context,
+            live,
+            tally,
+            queue,
+            work: Notify::new(),
+            over: Notify::new(),
+            stop: Notify::new(),
+        })
     }
 
     /// Makes the link known and starts its tasks. `busy` is dropped when both are done.
@@ -69,13 +83,18 @@ impl TcpLink {
         tokio::spawn(async move {
             tokio::select! {
                 reason = reader.read(reading) => reader.end(reason),
-                () = reader.stop.notified() => {}
+                () = after(&reader.stop, LINGER) => {}
             }
             drop(still_busy);
         });
         tokio::spawn(async move {
-            if let Err(error) = writer.write(writing).await {
-                writer.end(sentence(&error));
+            tokio::select! {
+                written = writer.write(writing) => {
+                    if let Err(error) = written {
+                        writer.end(sentence(&error));
+                    }
+                }
+                () = after(&writer.over, CLOSE_TIMEOUT) => {}
             }
             writer.stop.notify_one();
             drop(busy);
@@ -118,8 +137,7 @@ impl TcpLink {
     /// Closes the link once what was sent has left.
     pub(crate) fn close(&self, reason: String) {
         if self.context.registry.remove(self.identified.link) {
-            self.lock().farewell.get_or_insert_with(|| cut(&reason).to_owned());
-            self.work.notify_one();
+            self.say_farewell(cut(&reason).to_owned());
         }
     }
 
@@ -128,8 +146,17 @@ impl TcpLink {
         if self.context.registry.remove(self.identified.link) {
             self.context.queue.push(Event::Down { link: self.identified.link, reason });
         }
-        self.lock().farewell.get_or_insert_default();
+        self.say_farewell(String::new());
+    }
+
+    fn say_farewell(&self, reason: String) {
+        self.lock().farewell.get_or_insert(reason);
         self.work.notify_one();
+        self.over.notify_one();
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().farewell.is_some()
     }
 
     /// Delivers messages until the stream ends; answers why it did.
@@ -137,6 +164,7 @@ impl TcpLink {
         let mut stream = BufReader::with_capacity(8 * 1024, stream);
         loop {
             match frame::read(&mut stream).await {
+                Ok(Some(Frame::Message(_))) if self.is_over() => {}
                 Ok(Some(Frame::Message(message))) => {
                     Tally::add(&self.tally.messages_received, 1);
                     let event = Event::Message { link: self.identified.link, message };
@@ -161,14 +189,12 @@ impl TcpLink {
             let farewell = self.lock().take(&mut bytes);
             if let Some(reason) = farewell {
                 Frame::Close(reason).write(&mut bytes);
-                let last = async {
-                    stream.write_all(&bytes).await?;
-                    stream.shutdown().await
-                };
-                return tokio::time::timeout(CLOSE_TIMEOUT, last).await.unwrap_or(Ok(()));
+                stream.write_all(&bytes).await?;
+                return stream.shutdown().await;
             }
             if bytes.is_empty() {
-                bytes.shrink_to(0);
+                // An idle link holds no buffer.
+                bytes = Vec::new();
                 self.work.notified().await;
                 continue;
             }
@@ -205,6 +231,12 @@ impl Queue {
         }
         None
     }
+}
+
+/// Waits to be told, then for `time`.
+pub(crate) async fn after(told: &Notify, time: Duration) {
+    told.notified().await;
+    tokio::time::sleep(time).await;
 }
 
 /// What went wrong with a stream, in a sentence.

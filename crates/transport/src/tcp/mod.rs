@@ -26,11 +26,11 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use counted::Counted;
 use frame::Frame;
-pub(crate) use link::TcpLink;
+pub(crate) use link::{TcpLink, after};
 use link::{sentence, tls_error};
 
 use crate::counters::Live;
-use crate::dial::Wish;
+use crate::dial::{Wish, unexpected};
 use crate::link::{Identified, Tally};
 use crate::transport::Context;
 use crate::udp::Bucket;
@@ -141,7 +141,7 @@ impl Tcp {
         }
         let peer = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
         if wish.node.is_some_and(|node| node != peer.node) {
-            return Err(format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node));
+            return Err(unexpected(&peer));
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
         parts.announce(stream, tally, peer, to, rtt, Some(wish.dial));

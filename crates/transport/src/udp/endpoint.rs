@@ -125,6 +125,14 @@ impl Endpoint {
         self.local
     }
 
+    /// Whether a link to this address is up.
+    pub(super) fn has_link_to(&self, to: SocketAddr) -> bool {
+        let mut state = self.lock();
+        let slot = state.established.get(&to).copied();
+        let entry = slot.and_then(|slot| state.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
+        entry.is_some_and(|entry| entry.is_busy())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,8 +182,10 @@ impl Endpoint {
     pub(super) fn dial(self: &Arc<Self>, to: SocketAddr, dialling: Dialling) {
         let mut state = self.lock();
         let mut turning = Turning { endpoint: self, state: &mut state, now: Instant::now() };
-        if turning.state.handshaking.contains_key(&to) {
-            let _ = dialling.done.send(Err("another dial to it is under way".into()));
+        if let Some(slot) = turning.state.handshaking.get(&to).copied() {
+            if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = turning.entry(slot) {
+                handshake.adopt(dialling);
+            }
             return;
         }
         let expect = dialling.expect;
@@ -429,7 +439,7 @@ impl Turning<'_> {
         if self.state.handshaking.get(&entry.route.to) == Some(&entry.slot) {
             self.state.handshaking.remove(&entry.route.to);
         }
-        self.state.strangers -= usize::from(entry.by_stranger);
+        self.state.strangers -= usize::from(entry.by_peer);
         if matches!(entry.phase, Phase::Closed { .. }) {
             self.state.established.entry(entry.route.to).or_insert(entry.slot);
         }

@@ -44,8 +44,9 @@ pub(super) struct Entry {
     pub(super) timer: Option<Instant>,
     /// Whether acknowledgements or window may let packets out.
     pub(super) stirred: bool,
-    /// Whether it counts against the limit on strangers' handshakes.
-    pub(super) by_stranger: bool,
+    /// Whether the peer began; until the handshake is over, it counts against
+    /// the limit on those.
+    pub(super) by_peer: bool,
     bytes_sent: u64,
     bytes_received: u64,
     messages_sent: u64,
@@ -101,7 +102,7 @@ pub(super) enum Turn {
 impl Entry {
     pub(super) fn new(slot: Slot, route: Route, dtls: Dtls, session: Session, handshake: Handshake) -> Self {
         Self {
-            by_stranger: !handshake.client,
+            by_peer: !handshake.client,
             slot,
             route,
             dtls,
@@ -290,7 +291,7 @@ impl Entry {
         let dial = handshake.dial.take();
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
             Live::add(&desk.live.turned_away, 1);
-            self.farewell(NO_REFUSAL, "it has no room for another link", desk);
+            self.farewell(NO_REFUSAL, "the peer has no room for another link", desk);
             return Turn::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
@@ -331,7 +332,7 @@ impl Entry {
     fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
         if matches!(packet, Packet::Ready) {
             // Its first one led here, so ours was lost.
-            if matches!(&self.phase, Phase::Up(identified) if !identified.dialled) {
+            if self.by_peer {
                 self.seal_ready(desk);
             }
             return;

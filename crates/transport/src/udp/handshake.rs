@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use roost_identity::Side;
+use roost_identity::{Refusal, Side};
 use roost_proto::machine::Peer;
 use roost_proto::{DialId, NodeId, RoleSet};
 use tokio::sync::oneshot;
 
 use super::entry::{Desk, NO_REFUSAL};
 use super::hello::COOKIE;
+use crate::dial::unexpected;
 
 /// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
 const MAX_BYTES: usize = 32 * 1024;
@@ -92,6 +93,25 @@ impl Handshake {
         }
     }
 
+    /// Lets a dial to a peer that is dialling us wait for this handshake.
+    pub(super) fn adopt(&mut self, dialling: Dialling) {
+        if self.dial.is_some() {
+            return dialling.settle(Err("another dial to it is under way".into()));
+        }
+        match &self.verdict {
+            Some(Ok(peer)) if !dialling.expect.contains(peer.role) => {
+                dialling.settle(Err(Side::Us.sentence(Refusal::WrongRole)));
+            }
+            Some(Ok(peer)) if dialling.node.is_some_and(|node| node != peer.node) => {
+                dialling.settle(Err(unexpected(peer)));
+            }
+            _ => {
+                self.expect = dialling.expect;
+                self.dial = Some(dialling);
+            }
+        }
+    }
+
     /// Whether another datagram of `len` bytes is within reason.
     pub(super) fn admits(&mut self, len: usize) -> bool {
         self.received += len;
@@ -117,10 +137,7 @@ impl Handshake {
         let verdict = desk.context.policy.verify(der, self.expect, SystemTime::now());
         self.verdict = Some(match verdict {
             Ok(peer) if self.dial.as_ref().and_then(|dial| dial.node).is_none_or(|node| node == peer.node) => Ok(peer),
-            Ok(peer) => {
-                let reason = format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node);
-                Err(Verdict { code: NO_REFUSAL, reason })
-            }
+            Ok(peer) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
             Err(refusal) => {
                 desk.live.refuse(refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");

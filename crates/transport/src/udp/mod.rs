@@ -6,9 +6,10 @@
 //! here has a task: [`crate::Events`] calls [`Endpoint::poll`].
 //!
 //! Two peers share one session for each pair of socket addresses: where both
-//! dial at once, the ClientHello with the greater random goes on; where one
-//! dials again (it has restarted), the new session replaces the old one once
-//! it has proved itself.
+//! dial at once, the ClientHello with the greater random goes on and answers
+//! both dials; where one dials that has restarted, the new session replaces the
+//! old one once it has proved itself. A dial to a peer to which there is a link
+//! takes another socket and so leads to another link.
 
 mod endpoint;
 mod entry;
@@ -34,13 +35,17 @@ use crate::transport::Context;
 /// content type (1), tag (16).
 const SEAL_BYTES: usize = 22;
 
+/// Sockets from which one peer can be reached: a further link to a peer that has
+/// one needs a socket of its own. With these used up, the link is replaced.
+const MAX_SOCKETS: usize = 4;
+
 /// Everything that is UDP.
 pub(crate) struct Udp {
     pub(crate) live: Arc<Live>,
     context: Arc<Context>,
     config: Arc<dimpl::Config>,
     certificate: DtlsCertificate,
-    /// The listening ones, then at most one for dialling in each family.
+    /// The listening ones, then those for dialling that were needed.
     endpoints: RwLock<Arc<[Arc<Endpoint>]>>,
 }
 
@@ -95,9 +100,15 @@ impl Udp {
 
     /// Begins a handshake with `to`; `dialling` hears how it went.
     pub(crate) fn dial(&self, to: SocketAddr, dialling: Dialling) {
-        let usable = self.endpoints().iter().find(|endpoint| can_reach(endpoint.local(), to)).cloned();
-        let opened = usable.map_or_else(|| self.open(unspecified(to)), Ok);
-        match opened {
+        let endpoints = self.endpoints();
+        let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
+        let unused = able.clone().find(|endpoint| !endpoint.has_link_to(to));
+        let chosen = match unused {
+            Some(endpoint) => Ok(Arc::clone(endpoint)),
+            None if able.clone().count() < MAX_SOCKETS => self.open(unspecified(to)),
+            None => able.next().cloned().ok_or_else(|| io::Error::other("no socket reaches it")),
+        };
+        match chosen {
             Ok(endpoint) => endpoint.dial(to, dialling),
             Err(error) => {
                 let _ = dialling.done.send(Err(error.to_string()));

@@ -1,5 +1,8 @@
 //! A group, its members, and transports that are kept running.
 
+// No file of tests uses all of it.
+#![allow(dead_code)]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

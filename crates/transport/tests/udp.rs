@@ -1,0 +1,94 @@
+//! What only `udp://` has to do.
+
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::net::UdpSocket;
+
+use bytes::Bytes;
+use roost_proto::{Address, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Event, Limits};
+use support::{Node, RELIABLE, World};
+
+async fn listening(world: &World, name: &str) -> Node {
+    Node::start(world.member(name, Role::SuperNode), None, &["udp://127.0.0.1:0"], Limits::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_dial_each_other_at_once_both_get_a_link_that_stays() {
+    let world = World::new();
+    for _ in 0..20 {
+        let (mut left, mut right) = (listening(&world, "left").await, listening(&world, "right").await);
+        left.dial(vec![right.address()], RoleSet::ALL);
+        right.dial(vec![left.address()], RoleSet::ALL);
+        let (at_left, at_right) = (dialled(&mut left).await, dialled(&mut right).await);
+        left.send(at_left, RELIABLE, Bytes::from_static(b"from the left"));
+        right.send(at_right, RELIABLE, Bytes::from_static(b"from the right"));
+        assert_eq!(only_message(&mut left).await, "from the right");
+        assert_eq!(only_message(&mut right).await, "from the left");
+        assert_eq!(left.transport.links().len(), right.transport.links().len());
+    }
+}
+
+/// The link that a node's own dial has led to.
+async fn dialled(node: &mut Node) -> LinkId {
+    loop {
+        match node.next().await {
+            Event::Up { link, dial: Some(_), .. } => return link,
+            Event::Up { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The next message, with no link going down before it.
+async fn only_message(node: &mut Node) -> Bytes {
+    loop {
+        match node.next().await {
+            Event::Message { message, .. } => return message,
+            Event::Up { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_dial_leads_to_a_second_link() {
+    let world = World::new();
+    let (mut hub, at_hub, mut node, at_node) = world.pair(Scheme::Udp).await;
+    let (second, second_at_hub) = node.connect(&mut hub).await;
+    for (link, other) in [(at_node, at_hub), (second, second_at_hub)] {
+        node.send(link, RELIABLE, Bytes::from_static(b"here"));
+        assert_eq!(hub.message().await, (other, Bytes::from_static(b"here")));
+    }
+}
+
+/// The first datagram of a handshake, as far as it goes without a key.
+fn hello(random: u8) -> Vec<u8> {
+    let mut datagram = vec![random; 120];
+    datagram[..13].copy_from_slice(&[22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 107]);
+    datagram[13..27].copy_from_slice(&[1, 0, 0, 95, 0, 0, 0, 0, 0, 0, 0, 95, 0xfe, 0xfd]);
+    datagram
+}
+
+fn knock(at: &Address, times: u8) {
+    for index in 0..times {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.send_to(&hello(index), at.primary().expect("a host")).expect("room");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_strangers_must_prove_its_addresses_and_members_still_pass() {
+    let world = World::new();
+    let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
+    knock(&hub.address(), 200);
+    let mut node = world.node("uav").await;
+    node.connect(&mut hub).await;
+    let counters = hub.transport.counters();
+    // Two begin unproved; the others get a cookie of 17 bytes each.
+    assert!(counters.of(Scheme::Udp).datagrams_sent >= 190, "{counters:?}");
+    assert_eq!(counters.of(Scheme::Udp).turned_away, 0);
+}
