@@ -13,7 +13,7 @@ use roost_services::SinkSpec;
 
 pub(crate) use area::{AreaArgs, Wanted};
 pub(crate) use tools::{
-    BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, DemoArgs, GroupArgs,
+    BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,
 };
 

@@ -87,7 +87,6 @@ enum Stage {
 pub(super) struct Population {
     tasks: JoinSet<()>,
     transports: Vec<(Transport, Scheme)>,
-    count: u32,
     stage: watch::Sender<Stage>,
     slots: Arc<Semaphore>,
     done: mpsc::UnboundedSender<Outcome>,
@@ -102,19 +101,18 @@ impl Population {
         let mut population = Self {
             tasks: JoinSet::new(),
             transports: Vec::new(),
-            count,
             stage: watch::channel(Stage::Attached).0,
             slots: Arc::new(Semaphore::new(PUBLICATIONS)),
             done,
             results,
             lost: Arc::new(AtomicU64::new(0)),
         };
-        let mut number = 0;
-        for node in sample {
-            population.keep(number, node, true);
-            number += 1;
+        let first = sample.len() as u32;
+        for (number, node) in (0..first).zip(sample) {
+            population.keep(number, phase(number, first), node, true);
             steps.advance();
         }
+        let mut number = first;
         let mut joining = JoinSet::new();
         loop {
             while number < count && joining.len() < HANDSHAKES {
@@ -124,7 +122,7 @@ impl Population {
             }
             let Some(joined) = joining.join_next().await else { return Ok(population) };
             let (own, node) = joined.map_err(|error| Failure::failed(error.to_string()))??;
-            population.keep(own, node, false);
+            population.keep(own, phase(own - first, count - first), node, false);
             steps.advance();
         }
     }
@@ -149,9 +147,8 @@ impl Population {
     }
 
     /// Hands a node to a task that keeps its lease.
-    fn keep(&mut self, number: u32, node: Node, published: bool) {
+    fn keep(&mut self, number: u32, phase: Duration, node: Node, published: bool) {
         self.transports.push((node.transport.clone(), node.scheme()));
-        let phase = RENEW.mul_f64(f64::from(number + 1) / f64::from(self.count.max(1)));
         let mut member = Member { node, number, phase, renew: None, slots: Arc::clone(&self.slots) };
         let (mut stage, done, lost) = (self.stage.subscribe(), self.done.clone(), Arc::clone(&self.lost));
         self.tasks.spawn(async move {
@@ -191,8 +188,7 @@ impl Population {
 struct Member {
     node: Node,
     number: u32,
-    /// When in the period between two renewals its own one falls, so that all
-    /// of them are spread evenly.
+    /// How long after publishing the first renewal falls.
     phase: Duration,
     /// When to renew next; `None` before it has published.
     renew: Option<Instant>,
@@ -240,6 +236,12 @@ impl Member {
             self.renew = Some(due + RENEW);
         }
     }
+}
+
+/// When, after it has published, the first renewal of one of `count` nodes
+/// falls, so that renewals are spread evenly.
+fn phase(index: u32, count: u32) -> Duration {
+    RENEW.mul_f64(f64::from(index + 1) / f64::from(count.max(1)))
 }
 
 /// Later than any bench lasts.

@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use super::node::{Maker, Node, PATIENCE, RETRY};
 use crate::failure::{Code, Failure, Outcome};
 
-/// Requests that are measured.
-const ROUNDS: u32 = 200;
+/// Requests that are measured: fewer than a hub relays for one node at a time.
+const ROUNDS: u32 = 100;
 
 /// How long acknowledgements may take after the last answer.
 const SETTLE: Duration = Duration::from_millis(200);

@@ -3,37 +3,54 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::args::{ConfigArgs, ConfigCommand};
+use serde_json::json;
+
+use crate::args::{ConfigArgs, ConfigCommand, Daemon};
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, SCHEMA};
 use crate::siblings;
 
 /// Runs the daemon's program, which knows its settings, and passes on what it says.
 pub(crate) fn run(args: &ConfigArgs, output: Output) -> Outcome {
     match &args.command {
-        ConfigCommand::Init { daemon } => ask(daemon.program(), None, &["--print-config"]),
-        ConfigCommand::Show { daemon, config } => ask(daemon.program(), config.as_deref(), &["--show-config"]),
+        ConfigCommand::Init { daemon } => print(*daemon, &ask(*daemon, None, &["--print-config"])?, output),
+        ConfigCommand::Show { daemon, config } => {
+            print(*daemon, &ask(*daemon, config.as_deref(), &["--print-config", "--origin"])?, output)
+        }
         ConfigCommand::Check { daemon, config } => {
-            ask(daemon.program(), config.as_deref(), &["--check"])?;
-            output.say(format!("The configuration of {} is sound.", daemon.program()));
-            Ok(())
+            ask(*daemon, config.as_deref(), &["--check"])?;
+            if output.is_json() {
+                return output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "sound": true}));
+            }
+            output.data(&format!("the configuration of {} is sound\n", daemon.program()))
         }
     }
 }
 
-fn ask(program: &str, config: Option<&Path>, flags: &[&str]) -> Outcome {
+fn print(daemon: Daemon, toml: &str, output: Output) -> Outcome {
+    if output.is_json() {
+        return output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "toml": toml}));
+    }
+    output.data(toml)
+}
+
+/// What the daemon's program prints when it is given these flags.
+fn ask(daemon: Daemon, config: Option<&Path>, flags: &[&str]) -> Outcome<String> {
+    let program = daemon.program();
     let mut command = Command::new(siblings::program(program)?);
     if let Some(config) = config {
         command.arg("--config").arg(config);
     }
-    let status = command.args(flags).status();
-    let status = status.map_err(|error| Failure::failed(format!("cannot run {program}: {error}")))?;
-    match status.code() {
-        Some(0) => Ok(()),
+    let ran = command.args(flags).output();
+    let ran = ran.map_err(|error| Failure::failed(format!("cannot run {program}: {error}")))?;
+    let code = match ran.status.code() {
+        Some(0) => return Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
         // The daemons' own codes: 64 usage, 78 configuration.
-        Some(64 | 78) => {
-            Err(Failure::new(Code::Usage, format!("{program} does not accept its configuration; it says why above")))
-        }
-        _ => Err(Failure::failed(format!("{program} ended with {status}"))),
-    }
+        Some(64 | 78) => Code::Usage,
+        _ => Code::Failed,
+    };
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let sentence = said.lines().map(str::trim).find(|line| !line.is_empty());
+    let silent = || format!("{program} ended with {}", ran.status);
+    Err(Failure::new(code, sentence.map_or_else(silent, ToOwned::to_owned)))
 }

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use roost_control::{ClientError, Code};
+
 use super::{candidates, connect};
 use crate::args::IndexArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
 /// Prints the directory of the hub whose socket it is.
 pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outcome {
-    let index = connect(socket).await?.index(args.limit).await?;
+    let index = connect(socket).await?.index(args.limit).await.map_err(on_hubs_only)?;
     if output.is_json() {
         return output.json(&index);
     }
@@ -19,4 +21,13 @@ pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outc
     let young = if totals.young { "; the hub is young and may not have heard of everyone" } else { "" };
     output.say(format!("{} nodes with {} entries{rest}{young}.", totals.nodes, totals.entries));
     Ok(())
+}
+
+fn on_hubs_only(error: ClientError) -> Failure {
+    match &error {
+        ClientError::Api(api) if api.code == Code::NoSuchEndpoint => {
+            Failure::usage("this daemon is no hub and has no index: give the --socket of a supernode or cs-server")
+        }
+        _ => error.into(),
+    }
 }

@@ -25,7 +25,10 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     }
     output.table(&candidates(&found.candidates, Some(area)))?;
     if found.coverage != "whole" {
-        output.say(format!("The answer may lack some ({}): ask again shortly.", found.coverage));
+        output.say(match found.coverage.as_str() {
+            "young" => "There may be more: a hub has just started and has not heard of everyone yet.",
+            _ => "There may be more: a hub did not answer in time.",
+        });
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
     output.say(format!("Get it with: roost request {} {}", args.service, area_flags(area)));

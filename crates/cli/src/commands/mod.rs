@@ -66,12 +66,17 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
         row.extend([
             names(&candidate.services),
             candidate.streams_left.to_string(),
-            format!("{} kbit/s", candidate.uplink_left_kbps),
+            uplink(candidate.uplink_left_kbps),
             candidate.addresses.join(" "),
         ]);
         table.row(row);
     }
     table
+}
+
+/// An uplink that is left; one without a limit has `u32::MAX` less what is promised.
+fn uplink(kbps: u32) -> String {
+    if kbps > u32::MAX / 2 { "no limit".to_owned() } else { format!("{kbps} kbit/s") }
 }
 
 /// The names of services, as in `video,track`.

@@ -168,7 +168,7 @@ fn report(args: &RequestArgs, summary: &Summary, written: Option<&Finished>, out
             schema: SCHEMA,
             service: args.service.name(),
             output: args.output.as_ref().map(ToString::to_string),
-            rate_bits_per_second: rate(summary),
+            rate_bits_per_second: rate(args, summary),
             summary,
         };
         if data_on_stdout {
@@ -197,10 +197,10 @@ fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Finished>) -
         format!("came        {path} over {}", summary.transport),
         format!("first byte  {:.2} ms", summary.first_byte_ms),
         format!(
-            "received    {} in {:.2} s, {:.1} kbit/s",
+            "received    {} in {}, {:.1} kbit/s",
             bytes(summary.bytes),
-            summary.elapsed_ms / 1e3,
-            rate(summary) / 1e3
+            duration(summary.elapsed_ms),
+            rate(args, summary) / 1e3
         ),
     ];
     if args.service.is_stream() {
@@ -226,10 +226,16 @@ fn destination(args: &RequestArgs, written: Option<&Finished>) -> Option<String>
     })
 }
 
-/// Payload bits per second between the first byte and the end.
-fn rate(summary: &Summary) -> f64 {
-    let seconds = (summary.elapsed_ms - summary.first_byte_ms) / 1e3;
+/// Payload bits per second: of a stream from its first byte on, of an object
+/// from the request on.
+fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
+    let before = if args.service.is_stream() { summary.first_byte_ms } else { 0.0 };
+    let seconds = (summary.elapsed_ms - before) / 1e3;
     if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+fn duration(millis: f64) -> String {
+    if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) }
 }
 
 fn suggest(args: &RequestArgs, area: Area, output: Output) {

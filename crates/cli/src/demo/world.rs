@@ -165,7 +165,7 @@ impl World {
 /// Issues an identity and gives the flags that every daemon needs.
 fn arguments(group: &Group, folder: &Path, name: &str, role: Role) -> Outcome<Vec<String>> {
     let identity = folder.join(format!("{name}.id"));
-    group.issue(name, role, Validity::Days(1), &identity)?;
+    group.issue(name, role, Validity::Days(30), &identity)?;
     // An empty file of its own, so that the settings of this machine's daemons stay out.
     let config = folder.join("empty.toml");
     std::fs::write(&config, "").map_err(|error| Failure::file("write", &config, &error))?;
