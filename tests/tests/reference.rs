@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use roost_tests::network::Network;
 use roost_tests::process::binary;
 
 #[test]
@@ -20,5 +21,29 @@ fn the_reference_pages_are_what_the_programs_print() {
         let written = std::fs::read_to_string(root.join("docs/src/reference").join(page)).unwrap();
         let printed = std::fs::read_to_string(fresh.path().join(page)).unwrap();
         assert!(written == printed, "docs/src/reference/{page} is out of date: run scripts/reference");
+    }
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("docs/src/reference/metrics.md")).unwrap();
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let node = network.node("n", "1,1", &["--super", &hub.endpoint("udp"), "--services", "sensor"]);
+    for daemon in [&hub, &node] {
+        let output = Command::new("curl")
+            .args(["-sS", "--fail", "--unix-socket"])
+            .arg(&daemon.socket)
+            .arg("http://roost/metrics")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        assert!(names.len() > 10, "{text}");
+        for name in names {
+            assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/src/reference/metrics.md");
+        }
     }
 }
