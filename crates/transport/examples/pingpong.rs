@@ -1,7 +1,7 @@
-//! Measures what a small request and its answer cost a hub over `udp://`:
-//! processor time for each, and memory for each link.
+//! Measures what links cost a hub: processor time for a small request and its
+//! answer, processor time for a handshake, memory for a link.
 //!
-//! `cargo run --release -p roost-transport --example udp_pingpong [LINKS [SECONDS]]`
+//! `cargo run --release -p roost-transport --example pingpong [LINKS [SECONDS [SCHEME]]]`
 //!
 //! The hub is a process of its own, whose processor time and resident memory
 //! the system reports.
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, DialId, Endpoint, Role, RoleSet};
+use roost_proto::{Address, Channel, DialId, Endpoint, Role, RoleSet, Scheme};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 
 /// Size of a request and of its answer, bytes: those of a lookup.
@@ -31,19 +31,20 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("hub") => runtime.block_on(hub(Path::new(&arguments[1]))),
+        Some("hub") => runtime.block_on(hub(Path::new(&arguments[1]), &arguments[2])),
         first => {
             let links = first.and_then(|text| text.parse().ok()).unwrap_or(50);
             let seconds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(5);
-            runtime.block_on(measure(links, Duration::from_secs(seconds)));
+            let scheme = arguments.get(2).map_or(Scheme::Udp, |text| text.parse().expect("udp, tcp or quic"));
+            runtime.block_on(measure(links, Duration::from_secs(seconds), scheme));
         }
     }
 }
 
 /// Answers every message with itself, for ever.
-async fn hub(bundle: &Path) {
+async fn hub(bundle: &Path, listen: &str) {
     let identity = Identity::load(bundle).expect("the bundle");
-    let (transport, mut events) = open(identity, &["udp://127.0.0.1:0"]).await;
+    let (transport, mut events) = open(identity, &[listen]).await;
     let address = &transport.local_addresses()[0];
     println!("{address}");
     std::io::stdout().flush().expect("a pipe");
@@ -67,14 +68,15 @@ async fn open(identity: Identity, listen: &[&str]) -> (Transport, Events) {
     bind(config).await.expect("sockets")
 }
 
-async fn measure(links: usize, time: Duration) {
+async fn measure(links: usize, time: Duration, scheme: Scheme) {
     let dir = tempfile::tempdir().expect("a directory");
     let group = Group::init(&dir.path().join("group"), "bench").expect("a group");
     let bundle = dir.path().join("hub");
     group.issue("hub", Role::SuperNode, Validity::default(), &bundle).expect("a bundle");
-    let (mut child, address) = start_hub(&bundle);
+    let (mut child, address) = start_hub(&bundle, scheme);
     let before = Usage::of(&child);
     let answers = Arc::new(AtomicU64::new(0));
+    let mut peers = Vec::new();
     for index in 0..links {
         let identity = group.issue_in_memory(&format!("node{index}"), Role::Node).expect("a certificate");
         let (transport, mut events) = open(identity, &[]).await;
@@ -82,6 +84,10 @@ async fn measure(links: usize, time: Duration) {
         let mut batch = Vec::new();
         events.recv_many(&mut batch, 1).await;
         let Some(Event::Up { .. }) = batch.pop() else { panic!("the dial failed") };
+        peers.push((transport, events));
+    }
+    let joined = Usage::of(&child);
+    for (transport, events) in peers {
         tokio::spawn(ask(transport, events, Arc::clone(&answers)));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -91,6 +97,10 @@ async fn measure(links: usize, time: Duration) {
     let processor = last.processor - first.processor;
     println!("links                      {links}");
     println!("memory for each link       {:.1} KiB", (last.resident - before.resident) as f64 / links as f64 / 1024.0);
+    println!(
+        "hub's time per handshake   {:.0} us",
+        (joined.processor - before.processor).as_secs_f64() * 1e6 / links as f64
+    );
     println!("exchanges per second       {:.0}", count as f64 / elapsed.as_secs_f64());
     println!("hub's processor            {:.0} %", 100.0 * processor.as_secs_f64() / elapsed.as_secs_f64());
     println!("hub's time per exchange    {:.2} us", processor.as_secs_f64() * 1e6 / count as f64);
@@ -112,10 +122,16 @@ async fn ask(transport: Transport, mut events: Events, answers: Arc<AtomicU64>) 
     }
 }
 
-fn start_hub(bundle: &Path) -> (Child, Address) {
+fn start_hub(bundle: &Path, scheme: Scheme) -> (Child, Address) {
     let this = std::env::current_exe().expect("this program");
     let mut command = Command::new(this);
-    let mut child = command.arg("hub").arg(bundle).stdout(Stdio::piped()).spawn().expect("a process");
+    let mut child = command
+        .arg("hub")
+        .arg(bundle)
+        .arg(format!("{scheme}://127.0.0.1:0"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
     let mut line = String::new();
     let output = child.stdout.take().expect("a pipe");
     BufReader::new(output).read_line(&mut line).expect("the hub's address");
