@@ -28,7 +28,8 @@ Exit codes:
   4  nothing found there
   5  refused: busy, not allowed, no common transport
   6  no answer in time
-  7  the transfer is incomplete or damaged";
+  7  the transfer is incomplete or damaged
+  130  interrupted";
 
 /// Finds and gets services by kind and place.
 #[derive(Debug, Parser)]
@@ -158,6 +159,9 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory
     Man(ManArgs),
+    /// Print the reference of all commands in Markdown
+    #[command(hide = true)]
+    Reference,
 }
 
 /// See [`Command::Request`].

@@ -28,14 +28,16 @@ pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = tempfile::Builder::new().prefix("roost-demo-").tempdir();
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
     let mut worlds = Vec::new();
-    let ended = tokio::select! {
-        ended = perform(args, folder.path(), &mut worlds, output) => ended,
-        interrupted = interrupted() => interrupted,
+    let rows = tokio::select! {
+        rows = perform(args, folder.path(), &mut worlds, output) => rows,
+        interrupted = interrupted() => interrupted.and(Ok(Vec::new())),
     };
+    let kept = if args.keep && rows.is_ok() { keep(&worlds, output).await } else { Ok(()) };
     for world in worlds {
         world.stop().await;
     }
-    ended
+    kept?;
+    verdict(&rows?)
 }
 
 /// Ctrl-C or a termination: whoever started us wants it to end.
@@ -49,28 +51,23 @@ async fn interrupted() -> Outcome {
     Err(Failure::new(Code::Interrupted, "interrupted; everything has been stopped"))
 }
 
-async fn perform(args: &DemoArgs, folder: &Path, worlds: &mut Vec<World>, output: Output) -> Outcome {
+async fn perform(args: &DemoArgs, folder: &Path, worlds: &mut Vec<World>, output: Output) -> Outcome<Vec<Row>> {
     let steps =
         Steps::start(output, "starting twelve daemons", Mode::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
     let group = Group::init(&folder.join("group"), "demo")?;
     for mode in Mode::ALL {
         worlds.push(World::start(mode, &group, folder).await?);
     }
-    let (mut worlds_now, mut rows) = (worlds.iter_mut(), Vec::new());
-    let (Some(first), Some(second)) = (worlds_now.next(), worlds_now.next()) else { return Ok(()) };
-    tokio::try_join!(first.ready(), second.ready())?;
+    let [peer, central] = worlds.as_mut_slice() else { return Ok(Vec::new()) };
+    tokio::try_join!(peer.ready(), central.ready())?;
     steps.say("asking for every service over every transport");
-    let (peer, central) = tokio::try_join!(ask(first, args, &steps), ask(second, args, &steps))?;
-    rows.extend(peer);
-    rows.extend(central);
+    let (direct, relayed) = tokio::try_join!(ask(peer, args, &steps), ask(central, args, &steps))?;
+    let rows = [direct, relayed].concat();
     // Objects over the transport that nodes prefer for control: nothing has to be set up any more.
-    let warm = first.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
+    let warm = peer.measure(Service::Sensor, Scheme::Udp, args.duration).await?;
     steps.end();
     Report::new(&rows, &warm).print(output)?;
-    if args.keep {
-        keep(worlds, output).await?;
-    }
-    verdict(&rows)
+    Ok(rows)
 }
 
 /// Asks for everything, one after the other, so that what is counted belongs

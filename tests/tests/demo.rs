@@ -1,0 +1,80 @@
+//! `roost demo` and `roost bench` with the real daemons.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::Command;
+
+use roost_tests::network::{Network, PATIENCE};
+use roost_tests::process::{Process, binary, run, wait_until};
+use serde_json::Value;
+
+/// The fields of a row, in their documented order.
+const FIELDS: [&str; 10] = [
+    "mode",
+    "service",
+    "transport",
+    "ok",
+    "first_byte_ms",
+    "total_ms",
+    "payload_bytes",
+    "overhead_bytes",
+    "lost",
+    "digest_ok",
+];
+
+#[test]
+fn the_demo_serves_everything_over_everything_both_ways() {
+    let output = run("roost", &["demo", "--for", "500ms", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["schema"], 1);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 24);
+    for row in rows {
+        assert_eq!(row["ok"], true, "{row}");
+        assert_eq!(row.as_object().unwrap().len(), FIELDS.len(), "{row}");
+        assert!(row["overhead_bytes"].as_u64().unwrap() > 0, "{row}");
+        let relayed = row["mode"] == "cs";
+        let second_copy = row["overhead_bytes"].as_u64() > row["payload_bytes"].as_u64();
+        assert!(!relayed || second_copy, "a relayed payload crosses two legs: {row}");
+    }
+    let mut rest = text.split_once("\"rows\":[{").unwrap().1;
+    for field in FIELDS {
+        rest = rest.split_once(&format!("\"{field}\":")).unwrap_or_else(|| panic!("{field} is out of order")).1;
+    }
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let network = Network::new();
+    let (folder, log) = (network.path("tmp"), network.path("demo.log"));
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = Command::new(binary("roost"));
+    command.args(["demo", "--keep", "--for", "100ms"]).env("TMPDIR", &folder);
+    let mut demo = Process::start(command, log).unwrap();
+    let kept = wait_until(PATIENCE, || demo.log().contains("Everything is still running").then_some(()));
+    assert!(kept.is_some(), "{}", demo.log());
+    demo.signal("INT");
+    assert_eq!(demo.wait(PATIENCE), Some(0), "{}", demo.log());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the folder of sockets and identities is gone");
+}
+
+#[test]
+fn the_bench_measures_a_running_hub() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let (group, process) = (network.group(), hub.process.id().to_string());
+    for scheme in ["udp", "tcp", "quic"] {
+        let endpoint = hub.endpoint(scheme);
+        let flags = ["bench", "hub", "--group", &group, "--super", &endpoint, "--pid", &process, "--json"];
+        let output = run("roost", &[&flags[..], &["--entries", "80", "--seconds", "1"]].concat());
+        assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["nodes"], 20);
+        assert_eq!(report["nodes_lost"], 0, "{report}");
+        assert_eq!(report["load"]["wrong"], 0, "{report}");
+        assert!(report["load"]["answered"].as_u64().unwrap() > 0, "{report}");
+        assert!(report["join"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
+        assert!(report["warm"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
+    }
+}
