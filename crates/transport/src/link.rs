@@ -1,6 +1,7 @@
 //! What is known about a link, and where it is kept.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -69,6 +70,8 @@ impl Tally {
 pub(crate) struct Identified {
     pub(crate) link: LinkId,
     pub(crate) peer: Peer,
+    /// The peer's certificate, DER.
+    pub(crate) leaf: Box<[u8]>,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
     pub(crate) rtt: Duration,
@@ -99,6 +102,12 @@ impl Identified {
             retransmissions: 0,
         }
     }
+}
+
+/// The address of a peer that is seen at `socket`; an IPv4 peer of an IPv6
+/// socket has its IPv4 address.
+pub(crate) fn seen_at(scheme: Scheme, socket: SocketAddr) -> Address {
+    Address::single(scheme, SocketAddr::new(socket.ip().to_canonical(), socket.port()))
 }
 
 /// Who carries a link.

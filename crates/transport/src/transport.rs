@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, Policy, Side};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
 use tokio::net::lookup_host;
@@ -14,7 +15,7 @@ use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::dial::{Wish, dial};
 use crate::error::{BindError, SendError};
-use crate::event::{Events, Queue};
+use crate::event::{Event, Events, Queue};
 use crate::link::{Carrier, LinkInfo, Registry};
 use crate::quic::Quic;
 use crate::tcp::Tcp;
@@ -22,6 +23,8 @@ use crate::udp::Udp;
 
 /// How often a transport that shuts down looks whether it is done.
 const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
+/// Links judged in one go, at a tenth of a millisecond each.
+const RECHECK_BATCH: usize = 16;
 /// The longest reason that travels with the end of a link, bytes.
 pub(crate) const MAX_REASON: usize = 256;
 
@@ -39,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) limits: Limits,
     pub(crate) registry: Registry,
     pub(crate) queue: Queue,
+    /// Set once nobody may dial us any more.
+    pub(crate) closing: AtomicBool,
 }
 
 /// All transports.
@@ -83,6 +88,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         limits: config.limits,
         registry: Registry::default(),
         queue: Queue::new(config.limits.event_queue_bytes),
+        closing: AtomicBool::new(false),
     });
     let mut shared = Shared {
         udp: Udp::new(Arc::clone(&context)).map_err(BindError::Identity)?,
@@ -185,6 +191,26 @@ impl Transport {
         }
     }
 
+    /// Judges the peers of all links again and ends those that no longer pass:
+    /// to be called when the revocation list has been read anew, and now and
+    /// then, since certificates expire. The peer gets to read why, and
+    /// [`crate::Event::Down`] follows. Answers how many links have ended.
+    pub async fn recheck(&self) -> usize {
+        let context = &self.shared.context;
+        let mut ended = 0;
+        for (index, (link, carrier)) in context.registry.all().into_iter().enumerate() {
+            if index % RECHECK_BATCH == RECHECK_BATCH - 1 {
+                tokio::task::yield_now().await;
+            }
+            let Some(leaf) = certificate(link, &carrier) else { continue };
+            let Err(refusal) = context.policy.verify(&leaf, RoleSet::ALL, SystemTime::now()) else { continue };
+            self.close(link, Side::Peer.sentence(refusal));
+            context.queue.push(Event::Down { link, reason: Side::Us.sentence(refusal) });
+            ended += 1;
+        }
+        ended
+    }
+
     /// The link as it is now.
     pub fn link(&self, link: LinkId) -> Option<LinkInfo> {
         self.shared.context.registry.get(link).and_then(|carrier| describe(link, &carrier))
@@ -207,6 +233,7 @@ impl Transport {
     /// from then on.
     pub async fn shutdown(self, bound: Duration) {
         let Shared { context, udp, tcp, quic, .. } = &*self.shared;
+        context.closing.store(true, Ordering::Relaxed);
         tcp.stop_listening();
         quic.stop_listening();
         for (link, _) in context.registry.all() {
@@ -224,6 +251,15 @@ impl Transport {
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(bound, drained).await;
         quic.shutdown(SHUTDOWN_STEP * 20).await;
+    }
+}
+
+/// The certificate of a link's peer, DER.
+fn certificate(link: LinkId, carrier: &Carrier) -> Option<Box<[u8]>> {
+    match carrier {
+        Carrier::Udp(endpoint, slot) => endpoint.leaf(*slot, link),
+        Carrier::Tcp(tcp) => Some(tcp.leaf().into()),
+        Carrier::Quic(quic) => Some(quic.leaf().into()),
     }
 }
 

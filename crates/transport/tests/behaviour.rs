@@ -27,6 +27,7 @@ suite!(
     messages_keep_their_boundaries_at_every_size,
     a_thousand_reliable_messages_arrive_once_and_in_order,
     a_certificate_that_is_refused_is_told_why,
+    a_member_that_is_struck_off_loses_its_links,
     a_dialler_refuses_a_peer_of_another_role,
     a_dialler_refuses_another_node_than_the_expected_one,
     a_dial_that_reaches_nobody_says_what_was_tried,
@@ -107,6 +108,22 @@ async fn a_certificate_that_is_refused_is_told_why(scheme: Scheme) {
         hub.await_refusal(scheme, label).await;
     }
     assert!(hub.is_quiet().await);
+}
+
+async fn a_member_that_is_struck_off_loses_its_links(scheme: Scheme) {
+    let world = World::new();
+    let suspect = world.issued("suspect");
+    let mut hub = world.hub(scheme).await;
+    let (mut node, mut other) = (Node::start(suspect, None, &[], Limits::default()).await, world.node("other").await);
+    let (at_node, at_hub) = node.connect(&mut hub).await;
+    other.connect(&mut hub).await;
+    assert_eq!(hub.transport.recheck().await, 0);
+    world.group.revoke("suspect").expect("a list");
+    hub.policy.reload().expect("the new list");
+    assert_eq!(hub.transport.recheck().await, 1);
+    assert_eq!(hub.down().await, (at_hub, "we refused the peer's certificate because it was revoked".into()));
+    assert_eq!(node.down().await, (at_node, "the peer refused our certificate because it was revoked".into()));
+    assert!(other.is_quiet().await);
 }
 
 async fn a_dialler_refuses_a_peer_of_another_role(scheme: Scheme) {

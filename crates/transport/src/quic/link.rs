@@ -264,6 +264,11 @@ impl QuicLink {
         }
     }
 
+    /// The peer's certificate, DER.
+    pub(crate) fn leaf(&self) -> &[u8] {
+        &self.identified.leaf
+    }
+
     pub(crate) fn info(&self) -> LinkInfo {
         let stats = self.connection.stats();
         LinkInfo {

@@ -17,8 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime, TokioRuntime};
 use roost_identity::{Refusal, Side};
-use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, RoleSet, Scheme};
+use roost_proto::{DialId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -30,8 +29,8 @@ use socket::CountedSocket;
 
 use crate::counters::{Live, SchemeCounters};
 use crate::dial::{Wish, unexpected};
-use crate::link::Identified;
-use crate::tcp::verified;
+use crate::link::{Identified, seen_at};
+use crate::tcp::{Passed, verified};
 use crate::transport::Context;
 use crate::udp::{Bucket, can_reach, unspecified};
 
@@ -110,12 +109,12 @@ impl Quic {
         let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
         let connection = connecting.await.map_err(|error| self.inner.failed(&error))?;
         self.inner.await_greeting(&connection).await?;
-        let peer = identify(&self.inner.context, &connection, wish.expect)?;
-        if wish.node.is_some_and(|node| node != peer.node) {
+        let passed = identify(&self.inner.context, &connection, wish.expect)?;
+        if wish.node.is_some_and(|node| node != passed.peer.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
-            return Err(unexpected(&peer));
+            return Err(unexpected(&passed.peer));
         }
-        self.inner.announce(connection, peer, Some(wish.dial), Arc::clone(&self.busy));
+        self.inner.announce(connection, passed, Some(wish.dial), Arc::clone(&self.busy));
         Ok(())
     }
 
@@ -178,12 +177,12 @@ impl Inner {
     async fn greet(&self, incoming: Incoming, busy: Arc<()>) -> Result<(), String> {
         let connecting = incoming.accept().map_err(|error| self.failed(&error))?;
         let connection = connecting.await.map_err(|error| self.failed(&error))?;
-        let peer = identify(&self.context, &connection, self.context.admit)?;
+        let passed = identify(&self.context, &connection, self.context.admit)?;
         let mut greeting = connection.open_uni().await.map_err(|error| sentence(&error))?;
         let written = greeting.write_all(&[READY]).await;
         written.map_err(|error| error.to_string())?;
         greeting.finish().map_err(|error| error.to_string())?;
-        self.announce(connection, peer, None, busy);
+        self.announce(connection, passed, None, busy);
         Ok(())
     }
 
@@ -197,11 +196,12 @@ impl Inner {
         }
     }
 
-    fn announce(&self, connection: Connection, peer: Peer, dial: Option<DialId>, busy: Arc<()>) {
+    fn announce(&self, connection: Connection, passed: Passed, dial: Option<DialId>, busy: Arc<()>) {
         let identified = Identified {
             link: self.context.registry.allocate(),
-            peer,
-            address: Address::single(Scheme::Quic, connection.remote_address()),
+            peer: passed.peer,
+            leaf: passed.leaf,
+            address: seen_at(Scheme::Quic, connection.remote_address()),
             dialled: dial.is_some(),
             rtt: connection.rtt(),
             since: SystemTime::now(),
@@ -221,7 +221,7 @@ impl Inner {
 }
 
 /// Who the certificate of a finished handshake names.
-fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Result<Peer, String> {
+fn identify(context: &Context, connection: &Connection, expect: RoleSet) -> Result<Passed, String> {
     let shown =
         connection.peer_identity().and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok());
     verified(context, shown.as_deref().map(Vec::as_slice), expect)

@@ -203,6 +203,11 @@ impl TcpLink {
         }
     }
 
+    /// The peer's certificate, DER.
+    pub(crate) fn leaf(&self) -> &[u8] {
+        &self.identified.leaf
+    }
+
     pub(crate) fn info(&self) -> LinkInfo {
         LinkInfo {
             bytes_sent: Tally::get(&self.tally.bytes_sent),

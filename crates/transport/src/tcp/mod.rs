@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_identity::Side;
 use roost_identity::tls::{self, refusal_from_tls_error};
 use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, RoleSet, Scheme};
+use roost_proto::{DialId, RoleSet, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -31,7 +31,7 @@ use link::{sentence, tls_error};
 
 use crate::counters::Live;
 use crate::dial::{Wish, unexpected};
-use crate::link::{Identified, Tally};
+use crate::link::{Identified, Tally, seen_at};
 use crate::transport::Context;
 use crate::udp::Bucket;
 
@@ -139,12 +139,12 @@ impl Tcp {
             Some(Frame::Message(_)) => return Err("the peer does not speak our protocol".to_owned()),
             None => return Err("the peer closed the connection".to_owned()),
         }
-        let peer = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
-        if wish.node.is_some_and(|node| node != peer.node) {
-            return Err(unexpected(&peer));
+        let passed = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
+        if wish.node.is_some_and(|node| node != passed.peer.node) {
+            return Err(unexpected(&passed.peer));
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
-        parts.announce(stream, tally, peer, to, rtt, Some(wish.dial));
+        parts.announce(stream, tally, passed, to, rtt, Some(wish.dial));
         Ok(())
     }
 }
@@ -189,14 +189,14 @@ impl Listener {
         let started = Instant::now();
         let mut stream = self.acceptor.accept(stream).await?;
         let rtt = started.elapsed();
-        let peer = verified(&self.context, stream.get_ref().1.peer_certificates(), self.context.admit);
-        let peer = peer.map_err(io::Error::other)?;
+        let passed = verified(&self.context, stream.get_ref().1.peer_certificates(), self.context.admit);
+        let passed = passed.map_err(io::Error::other)?;
         let mut ready = Vec::new();
         Frame::Ready.write(&mut ready);
         stream.write_all(&ready).await?;
         stream.flush().await?;
         let parts = Parts { context: &self.context, live: &self.live, busy: &self.busy };
-        parts.announce(stream, tally, peer, from, rtt, None);
+        parts.announce(stream, tally, passed, from, rtt, None);
         Ok(())
     }
 }
@@ -209,14 +209,22 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn announce<S>(&self, stream: S, tally: Arc<Tally>, peer: Peer, at: SocketAddr, rtt: Duration, dial: Option<DialId>)
-    where
+    fn announce<S>(
+        &self,
+        stream: S,
+        tally: Arc<Tally>,
+        passed: Passed,
+        at: SocketAddr,
+        rtt: Duration,
+        dial: Option<DialId>,
+    ) where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let identified = Identified {
             link: self.context.registry.allocate(),
-            peer,
-            address: Address::single(Scheme::Tcp, at),
+            peer: passed.peer,
+            leaf: passed.leaf,
+            address: seen_at(Scheme::Tcp, at),
             dialled: dial.is_some(),
             rtt,
             since: SystemTime::now(),
@@ -228,15 +236,23 @@ impl Parts<'_> {
     }
 }
 
+/// A peer that the policy lets pass.
+pub(crate) struct Passed {
+    pub(crate) peer: Peer,
+    /// Its certificate, DER.
+    pub(crate) leaf: Box<[u8]>,
+}
+
 /// Who the certificate of a finished handshake names.
 pub(crate) fn verified<C: AsRef<[u8]>>(
     context: &Context,
     certificates: Option<&[C]>,
     expect: RoleSet,
-) -> Result<Peer, String> {
-    let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?;
-    let verdict = context.policy.verify(leaf.as_ref(), expect, SystemTime::now());
-    verdict.map_err(|refusal| Side::Us.sentence(refusal))
+) -> Result<Passed, String> {
+    let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
+    let verdict = context.policy.verify(leaf, expect, SystemTime::now());
+    let peer = verdict.map_err(|refusal| Side::Us.sentence(refusal))?;
+    Ok(Passed { peer, leaf: leaf.into() })
 }
 
 /// Counts a refusal of ours that is behind a failed handshake.

@@ -3,29 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use dimpl::{Dtls, Output};
-use roost_identity::{Refusal, Side};
 use roost_proto::machine::Peer;
-use roost_proto::{Address, Channel, LinkId, Scheme};
+use roost_proto::{LinkId, Scheme};
 
 use super::endpoint::{Endpoint, Slot};
+use super::established::refused;
 use super::handshake::{Dialling, Handshake, Step};
 use super::hello;
 use super::outbox::{Outbox, Route};
-use super::session::{Packet, PeerSilent, Received, Session, Violation, write_close, write_ready};
+use super::session::{Packet, PeerSilent, Session, write_ready};
 use crate::counters::Live;
-use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{Carrier, Identified, LinkInfo};
+use crate::link::{Identified, LinkInfo, seen_at};
 use crate::transport::Context;
 
-/// How long a closed session still answers, so that a lost farewell is repeated.
-const LINGER: Duration = Duration::from_secs(3);
-/// How often it answers.
-const FAREWELLS: u8 = 5;
-/// How long a session that is being closed waits for acknowledgements.
-const DRAIN: Duration = Duration::from_secs(5);
 /// dimpl names a deadline even when it has nothing to do; one that is this far
 /// away means none.
 const IDLE: Duration = Duration::from_secs(60);
@@ -38,7 +30,7 @@ pub(super) struct Entry {
     pub(super) route: Route,
     dtls: Dtls,
     dtls_deadline: Option<Instant>,
-    session: Session,
+    pub(super) session: Session,
     pub(super) phase: Phase,
     /// What the endpoint's timer table holds for this session.
     pub(super) timer: Option<Instant>,
@@ -49,8 +41,8 @@ pub(super) struct Entry {
     pub(super) by_peer: bool,
     bytes_sent: u64,
     bytes_received: u64,
-    messages_sent: u64,
-    messages_received: u64,
+    pub(super) messages_sent: u64,
+    pub(super) messages_received: u64,
 }
 
 pub(super) enum Phase {
@@ -200,7 +192,7 @@ impl Entry {
     }
 
     /// Seals the packet in `desk.plain` and posts it.
-    fn seal(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn seal(&mut self, desk: &mut Desk<'_>) {
         if let Err(error) = self.dtls.send_application_data(desk.plain) {
             return self.fail(&format!("the encryption failed: {error}"), desk);
         }
@@ -220,7 +212,7 @@ impl Entry {
         *desk.sealed = sealed;
     }
 
-    fn seal_ready(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn seal_ready(&mut self, desk: &mut Desk<'_>) {
         desk.plain.clear();
         write_ready(desk.plain);
         self.seal(desk);
@@ -298,7 +290,8 @@ impl Entry {
         let identified = Identified {
             link: desk.context.registry.allocate(),
             peer,
-            address: Address::single(Scheme::Udp, self.route.to),
+            leaf: std::mem::take(&mut handshake.leaf),
+            address: seen_at(Scheme::Udp, self.route.to),
             dialled: dial.is_some(),
             rtt: handshake.rtt(desk.now),
             since: SystemTime::now(),
@@ -310,155 +303,6 @@ impl Entry {
             self.seal_ready(desk);
         }
         Turn::Established { dial, early }
-    }
-
-    /// Makes a link that has just come up known, and goes on with what it sent early.
-    pub(super) fn announce(&mut self, dial: Option<Dialling>, early: Option<Vec<u8>>, desk: &mut Desk<'_>) {
-        let Phase::Up(identified) = &self.phase else { return };
-        let link = identified.link;
-        Live::add(&desk.live.handshakes, 1);
-        desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
-        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.dial)));
-        if let Some(dial) = dial {
-            dial.settle(Ok(()));
-        }
-        if let Some(packet) = early.as_deref().and_then(Packet::parse) {
-            self.received(link, packet, desk);
-        }
-        self.run(desk);
-    }
-
-    /// A packet of an established link.
-    fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
-        if matches!(packet, Packet::Ready) {
-            // Its first one led here, so ours was lost.
-            if self.by_peer {
-                self.seal_ready(desk);
-            }
-            return;
-        }
-        self.stirred |= matches!(packet, Packet::Reliable { .. } | Packet::Ack(_));
-        let mut closed = None;
-        let (events, count) = (&mut *desk.events, &mut self.messages_received);
-        let outcome = self.session.handle_packet(desk.now, packet, |received| match received {
-            Received::Message(message) => {
-                *count += 1;
-                events.push(Event::Message { link, message });
-            }
-            Received::Close { code, reason } => closed = Some(refused(code, &reason)),
-            Received::Ready => {}
-        });
-        if let Some(reason) = closed {
-            self.end(reason, desk);
-        } else if let Err(Violation(what)) = outcome {
-            Live::add(&desk.live.malformed, 1);
-            self.end(format!("the peer broke the protocol: {what}"), desk);
-            self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
-        }
-    }
-
-    /// A packet of a link that we are closing: only what it acknowledges counts.
-    fn drained(&mut self, packet: Packet<'_>, desk: &mut Desk<'_>) {
-        match packet {
-            Packet::Close { .. } => self.phase = Phase::Gone,
-            Packet::Ack(_) => {
-                self.stirred = true;
-                let _ = self.session.handle_packet(desk.now, packet, |_| {});
-            }
-            _ => {}
-        }
-    }
-
-    /// Sends a message of the owner's.
-    pub(super) fn send(
-        &mut self,
-        link: LinkId,
-        channel: Channel,
-        message: Bytes,
-        desk: &mut Desk<'_>,
-    ) -> Result<(), SendError> {
-        match &self.phase {
-            Phase::Up(identified) if identified.link == link => {}
-            _ => return Err(SendError::NoLink(link)),
-        }
-        self.messages_sent += 1;
-        match channel {
-            Channel::Datagram => self.send_datagram(&message, desk),
-            Channel::Reliable { flow } => {
-                let taken = self.session.send_reliable(flow, message);
-                self.pump(desk);
-                taken.map_err(|_| SendError::Full(link))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn send_datagram(&mut self, message: &[u8], desk: &mut Desk<'_>) {
-        let mut packets = self.session.datagram_packets(message.len());
-        let mut plain = std::mem::take(desk.plain);
-        while packets.write_next(message, &mut plain) {
-            std::mem::swap(&mut plain, desk.plain);
-            self.seal(desk);
-            std::mem::swap(&mut plain, desk.plain);
-        }
-        *desk.plain = plain;
-    }
-
-    /// Lets out the packets that may leave.
-    pub(super) fn pump(&mut self, desk: &mut Desk<'_>) {
-        self.stirred = false;
-        if !matches!(self.phase, Phase::Up(_) | Phase::Draining { .. }) {
-            return;
-        }
-        let mut plain = std::mem::take(desk.plain);
-        while self.session.poll_packet(desk.now, &mut plain) {
-            std::mem::swap(&mut plain, desk.plain);
-            self.seal(desk);
-            std::mem::swap(&mut plain, desk.plain);
-        }
-        *desk.plain = plain;
-        if self.session.is_exhausted() {
-            self.end("the link has used up its packet numbers".into(), desk);
-        }
-        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
-            self.finish_draining(desk);
-        }
-    }
-
-    /// The owner closes the link.
-    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut Desk<'_>) {
-        match &self.phase {
-            Phase::Up(identified) if identified.link == link => {}
-            _ => return,
-        }
-        desk.context.registry.remove(link);
-        self.phase = Phase::Draining { reason, until: desk.now + DRAIN };
-        self.pump(desk);
-    }
-
-    fn finish_draining(&mut self, desk: &mut Desk<'_>) {
-        if let Phase::Draining { reason, .. } = std::mem::replace(&mut self.phase, Phase::Gone) {
-            self.farewell(NO_REFUSAL, &reason, desk);
-        }
-    }
-
-    /// Says why it is over, and stays a while to say it again.
-    fn farewell(&mut self, code: u8, reason: &str, desk: &mut Desk<'_>) {
-        let mut farewell = Vec::new();
-        write_close(&mut farewell, code, reason);
-        desk.plain.clone_from(&farewell);
-        self.seal(desk);
-        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER };
-    }
-
-    /// The link, if it is up, is over: the owner is told.
-    pub(super) fn end(&mut self, reason: String, desk: &mut Desk<'_>) {
-        if let Phase::Up(identified) = &self.phase
-            && desk.context.registry.remove(identified.link)
-        {
-            desk.events.push(Event::Down { link: identified.link, reason });
-        }
-        self.phase = Phase::Gone;
     }
 
     /// The handshake or the link has failed.
@@ -530,17 +374,16 @@ impl Entry {
         })
     }
 
+    /// The certificate of the link's peer, DER.
+    pub(super) fn leaf(&self, link: LinkId) -> Option<Box<[u8]>> {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => Some(identified.leaf.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether something is still to be delivered or said.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Up(_) | Phase::Draining { .. })
-    }
-}
-
-/// What a close packet says, in a sentence.
-fn refused(code: u8, reason: &str) -> String {
-    match Refusal::from_code(code) {
-        Some(refusal) => Side::Peer.sentence(refusal),
-        None if reason.is_empty() => "the peer closed the link".to_owned(),
-        None => reason.to_owned(),
     }
 }

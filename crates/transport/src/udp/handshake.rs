@@ -46,6 +46,8 @@ pub(super) struct Handshake {
     pub(super) cookie: Option<[u8; COOKIE]>,
     /// Our first datagram, to be repeated with a cookie.
     pub(super) hello: Vec<u8>,
+    /// The peer's certificate, once it has passed.
+    pub(super) leaf: Box<[u8]>,
     /// A packet that overtook the peer's greeting.
     pub(super) early: Option<Vec<u8>>,
     until: Instant,
@@ -82,6 +84,7 @@ impl Handshake {
             random: None,
             cookie: None,
             hello: Vec::new(),
+            leaf: Box::default(),
             early: None,
             until: now + limit,
             last_sent: now,
@@ -135,6 +138,7 @@ impl Handshake {
     /// Looks at the peer's certificate.
     pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
         let verdict = desk.context.policy.verify(der, self.expect, SystemTime::now());
+        self.leaf = der.into();
         self.verdict = Some(match verdict {
             Ok(peer) if self.dial.as_ref().and_then(|dial| dial.node).is_none_or(|node| node == peer.node) => Ok(peer),
             Ok(peer) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),

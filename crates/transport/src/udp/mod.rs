@@ -13,10 +13,12 @@
 
 mod endpoint;
 mod entry;
+mod established;
 mod handshake;
 mod hello;
 mod outbox;
 mod session;
+mod table;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -3,7 +3,6 @@
 // No file of tests uses all of it.
 #![allow(dead_code)]
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -49,13 +48,18 @@ impl World {
         Arc::new(self.group.issue_in_memory_with("late", Role::Node, validity).expect("a certificate"))
     }
 
+    /// A member with a bundle, who can be struck off.
+    pub(crate) fn issued(&self, name: &str) -> Arc<Identity> {
+        let bundle = self.dir.path().join(name);
+        self.group.issue(name, Role::Node, Validity::default(), &bundle).expect("a certificate");
+        Arc::new(Identity::load(&bundle).expect("the bundle"))
+    }
+
     /// A member that has been struck off; identities made before do not know.
     pub(crate) fn revoked(&self) -> Arc<Identity> {
-        let bundle = self.dir.path().join("revoked");
-        self.group.issue("revoked", Role::Node, Validity::default(), &bundle).expect("a certificate");
-        let identity = Identity::load(Path::new(&bundle)).expect("the bundle");
+        let identity = self.issued("revoked");
         self.group.revoke("revoked").expect("a list");
-        Arc::new(identity)
+        identity
     }
 
     /// A hub that listens on the loopback.
@@ -86,6 +90,7 @@ impl World {
 pub(crate) struct Node {
     pub(crate) transport: Transport,
     pub(crate) identity: Arc<Identity>,
+    pub(crate) policy: Arc<Policy>,
     events: mpsc::UnboundedReceiver<Event>,
     pump: JoinHandle<()>,
     dials: u64,
@@ -107,7 +112,13 @@ impl Node {
     ) -> Self {
         let policy = Policy::new(judge.unwrap_or(&identity)).expect("a policy");
         let listen = listen.iter().map(|text| text.parse().expect("an endpoint")).collect();
-        let config = Config { identity: Arc::clone(&identity), policy, listen, admit: RoleSet::ALL, limits };
+        let config = Config {
+            identity: Arc::clone(&identity),
+            policy: Arc::clone(&policy),
+            listen,
+            admit: RoleSet::ALL,
+            limits,
+        };
         let (transport, mut stream) = bind(config).await.expect("sockets");
         let (inbox, events) = mpsc::unbounded_channel();
         let pump = tokio::spawn(async move {
@@ -121,7 +132,7 @@ impl Node {
                 }
             }
         });
-        Self { transport, identity, events, pump, dials: 0 }
+        Self { transport, identity, policy, events, pump, dials: 0 }
     }
 
     pub(crate) fn address(&self) -> Address {

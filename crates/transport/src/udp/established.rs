@@ -1,0 +1,183 @@
+//! A session once its link is up: messages, and the way to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_identity::{Refusal, Side};
+use roost_proto::{Channel, LinkId};
+
+use super::entry::{Desk, Entry, NO_REFUSAL, Phase};
+use super::handshake::Dialling;
+use super::session::{Packet, Received, Violation, write_close};
+use crate::counters::Live;
+use crate::error::SendError;
+use crate::event::Event;
+use crate::link::Carrier;
+
+/// How long a closed session still answers, so that a lost farewell is repeated.
+const LINGER: Duration = Duration::from_secs(3);
+/// How often it answers.
+const FAREWELLS: u8 = 5;
+/// How long a session that is being closed waits for acknowledgements.
+const DRAIN: Duration = Duration::from_secs(5);
+
+impl Entry {
+    /// Makes a link that has just come up known, and goes on with what it sent early.
+    pub(super) fn announce(&mut self, dial: Option<Dialling>, early: Option<Vec<u8>>, desk: &mut Desk<'_>) {
+        let Phase::Up(identified) = &self.phase else { return };
+        let link = identified.link;
+        Live::add(&desk.live.handshakes, 1);
+        desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
+        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.dial)));
+        if let Some(dial) = dial {
+            dial.settle(Ok(()));
+        }
+        if let Some(packet) = early.as_deref().and_then(Packet::parse) {
+            self.received(link, packet, desk);
+        }
+        self.run(desk);
+    }
+
+    /// A packet of an established link.
+    pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
+        if matches!(packet, Packet::Ready) {
+            // Its first one led here, so ours was lost.
+            if self.by_peer {
+                self.seal_ready(desk);
+            }
+            return;
+        }
+        self.stirred |= matches!(packet, Packet::Reliable { .. } | Packet::Ack(_));
+        let mut closed = None;
+        let (events, count) = (&mut *desk.events, &mut self.messages_received);
+        let outcome = self.session.handle_packet(desk.now, packet, |received| match received {
+            Received::Message(message) => {
+                *count += 1;
+                events.push(Event::Message { link, message });
+            }
+            Received::Close { code, reason } => closed = Some(refused(code, &reason)),
+            Received::Ready => {}
+        });
+        if let Some(reason) = closed {
+            self.end(reason, desk);
+        } else if let Err(Violation(what)) = outcome {
+            Live::add(&desk.live.malformed, 1);
+            self.end(format!("the peer broke the protocol: {what}"), desk);
+            self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);
+        }
+    }
+
+    /// A packet of a link that we are closing: only what it acknowledges counts.
+    pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut Desk<'_>) {
+        match packet {
+            Packet::Close { .. } => self.phase = Phase::Gone,
+            Packet::Ack(_) => {
+                self.stirred = true;
+                let _ = self.session.handle_packet(desk.now, packet, |_| {});
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a message of the owner's.
+    pub(super) fn send(
+        &mut self,
+        link: LinkId,
+        channel: Channel,
+        message: Bytes,
+        desk: &mut Desk<'_>,
+    ) -> Result<(), SendError> {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => {}
+            _ => return Err(SendError::NoLink(link)),
+        }
+        self.messages_sent += 1;
+        match channel {
+            Channel::Datagram => self.send_datagram(&message, desk),
+            Channel::Reliable { flow } => {
+                let taken = self.session.send_reliable(flow, message);
+                self.pump(desk);
+                taken.map_err(|_| SendError::Full(link))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_datagram(&mut self, message: &[u8], desk: &mut Desk<'_>) {
+        let mut packets = self.session.datagram_packets(message.len());
+        let mut plain = std::mem::take(desk.plain);
+        while packets.write_next(message, &mut plain) {
+            std::mem::swap(&mut plain, desk.plain);
+            self.seal(desk);
+            std::mem::swap(&mut plain, desk.plain);
+        }
+        *desk.plain = plain;
+    }
+
+    /// Lets out the packets that may leave.
+    pub(super) fn pump(&mut self, desk: &mut Desk<'_>) {
+        self.stirred = false;
+        if !matches!(self.phase, Phase::Up(_) | Phase::Draining { .. }) {
+            return;
+        }
+        let mut plain = std::mem::take(desk.plain);
+        while self.session.poll_packet(desk.now, &mut plain) {
+            std::mem::swap(&mut plain, desk.plain);
+            self.seal(desk);
+            std::mem::swap(&mut plain, desk.plain);
+        }
+        *desk.plain = plain;
+        if self.session.is_exhausted() {
+            self.end("the link has used up its packet numbers".into(), desk);
+        }
+        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
+            self.finish_draining(desk);
+        }
+    }
+
+    /// The owner closes the link.
+    pub(super) fn close(&mut self, link: LinkId, reason: String, desk: &mut Desk<'_>) {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => {}
+            _ => return,
+        }
+        desk.context.registry.remove(link);
+        self.phase = Phase::Draining { reason, until: desk.now + DRAIN };
+        self.pump(desk);
+    }
+
+    pub(super) fn finish_draining(&mut self, desk: &mut Desk<'_>) {
+        if let Phase::Draining { reason, .. } = std::mem::replace(&mut self.phase, Phase::Gone) {
+            self.farewell(NO_REFUSAL, &reason, desk);
+        }
+    }
+
+    /// Says why it is over, and stays a while to say it again.
+    pub(super) fn farewell(&mut self, code: u8, reason: &str, desk: &mut Desk<'_>) {
+        let mut farewell = Vec::new();
+        write_close(&mut farewell, code, reason);
+        desk.plain.clone_from(&farewell);
+        self.seal(desk);
+        self.phase = Phase::Closed { farewell, left: FAREWELLS, until: desk.now + LINGER };
+    }
+
+    /// The link, if it is up, is over: the owner is told.
+    pub(super) fn end(&mut self, reason: String, desk: &mut Desk<'_>) {
+        if let Phase::Up(identified) = &self.phase
+            && desk.context.registry.remove(identified.link)
+        {
+            desk.events.push(Event::Down { link: identified.link, reason });
+        }
+        self.phase = Phase::Gone;
+    }
+}
+
+/// What a close packet says, in a sentence.
+pub(super) fn refused(code: u8, reason: &str) -> String {
+    match Refusal::from_code(code) {
+        Some(refusal) => Side::Peer.sentence(refusal),
+        None if reason.is_empty() => "the peer closed the link".to_owned(),
+        None => reason.to_owned(),
+    }
+}

@@ -1,0 +1,350 @@
+//! The sessions of an endpoint: who is under which address, which timer is
+//! next, and whom a datagram is for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use dimpl::Dtls;
+use quinn::udp::RecvMeta;
+use roost_proto::RoleSet;
+
+use super::endpoint::{Endpoint, Slot};
+use super::entry::{Desk, Entry, Phase, Turn};
+use super::handshake::{Dialling, Handshake};
+use super::hello::{self, Bucket, Cookies, Kind};
+use super::outbox::{Outbox, Route};
+use super::session::Session;
+use crate::config::Limits;
+use crate::counters::Live;
+use crate::event::Event;
+
+/// Buffers for one call to the system.
+pub(super) const BATCH: usize = 16;
+/// Size of each: what the system may merge into one.
+pub(super) const BUFFER: usize = 64 * 1024;
+/// Calls to the system in one turn.
+const BATCHES: usize = 4;
+/// Timers that fire in one turn.
+const TIMERS: usize = 256;
+/// Room for what dimpl puts out: a record, or the peer's certificate, which is
+/// no longer than what [`Handshake::admits`].
+const OUTPUT: usize = 64 * 1024;
+
+/// The sessions of an endpoint and what they share.
+pub(super) struct Table {
+    /// At most [`crate::Limits::links`] and [`crate::Limits::handshakes`], plus
+    /// what we dialled.
+    pub(super) entries: Vec<Option<Box<Entry>>>,
+    free: Vec<Slot>,
+    pub(super) established: HashMap<SocketAddr, Slot>,
+    pub(super) handshaking: HashMap<SocketAddr, Slot>,
+    /// Handshakes that strangers began.
+    strangers: usize,
+    bucket: Bucket,
+    cookies: Cookies,
+    pub(super) timers: BTreeSet<(Instant, Slot)>,
+    stirred: Vec<Slot>,
+    pub(super) outbox: Outbox,
+    pub(super) events: Vec<Event>,
+    plain: Vec<u8>,
+    sealed: Vec<u8>,
+    buffers: Vec<u8>,
+}
+
+impl Table {
+    /// # Errors
+    ///
+    /// The system has no randomness for the cookies.
+    pub(super) fn new(limits: &Limits) -> io::Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            established: HashMap::new(),
+            handshaking: HashMap::new(),
+            strangers: 0,
+            bucket: Bucket::new(limits.handshakes_per_second, now),
+            cookies: Cookies::new(now).ok_or_else(|| io::Error::other("the system has no randomness"))?,
+            timers: BTreeSet::new(),
+            stirred: Vec::new(),
+            outbox: Outbox::default(),
+            events: Vec::new(),
+            plain: Vec::with_capacity(2048),
+            sealed: vec![0; OUTPUT],
+            // The system gives memory to what has been used only.
+            buffers: vec![0; BATCH * BUFFER],
+        })
+    }
+}
+
+/// The borrowed parts of a turn.
+pub(super) struct Turning<'a> {
+    endpoint: &'a Arc<Endpoint>,
+    pub(super) table: &'a mut Table,
+    now: Instant,
+}
+
+impl<'a> Turning<'a> {
+    pub(super) fn new(endpoint: &'a Arc<Endpoint>, table: &'a mut Table) -> Self {
+        Self { endpoint, table, now: Instant::now() }
+    }
+
+    /// Reads up to [`BATCHES`] times; answers whether there may be more.
+    pub(super) fn read(&mut self) -> bool {
+        let mut buffers = std::mem::take(&mut self.table.buffers);
+        let mut more = true;
+        for _ in 0..BATCHES {
+            let mut meta = [RecvMeta::default(); BATCH];
+            let received = self.endpoint.receive(&mut buffers, &mut meta);
+            for (buffer, meta) in buffers.chunks(BUFFER).zip(&meta[..received]) {
+                for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                    self.handle(datagram, meta.addr, meta.dst_ip);
+                }
+            }
+            more = received == BATCH;
+            if !more {
+                break;
+            }
+        }
+        self.table.buffers = buffers;
+        more
+    }
+
+    /// A datagram has arrived.
+    fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: Option<IpAddr>) {
+        Live::add(&self.endpoint.live.bytes_received, datagram.len() as u64);
+        Live::add(&self.endpoint.live.datagrams_received, 1);
+        let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
+        match hello::classify(datagram) {
+            Kind::Records { epoch } => self.handle_records(datagram, from, epoch),
+            Kind::Hello { random, cookie, records } => self.handle_hello(records, route, random, cookie),
+            Kind::Retry(cookie) => self.handle_retry(from, cookie),
+            Kind::Noise => Live::add(&self.endpoint.live.malformed, 1),
+        }
+    }
+
+    /// Records belong to the session under the address, to a handshake under
+    /// it, or, while a peer is being replaced, to either.
+    fn handle_records(&mut self, datagram: &[u8], from: SocketAddr, epoch: Option<u8>) {
+        const APPLICATION: Option<u8> = Some(3);
+        let established = self.table.established.get(&from).copied();
+        let handshaking = self.table.handshaking.get(&from).copied();
+        let receive = |entry: &mut Entry, desk: &mut Desk<'_>| entry.receive(datagram, desk);
+        match (established, handshaking) {
+            (Some(slot), None) | (None, Some(slot)) => {
+                self.with(slot, receive);
+            }
+            (Some(old), Some(new)) => {
+                if epoch == APPLICATION {
+                    self.with(old, receive);
+                }
+                self.with(new, receive);
+            }
+            (None, None) => Live::add(&self.endpoint.live.malformed, 1),
+        }
+    }
+
+    fn handle_hello(&mut self, records: &[u8], route: Route, random: [u8; 32], cookie: Option<[u8; hello::COOKIE]>) {
+        let mut inherited = None;
+        if let Some(slot) = self.table.handshaking.get(&route.to).copied() {
+            let Some(entry) = self.entry(slot) else { return };
+            let Phase::Handshake(handshake) = &mut entry.phase else { return };
+            if !handshake.client && handshake.random == Some(random) {
+                self.with(slot, |entry, desk| entry.receive(records, desk));
+                return;
+            }
+            if handshake.client && handshake.random >= Some(random) {
+                return;
+            }
+            inherited = handshake.dial.take();
+            self.with(slot, |entry, _| {
+                entry.phase = Phase::Gone;
+                Turn::Same
+            });
+        }
+        if inherited.is_none() && !self.admit(route, cookie) {
+            return;
+        }
+        let expect = inherited.as_ref().map_or(self.endpoint.context.admit, |dial| dial.expect);
+        let Some(slot) = self.begin(route, inherited, false, expect) else { return };
+        if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
+            handshake.random = Some(random);
+        }
+        self.with(slot, |entry, desk| entry.receive(records, desk));
+    }
+
+    /// Whether a stranger may begin a handshake.
+    fn admit(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>) -> bool {
+        if self.endpoint.context.closing.load(Ordering::Relaxed) {
+            return false;
+        }
+        let limit = self.endpoint.context.limits.handshakes;
+        let proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
+        if !proved && self.table.strangers * 4 >= limit {
+            let cookie = self.table.cookies.make(self.now, route.to);
+            self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
+            return false;
+        }
+        let admitted = self.table.strangers < limit && self.table.bucket.take(self.now);
+        if !admitted {
+            Live::add(&self.endpoint.live.turned_away, 1);
+        }
+        admitted
+    }
+
+    /// The listener wants proof of our address.
+    fn handle_retry(&mut self, from: SocketAddr, cookie: [u8; hello::COOKIE]) {
+        let Some(slot) = self.table.handshaking.get(&from).copied() else { return };
+        let Some(Entry { phase: Phase::Handshake(handshake), route, .. }) = self.entry(slot) else { return };
+        if !handshake.client || handshake.has_heard() || handshake.cookie.is_some() {
+            return;
+        }
+        handshake.cookie = Some(cookie);
+        let (route, hello) = (*route, handshake.hello.clone());
+        self.table.outbox.push(route, &[&[hello::PROVED], &cookie, &hello]);
+    }
+
+    /// Enters a new handshake and lets it speak first if it is ours.
+    pub(super) fn begin(
+        &mut self,
+        route: Route,
+        dial: Option<Dialling>,
+        client: bool,
+        expect: RoleSet,
+    ) -> Option<Slot> {
+        let endpoint = self.endpoint;
+        let limits = endpoint.context.limits;
+        let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as Slot);
+        let mut dtls = Dtls::new_13(Arc::clone(&endpoint.config), endpoint.certificate.clone(), self.now);
+        dtls.set_active(client);
+        let handshake = Handshake::new(client, dial, expect, self.now, limits.handshake_timeout);
+        let session = Session::new(limits.packet(), limits.link_queue_bytes, limits.handshake_timeout);
+        let entry = Entry::new(slot, route, dtls, session, handshake);
+        if slot as usize == self.table.entries.len() {
+            self.table.entries.push(None);
+        }
+        self.table.entries[slot as usize] = Some(Box::new(entry));
+        self.table.handshaking.insert(route.to, slot);
+        self.table.strangers += usize::from(!client);
+        self.with(slot, |entry, desk| entry.start(desk));
+        self.entry(slot).map(|entry| entry.slot)
+    }
+
+    pub(super) fn entry(&mut self, slot: Slot) -> Option<&mut Entry> {
+        self.table.entries.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// Runs `work` on a session and brings the tables up to date; answers
+    /// whether the endpoint's next deadline has come closer.
+    pub(super) fn with(&mut self, slot: Slot, work: impl FnOnce(&mut Entry, &mut Desk<'_>) -> Turn) -> bool {
+        let Some(mut entry) = self.table.entries.get_mut(slot as usize).and_then(Option::take) else { return false };
+        let was_stirred = entry.stirred;
+        let was_handshake = matches!(entry.phase, Phase::Handshake(_));
+        if let Turn::Established { dial, early } = work(&mut entry, &mut self.desk()) {
+            self.promote(&entry);
+            entry.announce(dial, early, &mut self.desk());
+        }
+        if was_handshake && !matches!(entry.phase, Phase::Handshake(_)) {
+            self.leave_handshake(&entry);
+        }
+        if matches!(entry.phase, Phase::Gone) {
+            self.remove(&entry);
+            return false;
+        }
+        if entry.stirred && !was_stirred {
+            self.table.stirred.push(slot);
+        }
+        let sooner = self.arm(&mut entry);
+        self.table.entries[slot as usize] = Some(entry);
+        sooner
+    }
+
+    fn desk(&mut self) -> Desk<'_> {
+        let table = &mut *self.table;
+        Desk {
+            now: self.now,
+            context: &self.endpoint.context,
+            endpoint: self.endpoint,
+            live: &self.endpoint.live,
+            outbox: &mut table.outbox,
+            events: &mut table.events,
+            plain: &mut table.plain,
+            sealed: &mut table.sealed,
+        }
+    }
+
+    /// Puts a session in the place of the one that was under its address.
+    fn promote(&mut self, entry: &Entry) {
+        if let Some(old) = self.table.established.insert(entry.route.to, entry.slot) {
+            self.with(old, |entry, desk| {
+                entry.end("the peer has begun anew".into(), desk);
+                Turn::Same
+            });
+        }
+    }
+
+    /// Takes a session out of the table of handshakes. One that says farewell
+    /// stays reachable unless its address has a better one.
+    fn leave_handshake(&mut self, entry: &Entry) {
+        if self.table.handshaking.get(&entry.route.to) == Some(&entry.slot) {
+            self.table.handshaking.remove(&entry.route.to);
+        }
+        self.table.strangers -= usize::from(entry.by_peer);
+        if matches!(entry.phase, Phase::Closed { .. }) {
+            self.table.established.entry(entry.route.to).or_insert(entry.slot);
+        }
+    }
+
+    fn remove(&mut self, entry: &Entry) {
+        if let Some(at) = entry.timer {
+            self.table.timers.remove(&(at, entry.slot));
+        }
+        if self.table.established.get(&entry.route.to) == Some(&entry.slot) {
+            self.table.established.remove(&entry.route.to);
+        }
+        self.table.free.push(entry.slot);
+    }
+
+    /// Brings the timer table up to date; answers whether the first timer has
+    /// come closer.
+    fn arm(&mut self, entry: &mut Entry) -> bool {
+        let wanted = entry.deadline();
+        if wanted == entry.timer {
+            return false;
+        }
+        if let Some(at) = entry.timer {
+            self.table.timers.remove(&(at, entry.slot));
+        }
+        entry.timer = wanted;
+        let Some(at) = wanted else { return false };
+        self.table.timers.insert((at, entry.slot));
+        self.table.timers.first() == Some(&(at, entry.slot))
+    }
+
+    pub(super) fn fire_timers(&mut self) {
+        for _ in 0..TIMERS {
+            let Some((at, slot)) = self.table.timers.first().copied().filter(|(at, _)| *at <= self.now) else { return };
+            self.with(slot, |entry, desk| {
+                // A deadline that stays as it is must not fire again at once.
+                entry.timer = Some(at);
+                entry.handle_timeout(desk)
+            });
+        }
+    }
+
+    /// Sends what acknowledgements and arrivals have made possible.
+    pub(super) fn pump_stirred(&mut self) {
+        while let Some(slot) = self.table.stirred.pop() {
+            self.with(slot, |entry, desk| {
+                if entry.stirred {
+                    entry.pump(desk);
+                }
+                Turn::Same
+            });
+        }
+    }
+}
