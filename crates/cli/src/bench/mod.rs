@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_identity::group::Group;
-use roost_proto::{Address, Endpoint};
+use roost_proto::{Address, Endpoint, Scheme};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
@@ -30,6 +30,9 @@ use report::{Memory, Report};
 
 /// Entries that every node of the bench has: all four services.
 const SERVICES_PER_NODE: u32 = 4;
+
+/// Open files that are not sockets of the population.
+const SPARE_FILES: u64 = 256;
 
 /// How long traffic may take to calm down between two measurements.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -45,19 +48,21 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let group = Group::open(&args.group)?;
     let address = resolve(args).await?;
     let probe = args.pid.map(Probe::new).transpose()?;
-    raise_file_limit();
-    let maker = Arc::new(Maker::new(group, address));
     let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
+    let kept = kept(nodes, address.scheme, raise_file_limit())?;
+    let maker = Arc::new(Maker::new(group, address));
     let seconds = Duration::from_secs(args.seconds);
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
 
-    let join = population::sample_joins(&maker, nodes).await?;
+    let join = population::sample_joins(&maker, kept).await?;
     let before = probe.as_ref().map(Probe::memory).transpose()?;
-    let mut population = Population::attach(&maker, join.nodes, nodes, &steps).await?;
+    let mut population = Population::attach(&maker, join.nodes, kept, &steps).await?;
     let attached = probe.as_ref().map(Probe::memory).transpose()?;
     steps.say("publishing");
     population.publish().await?;
     let published = probe.as_ref().map(Probe::memory).transpose()?;
+
+    population::publish_and_fall_silent(&maker, kept..nodes, &steps).await?;
 
     steps.say("measuring");
     tokio::time::sleep(SETTLE).await;
@@ -70,14 +75,16 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     population.leave().await;
     steps.end();
 
-    let fresh = u64::from(nodes) - u64::from(join.count);
+    let fresh = u64::from(kept) - u64::from(join.count);
     let memory = match (before, attached, published) {
         (Some(before), Some(attached), Some(published)) => {
             Some(Memory::new(before, attached, published, fresh, fresh * u64::from(SERVICES_PER_NODE)))
         }
         _ => None,
     };
-    Report { hub: args.hub.to_string(), nodes, join: join.joins, idle, single, load, warm, memory, lost }.print(output)
+    let silent = nodes - kept;
+    Report { hub: args.hub.to_string(), nodes, silent, join: join.joins, idle, single, load, warm, memory, lost }
+        .print(output)
 }
 
 /// The address of the hub's endpoint.
@@ -99,9 +106,23 @@ async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
     Ok(Address::single(*scheme, socket))
 }
 
-/// Each node has a socket of its own. Where the limit cannot be raised, a
-/// node that gets no socket says so.
-fn raise_file_limit() {
+/// How many of the nodes can keep their socket.
+fn kept(nodes: u32, scheme: Scheme, files: u64) -> Outcome<u32> {
+    let most = u32::try_from(files.saturating_sub(SPARE_FILES)).unwrap_or(u32::MAX);
+    if nodes > most && scheme != Scheme::Udp {
+        let advice = "raise ulimit -n, ask for fewer entries, or use the hub's udp:// endpoint";
+        return Err(Failure::usage(format!(
+            "{nodes} nodes need more than the {files} open files allowed here: {advice}"
+        )));
+    }
+    Ok(nodes.min(most))
+}
+
+/// Raises the limit on open files as far as it goes, as each node has a socket
+/// of its own, and gives it.
+fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, the one that is in force counts.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

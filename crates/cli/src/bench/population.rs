@@ -1,5 +1,6 @@
 //! The nodes that fill the hub's directory and keep their leases.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -235,6 +236,25 @@ impl Member {
             self.node.renew();
             self.renew = Some(due + RENEW);
         }
+    }
+}
+
+/// Lets further nodes publish and then fall silent, because there is no file
+/// descriptor for them to stay. Over UDP the hub does not notice, so their
+/// entries last as long as a lease, which is longer than the measurements.
+pub(super) async fn publish_and_fall_silent(maker: &Arc<Maker>, numbers: Range<u32>, steps: &Steps) -> Outcome {
+    let mut joining = JoinSet::new();
+    let mut numbers = numbers.into_iter();
+    loop {
+        while joining.len() < HANDSHAKES
+            && let Some(number) = numbers.next()
+        {
+            let maker = Arc::clone(maker);
+            joining.spawn(async move { maker.attach(false).await?.publish(place(number), ServiceSet::ALL).await });
+        }
+        let Some(joined) = joining.join_next().await else { return Ok(()) };
+        joined.map_err(|error| Failure::failed(error.to_string()))??;
+        steps.advance();
     }
 }
 

@@ -30,6 +30,8 @@ impl Memory {
 pub(super) struct Report {
     pub(super) hub: String,
     pub(super) nodes: u32,
+    /// Those that only published, for want of file descriptors.
+    pub(super) silent: u32,
     pub(super) join: Joins,
     pub(super) idle: f64,
     pub(super) single: Lookups,
@@ -48,6 +50,10 @@ impl Report {
         output.table(&self.table())?;
         if self.memory.is_none() {
             output.say("Give --pid with the hub's process, on this machine, for its processor time and memory.");
+        }
+        if self.silent > 0 {
+            let silent = self.silent;
+            output.say(format!("{silent} of the nodes only published: raise ulimit -n for all of them to stay."));
         }
         if self.lost > 0 {
             output.say(format!("The hub has dropped {} of the nodes: the figures are of fewer.", self.lost));
@@ -89,6 +95,7 @@ impl Report {
             "schema": SCHEMA,
             "hub": self.hub,
             "nodes": self.nodes,
+            "nodes_silent": self.silent,
             "entries": self.nodes * super::SERVICES_PER_NODE,
             "join": {"bytes": self.join.bytes, "ms": self.join.millis},
             "idle": {"bytes_per_second_per_node": self.idle},
