@@ -79,7 +79,8 @@ impl Report {
         row(format!("locate, {many}, rate"), Some(load.per_second), 0, "1/s");
         row(format!("locate, {many}, p50"), Some(micros(&load.nanos, 0.5)), 1, "us");
         row(format!("locate, {many}, p99"), Some(micros(&load.nanos, 0.99)), 1, "us");
-        row(format!("locate, {many}, lost or wrong"), Some((load.lost + load.wrong) as f64), 0, "");
+        row(format!("locate, {many}, unanswered"), Some(load.lost as f64), 0, "");
+        row(format!("locate, {many}, not found"), Some(load.wrong as f64), 0, "");
         row(format!("hub processor, {many}"), load.hub_micros, 2, "us/lookup");
         row("hub memory, per attached node".to_owned(), self.memory.map(|memory| memory.per_node), 0, "bytes");
         row("hub memory, per entry".to_owned(), self.memory.map(|memory| memory.per_entry), 0, "bytes");
