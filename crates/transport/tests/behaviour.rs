@@ -255,14 +255,16 @@ async fn a_peer_that_restarts_gets_a_new_link(scheme: Scheme) {
     let here = [format!("{scheme}://127.0.0.1:0")];
     let mut before = Node::start(identity.clone(), None, &[&here[0]], Limits::default()).await;
     let (_, old) = before.connect(&mut hub).await;
-    let port = before.address().to_string();
+    let address = before.address();
     drop(before);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    while scheme == Scheme::Udp && UdpSocket::bind(("127.0.0.1", address.port)).is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     if scheme != Scheme::Udp {
         assert_eq!(hub.down().await.0, old);
     }
-    let there = if scheme == Scheme::Udp { &port } else { &here[0] };
-    let mut after = Node::start(identity, None, &[there], Limits::default()).await;
+    let there = if scheme == Scheme::Udp { address.to_string() } else { here[0].clone() };
+    let mut after = Node::start(identity, None, &[&there], Limits::default()).await;
     after.dial(vec![hub.address()], RoleSet::ALL);
     let Event::Up { link, .. } = after.next().await else { panic!("the dial failed") };
     if scheme == Scheme::Udp {

@@ -92,12 +92,8 @@ impl QuicLink {
         self.context.queue.push(up);
         let (reader, writer) = (Arc::clone(self), Arc::clone(self));
         tokio::spawn(async move {
-            let streams = reader.read_streams();
-            let datagrams = reader.read_datagrams();
-            let error = tokio::select! {
-                error = streams => error,
-                error = datagrams => error,
-            };
+            // Each goes on until it has delivered what had arrived before the end.
+            let (error, ()) = tokio::join!(reader.read_streams(), reader.read_datagrams());
             reader.end(sentence(&error));
         });
         tokio::spawn(async move {
@@ -182,59 +178,53 @@ impl QuicLink {
         self.context.queue.push_when_room(Event::Message { link: self.identified.link, message }).await;
     }
 
-    async fn read_datagrams(&self) -> ConnectionError {
-        loop {
-            match self.connection.read_datagram().await {
-                Ok(message) => self.deliver(message).await,
-                Err(error) => return error,
-            }
+    async fn read_datagrams(&self) {
+        while let Ok(message) = self.connection.read_datagram().await {
+            self.deliver(message).await;
         }
     }
 
-    /// Reads streams side by side and delivers their messages in order.
+    /// Reads streams side by side and delivers their messages in order, until
+    /// the connection is over and what had arrived is delivered.
     async fn read_streams(&self) -> ConnectionError {
         let mut inbox = Inbox::default();
         let mut reading = FuturesUnordered::new();
+        let mut over = None;
         loop {
             tokio::select! {
-                accepted = self.connection.accept_uni(), if inbox.has_room() => match accepted {
+                accepted = self.connection.accept_uni(), if over.is_none() && inbox.has_room() => match accepted {
                     Ok(stream) => {
                         inbox.opened(stream.id().index());
                         reading.push(read_stream(stream));
                     }
-                    Err(error) => return error,
+                    Err(error) => over = Some(error),
                 },
                 Some(read) = reading.next() => {
-                    let mut ready = Vec::new();
-                    if let Err(error) = self.take(&mut inbox, read, &mut ready) {
-                        return error;
-                    }
-                    for message in ready {
+                    for message in self.take(&mut inbox, read) {
                         self.deliver(message).await;
                     }
                 }
+                else => return over.unwrap_or(ConnectionError::LocallyClosed),
             }
         }
     }
 
-    /// Enters what a stream carried; `ready` gets what can be delivered.
-    fn take(&self, inbox: &mut Inbox, read: Read, ready: &mut Vec<Bytes>) -> Result<(), ConnectionError> {
+    /// Enters what a stream carried; answers what can be delivered.
+    fn take(&self, inbox: &mut Inbox, read: Read) -> Vec<Bytes> {
+        let mut ready = Vec::new();
         match read {
             Ok((number, MESSAGE, distance, message)) => {
                 inbox.complete(number, distance, message, |message| ready.push(message));
-                Ok(())
             }
-            Ok((number, READY, ..)) => {
-                inbox.complete(number, 0, Bytes::new(), |_| {});
-                Ok(())
-            }
-            Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(error))) => Err(error),
+            Ok((number, READY, ..)) => inbox.complete(number, 0, Bytes::new(), |_| {}),
+            // The rest of it will not come; nor will what follows it.
+            Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(_))) => {}
             Ok(_) | Err(_) => {
                 Live::add(&self.live.malformed, 1);
                 self.connection.close(VIOLATION, b"you broke the protocol");
-                Err(ConnectionError::LocallyClosed)
             }
         }
+        ready
     }
 
     /// Writes each queued message on a stream of its own until the link is over.
