@@ -242,6 +242,9 @@ impl Search<'_> {
         let first = Block { row: 0, column: 0 };
         let last = Block { row: Block::LAST, column: Block::LAST };
         for found in self.directory.index.range(Key::first_in(service, first)..=Key::last_in(service, last)) {
+            if self.is_spent() {
+                return;
+            }
             self.examine(*found);
         }
     }

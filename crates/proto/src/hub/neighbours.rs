@@ -13,6 +13,9 @@ use crate::time::Time;
 /// The most links that one neighbour may hold at the same time.
 pub(super) const MAX_LINKS_EACH: usize = 8;
 
+/// How long a neighbour may take to answer, beyond the way there and back.
+const ANSWER_DELAY: Duration = Duration::from_millis(50);
+
 /// All links and who is at their other ends.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
@@ -118,6 +121,12 @@ impl Neighbours {
     pub(super) fn best_link(&self, node: NodeId, allowed: SchemeSet) -> Option<LinkId> {
         let heard = |link: &LinkId| self.links.get(link).map(|link| link.heard);
         self.links_of(node).iter().copied().filter(|link| self.uses(*link, allowed)).max_by_key(heard)
+    }
+
+    /// How long an answer over the link may take before its want is a sign:
+    /// two round trips and then some.
+    pub(super) fn patience(&self, link: LinkId) -> Duration {
+        self.links.get(&link).map_or(Duration::ZERO, |link| link.rtt * 2) + ANSWER_DELAY
     }
 
     /// Whether the link is up and of an allowed transport.

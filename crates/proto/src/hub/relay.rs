@@ -217,6 +217,13 @@ impl Hub {
             relay.listed = now + LINGER;
             self.relays.timers.insert((relay.listed, id));
         }
+        if header.kind == kind::STOP && side == Side::Provider && !relay.accepted {
+            // Nothing was promised yet: another provider may serve.
+            let key = relay.key;
+            self.end_relay(id, None, None);
+            self.provider_lost(now, key, id);
+            return true;
+        }
         let message = with_id(bytes, &header, other);
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
@@ -498,5 +505,15 @@ mod tests {
             forwarded(&bench.ask(asker, request(id, Mode::Relay)));
         }
         assert_eq!(refused(&bench.ask(asker, request(3, Mode::Relay))), (asker, Reason::TooMany));
+    }
+
+    #[test]
+    fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
+        let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+        let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+        let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
+        assert_eq!(link, first);
+        let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
+        assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
     }
 }

@@ -362,4 +362,27 @@ mod tests {
         let unknown = crate::wire::Forward { id: RequestId(9), provider: Some(node(77)), ..from_peer };
         assert_eq!(refused(&bench.say(peer, &Message::Forward(unknown))), (peer, Reason::NotFound));
     }
+
+    #[test]
+    fn a_peer_may_try_one_provider_after_the_other() {
+        let mut bench = Bench::new();
+        let (peer, first, second) = (bench.up(100, Role::SuperNode), bench.provider(1), bench.provider(2));
+        let to = |provider| {
+            Message::Forward(crate::wire::Forward {
+                id: RequestId(8),
+                nonce: crate::ids::Nonce::from_u64(3),
+                service: Service::Track,
+                requester: node(50),
+                reply_to: vec![address(50)],
+                deadline_ms: 5_000,
+                provider: Some(node(provider)),
+                params: None,
+            })
+        };
+        let (link, forward) = forwarded(&bench.say(peer, &to(1)));
+        assert_eq!(link, first);
+        assert_eq!(refused(&bench.say(first, &decline(&forward, Reason::Busy))), (peer, Reason::Busy));
+        assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second);
+        assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second, "that was a repetition");
+    }
 }

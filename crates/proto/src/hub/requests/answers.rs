@@ -39,7 +39,7 @@ impl Hub {
             self.counters.stray += 1;
             return;
         }
-        let (relay, carried) = (asked.relay(), asked.carried);
+        let (relay, carried) = (asked.relay(), asked.is_carried());
         match decline.reason {
             Reason::Busy => self.directory.busy(to.node),
             Reason::Leaving => self.directory.suspend(to.node),
@@ -54,7 +54,7 @@ impl Hub {
                 Err(reason) => self.note(key, reason),
             }
         }
-        self.note(key, decline.reason);
+        self.note(key, to_requester(decline.reason));
         self.advance(now, key);
     }
 
@@ -68,7 +68,7 @@ impl Hub {
         if let Stage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
-        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        let (link, traffic) = (asked.link, asked.traffic());
         let pending = Message::Pending { id: key.id, requester: asked.named_requester() };
         self.send(link, Channel::Datagram, traffic, &pending);
     }
@@ -88,7 +88,7 @@ impl Hub {
             *accepted = true;
         }
         accept.id = key.id;
-        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        let (link, traffic) = (asked.link, asked.traffic());
         let message = Message::Accept(accept).encode();
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
@@ -118,7 +118,7 @@ impl Hub {
         .map(|after| u32::try_from(after.as_millis()).unwrap_or(u32::MAX));
         asked.reason = reason;
         asked.stage = Stage::Refused { retry_after_ms };
-        if !asked.carried {
+        if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, reason.into());
         }
         self.say_refused(key);
@@ -129,7 +129,7 @@ impl Hub {
         let Stage::Refused { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
-        let (link, traffic) = (asked.link, if asked.carried { Traffic::Mesh } else { Traffic::Lookup });
+        let (link, traffic) = (asked.link, asked.traffic());
         self.send(link, Channel::Datagram, traffic, &Message::Decline(decline));
     }
 
@@ -139,5 +139,16 @@ impl Hub {
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+    }
+}
+
+/// What the requester gets to hear of a provider's refusal: not what it would
+/// take for the word of its own hub.
+fn to_requester(reason: Reason) -> Reason {
+    match reason {
+        Reason::Leaving => Reason::NotFound,
+        Reason::TooMany => Reason::Busy,
+        Reason::NotAllowed | Reason::Cancelled => Reason::Unreachable,
+        reason => reason,
     }
 }

@@ -80,7 +80,7 @@ impl Hub {
             }
         }
         let Some(asked) = self.requests.get(key) else { return };
-        let young = asked.reason == Reason::NotFound && !asked.carried && self.is_young(now);
+        let young = asked.reason == Reason::NotFound && !asked.is_carried() && self.is_young(now);
         let reason = if young { Reason::NotYetKnown } else { asked.reason };
         self.refuse(now, key, reason);
     }

@@ -35,8 +35,8 @@ impl Hub {
         self.counters.forwards += 1;
         self.send_forward(now, key, link, choice, relay, reply_to);
         let Some(asked) = self.requests.table.get_mut(&key) else { return Ok(()) };
-        asked.stage = Stage::Handed { to: choice, relay, repeated: false, accepted: false };
-        if !asked.carried {
+        asked.stage = Stage::Handed { to: choice, relay, sent: now, repeated: false, accepted: false };
+        if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
         }
         Ok(())
@@ -44,7 +44,7 @@ impl Hub {
 
     /// Where the provider can answer over a transport that the request allows.
     pub(super) fn reply_to(&self, asked: &Asked) -> Vec<Address> {
-        if asked.carried {
+        if asked.is_carried() {
             return asked.reply_to.clone();
         }
         let mut addresses = self.directory.get(asked.requester).map_or(Vec::new(), |entry| entry.addresses());
@@ -116,18 +116,21 @@ impl Hub {
         match &mut asked.stage {
             Stage::Seeking | Stage::Dialling(_) => {}
             Stage::Refused { .. } => self.say_refused(key),
-            Stage::Handed { to, relay, repeated, accepted } => {
+            Stage::Handed { to, relay, sent, repeated, accepted } => {
                 let (to, relay) = (*to, *relay);
-                let silent = *repeated && !*accepted;
-                *repeated = true;
-                let up = self.neighbours.best_link(to.neighbour(), SchemeSet::ALL);
-                match up {
-                    Some(link) if !silent => {
-                        self.counters.repeats += 1;
-                        self.hand_again(now, key, link, to, relay);
-                    }
-                    _ => self.give_up(now, key, to, relay, Reason::Unreachable),
+                let Some(way) = self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) else {
+                    return self.give_up(now, key, to, relay, Reason::Unreachable);
+                };
+                let may_still_answer = *repeated && now < *sent + self.neighbours.patience(way);
+                if may_still_answer {
+                    return;
                 }
+                if *repeated && !*accepted {
+                    return self.give_up(now, key, to, relay, Reason::Unreachable);
+                }
+                (*sent, *repeated) = (now, true);
+                self.counters.repeats += 1;
+                self.hand_again(now, key, way, to, relay);
             }
         }
     }

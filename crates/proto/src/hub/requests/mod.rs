@@ -36,7 +36,7 @@ impl Hub {
             request.mode = Mode::Relay;
         }
         let key = Key { asker: from.node, id: request.id };
-        if self.is_repeat(key, from.node, request.nonce) {
+        if self.is_repeat(key, from.node, request.nonce, None) {
             return self.repeat(now, key, from.link);
         }
         self.counters.count_request(request.service, request.mode);
@@ -57,7 +57,7 @@ impl Hub {
             Asked {
                 neighbour: from.node,
                 link: from.link,
-                carried: false,
+                meant: None,
                 requester: from.node,
                 nonce: request.nonce,
                 service: request.service,
@@ -80,7 +80,7 @@ impl Hub {
         };
         let relay = forward.reply_to.is_empty();
         let key = Key { asker: if relay { from.node } else { forward.requester }, id: forward.id };
-        if self.is_repeat(key, from.node, forward.nonce) {
+        if self.is_repeat(key, from.node, forward.nonce, Some(provider)) {
             return self.repeat(now, key, from.link);
         }
         let reason = if self.leaving.is_some() {
@@ -101,7 +101,7 @@ impl Hub {
             Asked {
                 neighbour: from.node,
                 link: from.link,
-                carried: true,
+                meant: Some(provider),
                 requester: forward.requester,
                 nonce: forward.nonce,
                 service: forward.service,
@@ -125,8 +125,9 @@ impl Hub {
     }
 
     /// Whether this is a request that the hub has already from this neighbour.
-    fn is_repeat(&self, key: Key, neighbour: NodeId, nonce: Nonce) -> bool {
-        self.requests.get(key).is_some_and(|asked| asked.nonce == nonce && asked.neighbour == neighbour)
+    fn is_repeat(&self, key: Key, neighbour: NodeId, nonce: Nonce, meant: Option<NodeId>) -> bool {
+        let same = |asked: &Asked| asked.nonce == nonce && asked.neighbour == neighbour && asked.meant == meant;
+        self.requests.get(key).is_some_and(same)
     }
 
     /// Makes room for one more request of a neighbour, by forgetting its

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::address::{Address, SchemeSet};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::machine::Traffic;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Mode, Params, Reason};
@@ -29,8 +30,8 @@ pub(in crate::hub) struct Asked {
     /// The neighbour that asked and over which link: the requester or a peer hub.
     pub(in crate::hub) neighbour: NodeId,
     pub(in crate::hub) link: LinkId,
-    /// Whether a peer hub asked.
-    pub(super) carried: bool,
+    /// From a peer hub: the provider that it means.
+    pub(super) meant: Option<NodeId>,
     pub(super) requester: NodeId,
     pub(super) nonce: Nonce,
     pub(in crate::hub) service: Service,
@@ -64,6 +65,8 @@ pub(super) enum Stage {
         to: Choice,
         /// The relayed flow, if the hub carries the answer.
         relay: Option<RequestId>,
+        /// When, or when it was repeated.
+        sent: Time,
         /// Whether it was repeated without a word since.
         repeated: bool,
         accepted: bool,
@@ -104,6 +107,16 @@ impl Asked {
         self.params.and_then(|params| params.transports).unwrap_or(SchemeSet::ALL)
     }
 
+    /// Whether a peer hub asked.
+    pub(super) fn is_carried(&self) -> bool {
+        self.meant.is_some()
+    }
+
+    /// The class in which answers to it are counted.
+    pub(super) fn traffic(&self) -> Traffic {
+        if self.is_carried() { Traffic::Mesh } else { Traffic::Lookup }
+    }
+
     /// Whether the hub carries the answer from the start.
     pub(super) fn is_relay(&self) -> bool {
         self.mode == Mode::Relay
@@ -127,7 +140,7 @@ impl Asked {
 
     /// What the peer that handed the request on calls it.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
-        (self.carried && !self.is_relay()).then_some(self.requester)
+        (self.is_carried() && !self.is_relay()).then_some(self.requester)
     }
 }
 

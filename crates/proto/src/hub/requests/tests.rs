@@ -31,8 +31,12 @@ fn nobody_is_handed_its_own_request() {
 fn a_repeated_request_goes_to_the_same_provider_once_and_then_to_the_next() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let to = |bench: &mut Bench| forwarded(&bench.ask(asker, request(1, Mode::Forward))).0;
+    let to = |bench: &mut Bench| {
+        bench.wait(Duration::from_millis(100));
+        forwarded(&bench.ask(asker, request(1, Mode::Forward))).0
+    };
     assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench), to(&mut bench)], [first, first, second, second]);
+    bench.wait(Duration::from_millis(100));
     assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::Unreachable));
     assert_eq!(bench.hub.counters().suspensions, 2);
 }
@@ -155,4 +159,27 @@ fn what_was_handed_on_is_forgotten_at_the_deadline() {
     bench.ask(asker, request(1, Mode::Forward));
     assert!(bench.wait(Duration::from_secs(6)).is_empty());
     assert_eq!(bench.hub.status(bench.now).requests, 0);
+}
+
+#[test]
+fn a_provider_gets_two_round_trips_before_its_silence_counts() {
+    let mut bench = Bench::new();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    bench.provider(3);
+    // A network that repeats, or a requester that wants a provider put aside.
+    for _ in 0..10 {
+        bench.ask(asker, request(1, Mode::Forward));
+    }
+    assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().forwards), (0, 1));
+    assert_eq!(bench.hub.counters().repeats, 1, "one repetition is passed on, the others say nothing new");
+}
+
+#[test]
+fn a_provider_that_leaves_is_not_taken_for_the_hub() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
+        let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Forward)));
+        assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (asker, heard));
+    }
 }
