@@ -51,7 +51,7 @@ pub(super) async fn run(
     let mut ready = Vec::new();
     for asker in 0..askers {
         let window = in_flight / askers + u32::from(asker < in_flight % askers);
-        let node = maker.attach(false).await?;
+        let node = maker.attach(None).await?;
         ready.push(Asker::new(node, window, nodes, asker)?);
     }
     let ready = ask(ready, WARM_UP).await?;

@@ -58,32 +58,43 @@ impl Maker {
         Self { group, hub, made: AtomicU64::new(0), epoch }
     }
 
-    /// Makes a node and attaches it. With `listens` others can dial it, at the
-    /// address of its link to the hub.
-    pub(super) async fn attach(&self, listens: bool) -> Outcome<Node> {
+    /// Makes a node and attaches it. One that listens at a host uses that for
+    /// its link to the hub, too.
+    pub(super) async fn attach(&self, host: Option<String>) -> Outcome<Node> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let identity = self.group.issue_in_memory(&format!("bench-{number}"), Role::Node)?;
         let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
         let id = identity.node();
-        let listen = if listens { vec![self.own_endpoint()] } else { Vec::new() };
+        let scheme = self.hub.scheme;
+        let listen = host.map(|host| Endpoint { scheme, hosts: vec![host], port: 0 }).into_iter().collect();
         let limits = Limits::default();
         let admit = RoleSet::only(Role::Node);
         let config = Config { identity: Arc::new(identity), policy, listen, admit, limits };
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
-        let scheme = self.hub.scheme;
         let mut node = Node { id, transport, hub: LinkId(0), version, events, inbox, taken, scheme };
         let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
         node.hub = node.dial(self.hub.clone(), hubs).await?;
         Ok(node)
     }
 
-    /// Loopback for a hub on this machine; else whatever the system has.
-    fn own_endpoint(&self) -> Endpoint {
-        let local = self.hub.hosts.first().is_some_and(|host| host.is_loopback());
-        let host = if local { "127.0.0.1" } else { "0.0.0.0" };
-        Endpoint { scheme: self.hub.scheme, hosts: vec![host.to_owned()], port: 0 }
+    /// Where a node listens: on loopback for a hub on this machine, else on
+    /// whatever the system has.
+    pub(super) fn host(&self) -> String {
+        if self.hub_is_local() { "127.0.0.1".to_owned() } else { "0.0.0.0".to_owned() }
+    }
+
+    /// A loopback address of its own for the node with this number, so that
+    /// nobody comes after it at the same address and port; only for a hub on
+    /// this machine.
+    pub(super) fn lonely_host(&self, number: u32) -> Option<String> {
+        let [_, high, middle, low] = number.to_be_bytes();
+        self.hub_is_local().then(|| format!("127.{}.{middle}.{low}", high.saturating_add(1)))
+    }
+
+    fn hub_is_local(&self) -> bool {
+        self.hub.hosts.first().is_some_and(|host| host.is_ipv4() && host.is_loopback())
     }
 }
 

@@ -24,6 +24,9 @@ const SETTLE: Duration = Duration::from_millis(150);
 /// Handshakes under way at once.
 const HANDSHAKES: usize = 16;
 
+/// Nodes at once that publish only; each of them waits [`SETTLE`].
+const FALLING_SILENT: usize = 64;
+
 /// Publications under way at once.
 const PUBLICATIONS: usize = 64;
 
@@ -61,7 +64,7 @@ pub(super) async fn sample_joins(maker: &Maker, nodes: u32) -> Outcome<Sample> {
     let (mut bytes, mut millis) = (0, 0.0);
     for number in 0..count {
         let start = Instant::now();
-        let mut node = maker.attach(false).await?;
+        let mut node = maker.attach(None).await?;
         node.publish(place(number), ServiceSet::ALL).await?;
         millis += start.elapsed().as_secs_f64() * 1e3;
         // Reading goes on meanwhile, as in a daemon.
@@ -118,7 +121,7 @@ impl Population {
         loop {
             while number < count && joining.len() < HANDSHAKES {
                 let (maker, own) = (Arc::clone(maker), number);
-                joining.spawn(async move { maker.attach(false).await.map(|node| (own, node)) });
+                joining.spawn(async move { maker.attach(None).await.map(|node| (own, node)) });
                 number += 1;
             }
             let Some(joined) = joining.join_next().await else { return Ok(population) };
@@ -246,16 +249,24 @@ pub(super) async fn publish_and_fall_silent(maker: &Arc<Maker>, numbers: Range<u
     let mut joining = JoinSet::new();
     let mut numbers = numbers.into_iter();
     loop {
-        while joining.len() < HANDSHAKES
+        while joining.len() < FALLING_SILENT
             && let Some(number) = numbers.next()
         {
-            let maker = Arc::clone(maker);
-            joining.spawn(async move { maker.attach(false).await?.publish(place(number), ServiceSet::ALL).await });
+            joining.spawn(publish_once(Arc::clone(maker), number));
         }
         let Some(joined) = joining.join_next().await else { return Ok(()) };
         joined.map_err(|error| Failure::failed(error.to_string()))??;
         steps.advance();
     }
+}
+
+async fn publish_once(maker: Arc<Maker>, number: u32) -> Outcome {
+    let mut node = maker.attach(maker.lonely_host(number)).await?;
+    node.publish(place(number), ServiceSet::ALL).await?;
+    // What the hub still wants acknowledged must be, or it gives the link up.
+    let end = Instant::now() + SETTLE;
+    while node.message(end).await.is_some() {}
+    Ok(())
 }
 
 /// When, after it has published, the first renewal of one of `count` nodes

@@ -33,9 +33,9 @@ pub(super) struct Warm {
 /// Requests an empty object from a provider again and again.
 pub(super) async fn run(maker: &Arc<Maker>) -> Outcome<Warm> {
     let place = place(maker.epoch);
-    let mut requester = maker.attach(true).await?;
+    let mut requester = maker.attach(Some(maker.host())).await?;
     requester.publish(place, ServiceSet::EMPTY).await?;
-    let mut provider = maker.attach(true).await?;
+    let mut provider = maker.attach(Some(maker.host())).await?;
     provider.publish(place, ServiceSet::EMPTY.with(Service::Sensor)).await?;
     let Some(address) = requester.transport.local_addresses().first().cloned() else {
         return Err(Failure::failed("the requester of the bench does not listen"));
