@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus::{
-    Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-};
-use roost_daemon::metrics::{Metrics, follow};
+use prometheus::{Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use roost_daemon::metrics::{Followers, Metrics, Total};
 use roost_proto::Service;
 use roost_proto::peer::{Status, Summary};
 use roost_proto::wire::{Mode, Reason};
@@ -27,14 +25,11 @@ pub(crate) struct NodeMetrics {
     active: IntGaugeVec,
     attached: IntGauge,
     hub_rtt: Gauge,
-    machine: Vec<(IntCounter, fn(&Status) -> u64)>,
+    machine: Followers<Status>,
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-/// A counter of the machine: its name, its help, and where its total is.
-type Row = (&'static str, &'static str, fn(&Status) -> u64);
-
-const MACHINE: [Row; 6] = [
+const MACHINE: [(&str, &str, Total<Status>); 6] = [
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
     ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
@@ -49,10 +44,6 @@ impl NodeMetrics {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             metrics.register(IntCounterVec::new(Opts::new(name, help), labels)?)
         };
-        let machine = MACHINE
-            .into_iter()
-            .map(|(name, help, total)| Ok((metrics.register(IntCounter::new(name, help)?)?, total)))
-            .collect::<Result<_, Error>>()?;
         let first_byte = HistogramOpts::new("roost_request_first_byte_seconds", "From a request to its first byte.")
             .buckets(FIRST_BYTE_BUCKETS.to_vec());
         let active = Opts::new("roost_sessions_active", "Requesters served at the moment.");
@@ -66,7 +57,7 @@ impl NodeMetrics {
             active: metrics.register(IntGaugeVec::new(active, &["service"])?)?,
             attached: metrics.register(IntGauge::new("roost_node_attached", "1 while a hub holds the record.")?)?,
             hub_rtt: metrics.register(Gauge::new("roost_node_hub_rtt_seconds", "Smoothed round trip to the hub.")?)?,
-            machine,
+            machine: Followers::register(metrics, &MACHINE)?,
             served: Arc::default(),
         })
     }
@@ -106,9 +97,7 @@ impl NodeMetrics {
 
     /// Takes over what the machine counts.
     pub(crate) fn update(&self, status: &Status) {
-        for (counter, total) in &self.machine {
-            follow(counter, total(status));
-        }
+        self.machine.update(status);
         for service in Service::ALL {
             let active = status.sessions.iter().filter(|session| session.service == service).count();
             self.active.with_label_values(&[service.name()]).set(active as i64);

@@ -152,10 +152,8 @@ impl Builder {
         if !name.starts_with("ROOST_") || self.rows.iter().any(|row| row.setting.variable() == name) {
             return None;
         }
-        let known = self.rows.iter().map(|row| row.setting.variable());
-        known
-            .filter(|variable| strsim::jaro_winkler(variable, name) >= NEAR_VARIABLE && !is_longer(name, variable))
-            .next()
+        let is_near = |known: &String| strsim::jaro_winkler(known, name) >= NEAR_VARIABLE && !is_longer(name, known);
+        self.rows.iter().map(|row| row.setting.variable()).find(is_near)
     }
 }
 

@@ -12,8 +12,11 @@ pub(super) enum Letter<M: Machine> {
     /// A command.
     Command(M::Command),
     /// A look at the machine between two inputs.
-    Inspect(Box<dyn FnOnce(&M, Time) + Send>),
+    Inspect(Look<M>),
 }
+
+/// What is done with the machine between two inputs.
+type Look<M> = Box<dyn FnOnce(&M, Time) + Send>;
 
 /// The receiving end.
 pub(super) struct Letters<M: Machine>(mpsc::Receiver<Letter<M>>);

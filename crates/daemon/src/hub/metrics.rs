@@ -1,25 +1,25 @@
 //! What a hub counts.
 
-use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts};
+use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
 use roost_proto::hub::{Counters, Outcome, Status};
 use roost_proto::wire::Mode;
 
-use crate::metrics::{Metrics, follow};
+use crate::metrics::{Followers, Metrics, Total, follow};
 
 /// The metrics of a hub.
 #[derive(Clone)]
 pub(super) struct HubMetrics {
-    gauges: Vec<(IntGauge, fn(&Status) -> usize)>,
-    counters: Vec<(IntCounter, fn(&Counters) -> u64)>,
+    gauges: Vec<(IntGauge, Size)>,
+    counters: Followers<Counters>,
     requests: IntCounterVec,
     outcomes: IntCounterVec,
 }
 
-type GaugeRow = (&'static str, &'static str, fn(&Status) -> usize);
-type CounterRow = (&'static str, &'static str, fn(&Counters) -> u64);
+/// Where a gauge's value is.
+type Size = fn(&Status) -> usize;
 
-const GAUGES: [GaugeRow; 9] = [
+const GAUGES: [(&str, &str, Size); 9] = [
     ("roost_hub_nodes", "Nodes in the directory.", |s| s.nodes),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
@@ -31,7 +31,7 @@ const GAUGES: [GaugeRow; 9] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [CounterRow; 23] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 23] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -66,15 +66,11 @@ impl HubMetrics {
             .into_iter()
             .map(|(name, help, value)| Ok((metrics.register(IntGauge::new(name, help)?)?, value)))
             .collect::<Result<_, Error>>()?;
-        let counters = COUNTERS
-            .into_iter()
-            .map(|(name, help, total)| Ok((metrics.register(IntCounter::new(name, help)?)?, total)))
-            .collect::<Result<_, Error>>()?;
         let requests = Opts::new("roost_hub_requests_total", "Requests received.");
         let outcomes = Opts::new("roost_hub_request_outcomes_total", "What became of them.");
         Ok(Self {
             gauges,
-            counters,
+            counters: Followers::register(metrics, &COUNTERS)?,
             requests: metrics.register(IntCounterVec::new(requests, &["service", "mode"])?)?,
             outcomes: metrics.register(IntCounterVec::new(outcomes, &["service", "mode", "outcome"])?)?,
         })
@@ -85,9 +81,7 @@ impl HubMetrics {
         for (gauge, value) in &self.gauges {
             gauge.set(value(status) as i64);
         }
-        for (counter, total) in &self.counters {
-            follow(counter, total(counters));
-        }
+        self.counters.update(counters);
         for service in Service::ALL {
             for (mode, name) in MODES {
                 self.update_requests(counters, service, mode, name);

@@ -8,7 +8,7 @@
 mod transport;
 
 use prometheus::core::Collector;
-use prometheus::{Encoder, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, IntCounter, IntGaugeVec, Opts, Registry, TextEncoder};
 
 pub use transport::{TransportMetrics, refused};
 
@@ -54,8 +54,36 @@ impl Metrics {
     }
 }
 
+/// Where a total is found in what somebody else counts.
+pub type Total<T> = fn(&T) -> u64;
+
+/// Counters that follow totals which are counted elsewhere.
+#[derive(Clone)]
+pub struct Followers<T> {
+    counters: Vec<(IntCounter, Total<T>)>,
+}
+
+impl<T> Followers<T> {
+    /// Registers a counter for each row: its name, its help, and where its total is.
+    ///
+    /// # Errors
+    /// When one of the names is taken.
+    pub fn register(metrics: &Metrics, rows: &[(&str, &str, Total<T>)]) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| metrics.register(IntCounter::new(name, help)?);
+        let rows = rows.iter().map(|(name, help, total)| Ok((counter(name, help)?, *total)));
+        Ok(Self { counters: rows.collect::<Result<_, prometheus::Error>>()? })
+    }
+
+    /// Brings the counters up to the totals.
+    pub fn update(&self, totals: &T) {
+        for (counter, total) in &self.counters {
+            follow(counter, total(totals));
+        }
+    }
+}
+
 /// Brings a counter up to a total that is counted elsewhere.
-pub fn follow(counter: &prometheus::IntCounter, total: u64) {
+pub fn follow(counter: &IntCounter, total: u64) {
     counter.inc_by(total.saturating_sub(counter.get()));
 }
 
@@ -65,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_counter_follows_a_total_and_never_goes_back() {
-        let counter = prometheus::IntCounter::new("c_total", "help").unwrap();
+        let counter = IntCounter::new("c_total", "help").unwrap();
         for (total, value) in [(3, 3), (3, 3), (10, 10), (4, 10)] {
             follow(&counter, total);
             assert_eq!(counter.get(), value);

@@ -4,13 +4,13 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 use roost_proto::{Scheme, Traffic};
 use roost_transport::{SchemeCounters, Transport};
 
-use super::{Metrics, follow};
+use super::{Metrics, Total, follow};
 use crate::traffic::TrafficBytes;
 
 /// The metrics of the transports and of the traffic classes.
 #[derive(Clone, Debug)]
 pub struct TransportMetrics {
-    by_transport: Vec<(IntCounterVec, fn(&SchemeCounters) -> u64)>,
+    by_transport: Vec<(IntCounterVec, Total<SchemeCounters>)>,
     refused: IntCounterVec,
     links: IntGaugeVec,
     class_bytes: IntCounterVec,
@@ -18,7 +18,7 @@ pub struct TransportMetrics {
 }
 
 /// A counter of one transport: its name, its help, and where its total is.
-type Row = (&'static str, &'static str, fn(&SchemeCounters) -> u64);
+type Row = (&'static str, &'static str, Total<SchemeCounters>);
 
 const BY_TRANSPORT: [Row; 8] = [
     ("roost_transport_sent_bytes_total", "Bytes handed to sockets: UDP payloads, TCP bytes with TLS.", |c| {
