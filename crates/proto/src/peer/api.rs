@@ -130,7 +130,7 @@ pub enum Command {
         /// What it gives.
         opened: Opened,
     },
-    /// A session's source has nothing to give.
+    /// A session's source has nothing to give, or broke off in mid-stream.
     OpenFailed {
         /// Which.
         session: SessionId,

@@ -52,9 +52,12 @@ impl Provide {
         }
     }
 
+    /// The source of a session gives nothing, or nothing more.
     pub(super) fn on_open_failed(&mut self, core: &mut Core, id: SessionId) {
-        if self.sessions.get(&id).is_some_and(|session| matches!(session.phase, Phase::Opening)) {
-            self.refuse(core, id, Reason::SourceFailed);
+        match self.sessions.get(&id).map(|session| &session.phase) {
+            Some(Phase::Opening) => self.refuse(core, id, Reason::SourceFailed),
+            Some(Phase::Streaming(_)) => self.stop_requester(core, id, Reason::SourceFailed),
+            _ => {}
         }
     }
 
