@@ -20,6 +20,9 @@ use crate::{metrics, systemd};
 /// How often the daemon looks after itself.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
+/// How often the certificates of connected peers are judged again: they expire.
+const RECHECK: Duration = Duration::from_secs(60);
+
 /// How long the local API may take to finish answers after the machine has left.
 const API_GRACE: Duration = Duration::from_secs(1);
 
@@ -53,6 +56,7 @@ pub(crate) async fn serve<P: Program>(
     let mut driver = driver;
     let mut housekeeping =
         tokio::time::interval(systemd::watchdog_interval().unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING));
+    let mut recheck = tokio::time::interval(RECHECK);
     loop {
         tokio::select! {
             request = signals.next() => match request {
@@ -61,6 +65,7 @@ pub(crate) async fn serve<P: Program>(
                 Request::Dump => running.dump().await,
             },
             _ = housekeeping.tick() => running.look_after(),
+            _ = recheck.tick() => drop(shared.transport.recheck().await),
             ended = &mut driver => return Err(fault(ended)),
         }
     }
@@ -90,7 +95,10 @@ impl<P: Program> Daemon<P> {
     async fn reload(&mut self) {
         systemd::reloading();
         match self.policy.reload() {
-            Ok(revoked) => tracing::info!(revoked, "the revocation list was read again"),
+            Ok(revoked) => {
+                let ended = self.service.shared().transport.recheck().await;
+                tracing::info!(revoked, ended, "the revocation list was read again");
+            }
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
         match self.layers.read(table::<P>()) {
