@@ -78,7 +78,8 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
         let mut events = Vec::with_capacity(BATCH);
         let mut letters = Vec::with_capacity(BATCH);
         let timer = tokio::time::sleep(Duration::ZERO);
-        tokio::pin!(timer);
+        let stopped = stop.cancelled();
+        tokio::pin!(timer, stopped);
         let mut armed: Option<Deadline> = None;
         loop {
             let deadline = self.machine.poll_deadline();
@@ -90,7 +91,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
                 _ = self.network.recv_many(&mut events, BATCH) => {}
                 _ = self.letters.recv_many(&mut letters, BATCH) => {}
                 () = timer.as_mut(), if armed.is_some() => armed = None,
-                () = stop.cancelled(), if leave.is_some() => {
+                () = stopped.as_mut(), if leave.is_some() => {
                     if let Some(leave) = leave.take() {
                         self.machine.handle(self.now(), Input::Command(leave));
                     }
