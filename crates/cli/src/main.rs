@@ -45,7 +45,6 @@ fn run(cli: &Cli, output: Output) -> Outcome {
         Command::Config(args) => commands::config::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
-        Command::Reference => commands::reference::run(output),
         other => runtime()?.block_on(run_async(other, &socket, output)),
     }
 }
@@ -64,9 +63,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Doctor(args) => commands::doctor::run(args, socket, output).await,
         Command::Bench(args) => bench::run(args, output).await,
         Command::Demo(args) => demo::run(args, output).await,
-        Command::Group(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) | Command::Reference => {
-            Ok(())
-        }
+        Command::Group(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }
 

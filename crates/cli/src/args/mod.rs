@@ -159,9 +159,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory
     Man(ManArgs),
-    /// Print the reference of all commands in Markdown
-    #[command(hide = true)]
-    Reference,
 }
 
 /// See [`Command::Request`].

@@ -8,7 +8,6 @@ pub(crate) mod index;
 pub(crate) mod lookup;
 pub(crate) mod peers;
 pub(crate) mod ping;
-pub(crate) mod reference;
 pub(crate) mod relocate;
 pub(crate) mod request;
 pub(crate) mod services;
