@@ -199,7 +199,7 @@ async fn bind<P: Program>(
         policy: Arc::clone(policy),
         listen: common.listen.clone(),
         admit: P::admit(),
-        limits: Limits::default(),
+        limits: Limits { links: common.max_links, ..Limits::default() },
     };
     roost_transport::bind(config).await.map_err(Failure::failed)
 }

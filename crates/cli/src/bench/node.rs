@@ -203,15 +203,25 @@ impl Node {
         self.scheme
     }
 
-    /// Bytes that its sockets have sent and received.
+    /// Bytes that it has sent and received on the wire.
     pub(super) fn bytes(&self) -> u64 {
-        socket_bytes(&self.transport, self.scheme)
+        wire_bytes(&self.transport, self.scheme)
     }
 }
 
-/// Bytes that a transport's sockets of one scheme have sent and received.
-pub(super) fn socket_bytes(transport: &Transport, scheme: Scheme) -> u64 {
+/// Bytes that a transport's sockets of one scheme have sent and received on
+/// the wire: with the headers of IPv4 and UDP. Those of TCP are the system's
+/// own and are not counted.
+pub(super) fn wire_bytes(transport: &Transport, scheme: Scheme) -> u64 {
     let counters = transport.counters();
     let of = counters.of(scheme);
-    of.bytes_sent + of.bytes_received
+    of.bytes_sent + of.bytes_received + header_bytes(scheme) * (of.datagrams_sent + of.datagrams_received)
+}
+
+/// What IPv4 (20 bytes, RFC 791) and UDP (8 bytes, RFC 768) add to a datagram.
+pub(super) const fn header_bytes(scheme: Scheme) -> u64 {
+    match scheme {
+        Scheme::Udp | Scheme::Quic => 28,
+        Scheme::Tcp => 0,
+    }
 }

@@ -10,7 +10,7 @@ use roost_transport::{Event, Transport};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::node::{Maker, Node, socket_bytes};
+use super::node::{Maker, Node, wire_bytes};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Steps;
 
@@ -184,7 +184,7 @@ impl Population {
     }
 
     fn bytes(&self) -> u64 {
-        self.transports.iter().map(|(transport, scheme)| socket_bytes(transport, *scheme)).sum()
+        self.transports.iter().map(|(transport, scheme)| wire_bytes(transport, *scheme)).sum()
     }
 }
 

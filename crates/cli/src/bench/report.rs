@@ -48,6 +48,10 @@ impl Report {
             return output.json(&self.object());
         }
         output.table(&self.table())?;
+        output.say(
+            "Bytes are those on the wire, with the headers of IPv4 and UDP (TCP's are not counted); what goes from node to \
+             node crosses two links and counts twice.",
+        );
         if self.memory.is_none() {
             output.say("Give --pid with the hub's process, on this machine, for its processor time and memory.");
         }

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Request};
 use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
+use roost_transport::Transport;
 use tokio::sync::oneshot;
 
-use super::node::{Maker, Node, PATIENCE, RETRY};
+use super::node::{Maker, Node, PATIENCE, RETRY, header_bytes};
 use crate::failure::{Code, Failure, Outcome};
 
 /// Requests that are measured: fewer than a hub relays for one node at a time.
@@ -22,7 +23,9 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// What the requests showed.
 #[derive(Clone, Debug)]
 pub(super) struct Warm {
-    /// Bytes of one find and request over all links, answer without payload.
+    /// Bytes of one find and request on the wire, answer without payload. In a
+    /// star a datagram between the nodes crosses two links, the provider's and
+    /// the requester's, and counts twice.
     pub(super) bytes: f64,
     /// From the request to the acceptance.
     pub(super) nanos: Histogram<u64>,
@@ -65,8 +68,14 @@ async fn measure(mut requester: Node, provider: Node, direct: LinkId, place: Cel
         let (at_requester, at_provider) = (requester.transport.clone(), provider.transport.clone());
         let (to_requester, to_provider) = (requester.hub, provider.hub);
         move || {
-            let links = [at_requester.link(to_requester), at_provider.link(to_provider), at_provider.link(direct)];
-            links.into_iter().flatten().map(|link| link.bytes_sent + link.bytes_received).sum::<u64>()
+            // These messages are small: each is one datagram.
+            let of = |transport: &Transport, link, crossings| {
+                transport.link(link).map_or(0, |link| {
+                    let datagrams = link.messages_sent + link.messages_received;
+                    (link.bytes_sent + link.bytes_received + datagrams * header_bytes(link.scheme)) * crossings
+                })
+            };
+            of(&at_requester, to_requester, 1) + of(&at_provider, to_provider, 1) + of(&at_provider, direct, 2)
         }
     };
     let (done, stop) = oneshot::channel();
