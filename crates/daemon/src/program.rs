@@ -12,6 +12,7 @@ use roost_control::server::Socket;
 use roost_identity::{Identity, Policy};
 use roost_proto::{Role, RoleSet};
 use roost_transport::{Events, Limits, Transport};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -138,6 +139,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
     let level = logging::start(common.log_format, &common.log_level).map_err(Failure::failed)?;
     runtime.block_on(async {
+        raise_file_limit();
         P::check(&config).await?;
         let opened = open::<P>(common, level).await?;
         if invocation.action == Action::Check {
@@ -145,6 +147,16 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
         }
         serve::<P>(config, settings, invocation.layers, opened).await
     })
+}
+
+/// Allows as many open files as the system lets this process have: each TCP
+/// association is one. Where that fails the lower limit stays.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
+    }
 }
 
 fn print(text: &str) -> ExitCode {
