@@ -27,6 +27,7 @@ pub mod video;
 mod command;
 mod error;
 mod feed;
+mod files;
 mod net;
 mod options;
 mod source;

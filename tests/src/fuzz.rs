@@ -90,7 +90,7 @@ pub fn control_frames(bytes: &[u8]) {
 /// MPEG-TS and RTP from a local port.
 pub fn video(bytes: &[u8]) {
     let _ = video::ts::header(bytes);
-    let _ = video::ts::find_sync(bytes);
+    let _ = video::ts::is_datagram(bytes);
     let _ = video::rtp::parse(bytes);
 }
 

@@ -1,11 +1,12 @@
 //! Pictures from a folder.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::jpeg;
+use crate::files::{self, blocking};
 use crate::{MAX_OBJECT_BYTES, SourceError};
 
 /// The most entries of a folder that are looked at.
@@ -48,16 +49,14 @@ struct Entry {
 
 /// The picture to give.
 pub(super) async fn open(folder: &Path, pick: Pick, cursor: &Cursor) -> Result<Vec<u8>, SourceError> {
-    let (path, last) = (folder.to_owned(), cursor.get());
-    let listed = blocking(move || list(&path)).await?;
-    let none = || SourceError::NoPicture { path: folder.display().to_string() };
-    for name in order(listed, pick, last).into_iter().take(MAX_TRIES) {
-        if let Some(bytes) = read_settled(folder.join(&name)).await? {
+    let listed = blocking(folder, list).await?;
+    for name in order(listed, pick, cursor.get()).into_iter().take(MAX_TRIES) {
+        if let Some(bytes) = read_settled(&folder.join(&name)).await? {
             cursor.set(name);
             return Ok(bytes);
         }
     }
-    Err(none())
+    Err(SourceError::NoPicture { path: folder.display().to_string() })
 }
 
 /// The names in the order in which they are to be tried.
@@ -95,34 +94,21 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
 }
 
 /// The file, if it is a whole JPEG and stays the same for a moment.
-async fn read_settled(path: PathBuf) -> Result<Option<Vec<u8>>, SourceError> {
-    let file = path.clone();
-    let Some((bytes, changed)) = blocking(move || Ok(read(&file))).await? else { return Ok(None) };
+async fn read_settled(path: &Path) -> Result<Option<Vec<u8>>, SourceError> {
+    let Some((bytes, changed)) = blocking(path, |path| Ok(read(path))).await? else { return Ok(None) };
     if changed.elapsed().is_ok_and(|age| age >= SETTLED) {
         return Ok(Some(bytes));
     }
     tokio::time::sleep(SETTLED).await;
-    let again = blocking(move || Ok(read(&path))).await?;
+    let again = blocking(path, |path| Ok(read(path))).await?;
     Ok(again.filter(|again| again.0 == bytes).map(|again| again.0))
 }
 
 /// The file and when it was changed; `None` if it is no whole JPEG or cannot
 /// be read (any more).
 fn read(path: &Path) -> Option<(Vec<u8>, SystemTime)> {
-    let found = std::fs::metadata(path).ok()?;
-    if found.len() > MAX_OBJECT_BYTES as u64 {
-        tracing::warn!(path = %path.display(), limit_bytes = MAX_OBJECT_BYTES, "picture passed over: it is too large");
-        return None;
-    }
-    let bytes = std::fs::read(path).ok()?;
-    let whole = bytes.len() <= MAX_OBJECT_BYTES && jpeg::is_complete(&bytes);
-    whole.then(|| (bytes, found.modified().unwrap_or(SystemTime::UNIX_EPOCH)))
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
-) -> Result<T, SourceError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(SourceError::Unreadable { path: "the folder".to_owned(), reason: error.to_string() })
-    })
+    let changed = std::fs::metadata(path).and_then(|found| found.modified()).ok()?;
+    let bytes = files::read(path, MAX_OBJECT_BYTES);
+    let bytes = bytes.inspect_err(|error| tracing::warn!(%error, "picture passed over")).ok()?;
+    jpeg::is_complete(&bytes).then_some((bytes, changed))
 }

@@ -9,11 +9,11 @@
 
 pub mod senml;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use crate::{Opened, SourceError, command, format};
+use crate::{Opened, SourceError, command, files, format};
 
 pub(crate) const FORMS: &str = "synthetic, file:READING.json or command:COMMAND";
 
@@ -37,15 +37,13 @@ impl Source {
     }
 
     pub(crate) async fn open(&self) -> Result<Opened, SourceError> {
-        let (bytes, from) = match self {
-            Self::File(path) => (read(path).await?, path.display().to_string()),
-            Self::Command(command) => {
-                (command::run(command, MAX_PACK_BYTES).await?, format!("the command {command:?}"))
+        match self {
+            Self::File(path) => {
+                files::blocking(path, |path| pack(files::read(path, MAX_PACK_BYTES)?, path.display().to_string())).await
             }
-        };
-        match senml::check(&bytes) {
-            Ok(_) => Ok(Opened::Object { bytes: Bytes::from(bytes), format: format::SENML_JSON.to_owned() }),
-            Err(reason) => Err(SourceError::Malformed { from, expected: "SenML pack", reason }),
+            Self::Command(command) => {
+                pack(command::run(command, MAX_PACK_BYTES).await?, format!("the command {command:?}"))
+            }
         }
     }
 
@@ -57,12 +55,11 @@ impl Source {
     }
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
-    let unreadable = |error: std::io::Error| SourceError::unreadable(path, &error);
-    if tokio::fs::metadata(path).await.map_err(unreadable)?.len() > MAX_PACK_BYTES as u64 {
-        return Err(SourceError::TooLarge { from: path.display().to_string(), limit_bytes: MAX_PACK_BYTES });
+fn pack(bytes: Vec<u8>, from: String) -> Result<Opened, SourceError> {
+    match senml::check(&bytes) {
+        Ok(_) => Ok(Opened::Object { bytes: Bytes::from(bytes), format: format::SENML_JSON.to_owned() }),
+        Err(reason) => Err(SourceError::Malformed { from, expected: "SenML pack", reason }),
     }
-    tokio::fs::read(path).await.map_err(unreadable)
 }
 
 #[cfg(test)]

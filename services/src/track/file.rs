@@ -11,7 +11,7 @@ use super::nmea::{Sentence, Sentences};
 use super::record::time;
 use super::{cot, gpsd};
 use crate::pace::Due;
-use crate::{MAX_DATAGRAM_BYTES, SourceError};
+use crate::{MAX_DATAGRAM_BYTES, SourceError, files};
 
 /// The largest file, bytes: it is held in memory.
 const MAX_FILE_BYTES: usize = 64 * 1024 * 1024;
@@ -25,20 +25,21 @@ const MAX_GAP: Duration = Duration::from_secs(60);
 
 /// Reads the file and plans its replay, which has no end.
 pub(super) async fn open(path: &Path, id: &str) -> Result<Replay, SourceError> {
-    let size = tokio::fs::metadata(path).await.map_err(|error| SourceError::unreadable(path, &error))?.len();
-    if size > MAX_FILE_BYTES as u64 {
-        return Err(SourceError::TooLarge { from: path.display().to_string(), limit_bytes: MAX_FILE_BYTES });
+    let id = id.to_owned();
+    files::blocking(path, move |path| {
+        let bytes = files::read(path, MAX_FILE_BYTES)?;
+        let records = parse(&String::from_utf8_lossy(&bytes), &id, SystemTime::now());
+        if records.is_empty() { Err(no_track(path)) } else { Ok(Replay { records, next: 0, at: Duration::ZERO }) }
+    })
+    .await
+}
+
+fn no_track(path: &Path) -> SourceError {
+    SourceError::Malformed {
+        from: path.display().to_string(),
+        expected: "track",
+        reason: "it has no record; it must hold JSON lines, gpsd JSON, NMEA sentences or CoT events".to_owned(),
     }
-    let bytes = tokio::fs::read(path).await.map_err(|error| SourceError::unreadable(path, &error))?;
-    let records = parse(&String::from_utf8_lossy(&bytes), id, SystemTime::now());
-    if records.is_empty() {
-        return Err(SourceError::Malformed {
-            from: path.display().to_string(),
-            expected: "track",
-            reason: "it has no record; it must hold JSON lines, gpsd JSON, NMEA sentences or CoT events".to_owned(),
-        });
-    }
-    Ok(Replay { records, next: 0, at: Duration::ZERO })
 }
 
 /// A record's time, if it has one, and its line.

@@ -1,6 +1,5 @@
 //! A transport stream from a file, over and over.
 
-use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::pacing::Pacing;
-use super::ts::{self, PACKET_BYTES, SYNC};
+use super::ts::{PACKET_BYTES, SYNC};
 use crate::pace::Due;
-use crate::{Feed, SourceError};
+use crate::{Feed, SourceError, files};
 
 /// How much is read at once, and looked into for the first packet, bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -32,17 +31,22 @@ pub(super) async fn open(path: &Path, looped: bool, length: Duration) -> Result<
 
 /// Checks that the file can be read and begins like a transport stream.
 pub(super) async fn check(path: &Path) -> Result<(), SourceError> {
-    let path = path.to_owned();
-    let result = tokio::task::spawn_blocking(move || {
-        let unreadable = |error: std::io::Error| SourceError::unreadable(&path, &error);
+    files::blocking(path, |path| {
         let mut start = Vec::new();
-        let file = File::open(&path).map_err(unreadable)?;
-        file.take(READ_BYTES as u64).read_to_end(&mut start).map_err(unreadable)?;
-        if ts::find_sync(&start).is_some() { Ok(()) } else { Err(no_stream(&path)) }
-    });
-    result
-        .await
-        .unwrap_or_else(|error| Err(SourceError::Unreadable { path: "the file".to_owned(), reason: error.to_string() }))
+        let read = files::open(path)?.take(READ_BYTES as u64).read_to_end(&mut start);
+        read.map_err(|error| SourceError::unreadable(path, &error))?;
+        if is_mostly_packets(&start) { Ok(()) } else { Err(no_stream(path)) }
+    })
+    .await
+}
+
+/// Whether packets make up at least half of the start of a file: a recording
+/// off the air may be damaged in places, and other formats have the odd packet
+/// by chance.
+fn is_mostly_packets(start: &[u8]) -> bool {
+    let mut packets = Packets::new(start);
+    let count = std::iter::from_fn(|| packets.next().ok().flatten()).count();
+    count > 0 && count * PACKET_BYTES * 2 >= start.len()
 }
 
 fn no_stream(path: &Path) -> SourceError {
@@ -71,7 +75,7 @@ impl Reader {
     /// Sends until the time is up, the file ends for good or nobody listens.
     fn send_all(&self) -> Result<(), SourceError> {
         let unreadable = |error: std::io::Error| SourceError::unreadable(&self.path, &error);
-        let mut file = File::open(&self.path).map_err(unreadable)?;
+        let mut file = files::open(&self.path)?;
         let (mut pacing, mut out) = (Pacing::default(), Vec::new());
         loop {
             let mut packets = Packets::new(&mut file);
@@ -163,6 +167,20 @@ mod tests {
         assert_eq!(count(&[&packet.repeat(3)[..], b"xyz", &packet.repeat(4)].concat()), 6);
         assert_eq!(count(&packet[..187]), 0);
         assert_eq!(count(b""), 0);
+    }
+
+    #[test]
+    fn a_damaged_recording_is_a_stream_and_noise_is_none() {
+        let mut packet = [0; PACKET_BYTES];
+        packet[0] = SYNC;
+        assert!(is_mostly_packets(&[&packet.repeat(9)[..], b"lost", &packet.repeat(9)].concat()));
+        let mut state = 1_u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        assert!(!is_mostly_packets(&noise.take(READ_BYTES).collect::<Vec<_>>()));
+        assert!(!is_mostly_packets(b""));
     }
 
     proptest! {

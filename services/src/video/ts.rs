@@ -68,13 +68,6 @@ pub fn is_datagram(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len().is_multiple_of(PACKET_BYTES) && bytes.chunks(PACKET_BYTES).all(|p| p[0] == SYNC)
 }
 
-/// Where in `bytes` packets begin: the first place with sync bytes as far as
-/// one can see, at least two of them.
-pub fn find_sync(bytes: &[u8]) -> Option<usize> {
-    let last = bytes.len().checked_sub(PACKET_BYTES + 1)?;
-    (0..=last.min(PACKET_BYTES - 1)).find(|start| bytes[*start..].iter().step_by(PACKET_BYTES).all(|b| *b == SYNC))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,21 +99,10 @@ mod tests {
         assert_eq!(Clock(27_000_000).since(Clock(0)), Duration::from_secs(1));
     }
 
-    #[test]
-    fn finds_the_first_packet_after_rubbish() {
-        let mut bytes = vec![0, SYNC, 1, 2];
-        bytes.extend(packet(1, None));
-        bytes.extend(packet(2, None));
-        bytes.push(SYNC);
-        assert_eq!(find_sync(&bytes), Some(4));
-        assert_eq!(find_sync(&[0; 400]), None);
-        assert_eq!(find_sync(&[SYNC; 100]), None);
-    }
-
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let _ = (header(&bytes), is_datagram(&bytes), find_sync(&bytes));
+            let _ = (header(&bytes), is_datagram(&bytes));
         }
 
         #[test]
