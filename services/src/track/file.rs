@@ -47,7 +47,8 @@ type Dated = (Option<SystemTime>, Bytes);
 
 /// The records of a file of whatever format; what is none is left out.
 fn parse(text: &str, id: &str, now: SystemTime) -> Vec<Dated> {
-    if text.contains("<event") {
+    // Records of CoT in other formats carry its XML as well.
+    if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         let records = cot::split(text).filter_map(|event| cot::parse(event).ok());
         return records.map(|record| (record.time, record.line(now))).collect();
     }
@@ -131,6 +132,14 @@ mod tests {
     fn without_time_stamps_it_is_one_a_second() {
         let got = replay("{\"lat\":1,\"lon\":2}\n{\"lat\":2,\"lon\":2}\n");
         assert_eq!(got.iter().map(|due| due.0).collect::<Vec<_>>(), [0, 1000, 2000, 3000]);
+    }
+
+    #[test]
+    fn what_a_sink_wrote_can_be_replayed() {
+        let event = "<event uid='a'><point lat='1' lon='2'/></event>";
+        let line = cot::parse(event).unwrap().line(SystemTime::UNIX_EPOCH);
+        let got = parse(std::str::from_utf8(&line).unwrap(), "x", SystemTime::UNIX_EPOCH);
+        assert_eq!(got, [(Some(SystemTime::UNIX_EPOCH), line)]);
     }
 
     #[test]
