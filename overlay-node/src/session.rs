@@ -23,7 +23,7 @@ impl Shelf {
 
     /// Replaces the sources; sessions under way keep theirs.
     pub(crate) fn replace(&self, sources: Sources) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = sources;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).replace(sources);
     }
 
     /// The sources.

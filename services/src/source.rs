@@ -35,6 +35,17 @@ impl Sources {
         self.0.insert(spec.service, spec);
     }
 
+    /// Puts `next` in place of these. A source that is the same as before stays
+    /// itself: its live socket serves on, and its folder goes on where it was.
+    pub fn replace(&mut self, next: Self) {
+        let before = std::mem::replace(self, next);
+        for (service, spec) in before.0 {
+            if self.0.get(&service) == Some(&spec) {
+                self.0.insert(service, spec);
+            }
+        }
+    }
+
     /// The source of a service, if it is offered.
     pub fn get(&self, service: Service) -> Option<&SourceSpec> {
         self.0.get(&service)
@@ -149,7 +160,8 @@ impl SourceSpec {
 
     /// Checks, as far as that is possible without using the source up, that
     /// it can be opened: files exist and have the right format, ports are
-    /// free. Commands are not run.
+    /// free. Commands are not run and servers not dialled: they may come up
+    /// later than the node.
     ///
     /// # Errors
     /// What is wrong.
@@ -206,6 +218,29 @@ mod tests {
         let error = Sources::parse([(Service::Track, "gps")]).unwrap_err().to_string();
         assert!(error.starts_with("\"gps\" is no track source: it is unknown; expected synthetic, gpsd://"), "{error}");
         assert!(SourceSpec::parse(Service::Image, &"x".repeat(5000)).unwrap_err().to_string().len() < 200);
+    }
+
+    #[tokio::test]
+    async fn a_source_that_stays_keeps_its_socket() {
+        let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let text = format!("udp://{}", taken.local_addr().unwrap());
+        drop(taken);
+        let mut sources = Sources::parse([(Service::Video, text.as_str())]).unwrap();
+        let under_way = sources.get(Service::Video).unwrap().open(None).await.unwrap();
+        let next = [(Service::Video, text.as_str()), (Service::Image, "synthetic")];
+        sources.replace(Sources::parse(next).unwrap());
+        sources.check().await.unwrap();
+        sources.get(Service::Video).unwrap().open(None).await.unwrap();
+        assert!(sources.get(Service::Image).is_some());
+        drop(under_way);
+        sources.replace(Sources::new());
+        assert!(sources.services().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_up_yet_stops_no_node() {
+        let sources = Sources::parse([(Service::Track, "gpsd://127.0.0.1:1")]).unwrap();
+        sources.check().await.unwrap();
     }
 
     #[tokio::test]

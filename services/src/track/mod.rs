@@ -105,12 +105,8 @@ impl Source {
     pub(crate) async fn check(&self) -> Result<(), SourceError> {
         match &self.kind {
             Kind::File(path) => file::open(path, &self.id).await.map(drop),
-            Kind::Gpsd { shared, .. } | Kind::Cot { shared, .. } | Kind::Nmea { shared, .. }
-                if shared.is_running().await =>
-            {
-                Ok(())
-            }
-            Kind::Gpsd { address, .. } => live::gpsd(address).await.map(drop),
+            Kind::Gpsd { .. } => Ok(()),
+            Kind::Cot { shared, .. } | Kind::Nmea { shared, .. } if shared.is_running().await => Ok(()),
             Kind::Cot { port, .. } | Kind::Nmea { port, .. } => port.listen().await.map(drop),
         }
     }

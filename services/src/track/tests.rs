@@ -59,7 +59,7 @@ async fn gpsd_is_asked_and_its_positions_come() {
     let error = feed.next().await.unwrap().unwrap_err().to_string();
     assert!(error.contains("it closed the connection"), "{error}");
     assert_eq!(feed.next().await, None);
-    let error = parse(&format!("gpsd://{address}")).unwrap().check().await.unwrap_err().to_string();
+    let error = parse(&format!("gpsd://{address}")).unwrap().open(None).await.unwrap_err().to_string();
     assert!(error.contains("connection refused; check that the program there is running"), "{error}");
 }
 
