@@ -65,7 +65,8 @@ pub struct Limits {
     pub requests: usize,
     /// Requests remembered per node; a peer hub may have sixteen times as
     /// many. The oldest that was handed on makes room for a new one; if none
-    /// was, the new one is declined. Default 256.
+    /// was, the new one is declined. As many requests and lookups of a node
+    /// may wait for the peers. Default 256.
     pub requests_per_node: usize,
     /// Relayed flows, all neighbours together. Default 16 384.
     pub relays: usize,

@@ -21,6 +21,10 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now)) {
+            self.counters.over_limit += 1;
+            return;
+        }
         self.fill_in(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
         match self.directory.publish(now, &record) {

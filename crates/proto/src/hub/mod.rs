@@ -237,7 +237,7 @@ impl Hub {
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(from, version),
             Message::Request(request) => self.request(now, from, request),
-            Message::Watch(watch) => self.watch(from, watch),
+            Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Claim { .. } | Message::Seek(_) | Message::Forward(_) | Message::Found(_) | Message::Change(_) => {
                 self.refused(from.node, "only a super node may say that");
@@ -253,7 +253,7 @@ impl Hub {
             Message::Seek(seek) => self.sought(now, from, seek),
             Message::Found(found) => self.peer_found(now, from, found),
             Message::Forward(forward) => self.carry(now, from, forward),
-            Message::Watch(watch) => self.watch(from, watch),
+            Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
             Message::Publish(_) | Message::Renew(_) | Message::Withdraw(_) | Message::Request(_) => {

@@ -13,6 +13,13 @@ use crate::time::Time;
 /// The most links that one neighbour may hold at the same time.
 pub(super) const MAX_LINKS_EACH: usize = 8;
 
+/// Publications and new watches of one node that are served at once. Each may
+/// make a message to every watcher, or a snapshot here and at every peer.
+const BURST: u32 = 64;
+
+/// How long it takes until the node may have one more.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// How long a neighbour may take to answer, beyond the way there and back.
 const ANSWER_DELAY: Duration = Duration::from_millis(50);
 
@@ -45,6 +52,10 @@ pub(super) struct Neighbour {
     pub(super) requests: VecDeque<Key>,
     pub(super) relays: usize,
     pub(super) watches: usize,
+    /// Lookups and requests that wait for the peers.
+    pub(super) searches: usize,
+    /// Up to when its allowance of [`BURST`] is used up.
+    charged: Time,
 }
 
 /// What the end of a link means.
@@ -73,6 +84,8 @@ impl Neighbours {
             requests: VecDeque::new(),
             relays: 0,
             watches: 0,
+            searches: 0,
+            charged: now,
         });
         neighbour.links.push(link);
         fresh
@@ -136,6 +149,18 @@ impl Neighbours {
 }
 
 impl Neighbour {
+    /// Takes one from what the node may do that makes work for others. False
+    /// if nothing is left: what it said is dropped, as if lost, and an honest
+    /// node says it again.
+    pub(super) fn may_trouble(&mut self, now: Time) -> bool {
+        let charged = self.charged.max(now) + PAUSE;
+        let allowed = self.role != Role::Node || charged.since(now) <= PAUSE * BURST;
+        if allowed {
+            self.charged = charged;
+        }
+        allowed
+    }
+
     /// How many of something the neighbour may have, if a node may have `per_node`.
     pub(super) fn allowance(&self, per_node: usize) -> usize {
         if self.role == Role::SuperNode { per_node * 16 } else { per_node }

@@ -76,8 +76,13 @@ impl Seeks {
 }
 
 impl Hub {
-    /// Asks all peers, or joins who has asked them the same. False if too many wait.
+    /// Asks all peers, or joins who has asked them the same. False if too many
+    /// wait, of all or of this node.
     pub(super) fn seek(&mut self, now: Time, query: Query, waiter: Waiter) -> bool {
+        let allowed = self.config.limits.requests_per_node;
+        if !self.neighbours.get(waiter.node()).is_some_and(|node| node.searches < allowed) {
+            return false;
+        }
         let want = (query.service, query.area, query.count);
         if let Some(seeking) = self.seeks.by_want.get(&want).and_then(|id| self.seeks.table.get_mut(id)) {
             self.counters.merged_seeks += 1;
@@ -87,14 +92,22 @@ impl Hub {
                     return false;
                 }
                 seeking.waiters.push(waiter);
+                self.count_search(waiter.node());
             }
             return true;
         }
         if self.seeks.table.len() >= self.config.limits.seeks {
             return false;
         }
+        self.count_search(waiter.node());
         self.start_seek(now, want, waiter);
         true
+    }
+
+    fn count_search(&mut self, node: NodeId) {
+        if let Some(neighbour) = self.neighbours.get_mut(node) {
+            neighbour.searches += 1;
+        }
     }
 
     fn start_seek(&mut self, now: Time, want: Want, waiter: Waiter) {
@@ -218,6 +231,9 @@ impl Hub {
             coverage => coverage,
         };
         for waiter in seeking.waiters {
+            if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
+                neighbour.searches = neighbour.searches.saturating_sub(1);
+            }
             match waiter {
                 Waiter::Lookup { link, id, query, .. } => self.list((link, id), &query, &seeking.found, coverage),
                 Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
@@ -238,6 +254,14 @@ impl Seeking {
 }
 
 impl Waiter {
+    /// Who waits.
+    fn node(&self) -> NodeId {
+        match self {
+            Self::Lookup { node, .. } => *node,
+            Self::Request { key, .. } => key.asker,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lookup { node: a, id: x, .. }, Self::Lookup { node: b, id: y, .. }) => (a, x) == (b, y),
@@ -384,5 +408,20 @@ mod tests {
         assert_eq!(refused(&bench.say(first, &decline(&forward, Reason::Busy))), (peer, Reason::Busy));
         assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second);
         assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second, "that was a repetition");
+    }
+
+    #[test]
+    fn a_node_may_have_only_so_many_searches_at_the_peers() {
+        let mut bench = Bench::new();
+        let (peer, asker, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
+        let there = |id: u32| Request { area: Area::At(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) };
+        for id in 0..256 {
+            seek_of(&bench.ask(asker, there(id)));
+        }
+        assert_eq!(refused(&bench.ask(asker, there(256))), (asker, Reason::TooMany));
+        let id = seek_of(&bench.ask(other, there(257)));
+        bench.say(peer, &answer(id, Vec::new()));
+        bench.wait(Duration::from_secs(1));
+        seek_of(&bench.ask(asker, there(258)));
     }
 }

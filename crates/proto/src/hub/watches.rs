@@ -16,6 +16,7 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
 use crate::service::{Role, ServiceSet};
+use crate::time::Time;
 use crate::wire::{Candidate, Change, Decline, MAX_CANDIDATES, Message, Reason, Watch};
 
 /// The most nodes that one watch follows. More than that is no list for people.
@@ -41,6 +42,8 @@ struct Watching {
     area: Area,
     /// Number of the last change.
     number: u64,
+    /// The same when the watcher last renewed.
+    renewed_at: u64,
     /// The number under which the peers know it.
     carried: Option<RequestId>,
     /// What the watcher believes is there: version, and the peer that said so.
@@ -88,24 +91,34 @@ impl Watching {
 
 impl Hub {
     /// Begins, replaces or renews a watch.
-    pub(super) fn watch(&mut self, from: Sender, watch: Watch) {
+    pub(super) fn watch(&mut self, now: Time, from: Sender, watch: Watch) {
         let key = (from.node, watch.id);
         if let Some(held) = self.watches.table.get_mut(&key) {
             held.link = from.link;
             let same = (held.services, held.area) == (watch.services, watch.area);
-            if same && watch.seen != 0 && watch.seen == held.number {
+            if same && watch.seen != 0 && watch.seen >= held.renewed_at && watch.seen <= held.number {
+                // What it has not seen is on its way: changes travel reliably.
+                held.renewed_at = held.number;
                 return;
             }
-            self.unwatch(from.node, watch.id);
         }
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now)) {
+            self.counters.over_limit += 1;
+            return;
+        }
+        // The count goes on, so that what is under way cannot be taken for something newer.
+        let number = self.watches.table.get(&key).map_or(watch.seen, |held| held.number);
+        self.unwatch(from.node, watch.id);
         if !self.admit_watch(from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
             return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
-        let Watch { services, area, seen, .. } = watch;
+        let Watch { services, area, .. } = watch;
         let carried = (from.role == Role::Node && self.config.kind == Kind::SuperNode).then(|| self.carry_under(key));
         let followed = BTreeMap::new();
-        self.watches.table.insert(key, Watching { link: from.link, services, area, number: seen, carried, followed });
+        let link = from.link;
+        let watching = Watching { link, services, area, number, renewed_at: number, carried, followed };
+        self.watches.table.insert(key, watching);
         self.send_snapshot(key);
         if let Some(id) = carried {
             self.tell_peers(&Message::Watch(Watch { id, services, area, seen: 0 }));
@@ -350,5 +363,48 @@ mod tests {
             bench.say(watcher, &watching(id, 0));
         }
         assert_eq!(refused(&bench.say(watcher, &watching(16, 0))), (watcher, Reason::TooMany));
+    }
+
+    #[test]
+    fn a_late_copy_of_a_watch_does_not_turn_its_count_back() {
+        let mut bench = Bench::new();
+        let watcher = bench.requester(2);
+        bench.say(watcher, &watching(5, 0));
+        for number in [3, 4] {
+            let link = bench.up(number, Role::Node);
+            bench.say(link, &Message::Publish(record(number)));
+        }
+        let sent = bench.say(watcher, &watching(5, 0));
+        assert_eq!(changes(&sent, watcher), [(4, vec![node(3), node(4)], vec![])]);
+    }
+
+    #[test]
+    fn what_a_renewal_does_not_know_yet_is_on_its_way_unless_it_is_so_for_long() {
+        let mut bench = Bench::new();
+        let watcher = bench.requester(2);
+        bench.say(watcher, &watching(5, 0));
+        let link = bench.up(3, Role::Node);
+        bench.say(link, &Message::Publish(record(3)));
+        assert!(bench.say(watcher, &watching(5, 1)).is_empty(), "the second change has just left");
+        let sent = bench.say(watcher, &watching(5, 1));
+        assert_eq!(changes(&sent, watcher), [(3, vec![node(3)], vec![])], "it was lost");
+    }
+
+    #[test]
+    fn a_node_troubles_the_watchers_only_so_often() {
+        let mut bench = Bench::new();
+        let (mover, watcher) = (bench.provider(1), bench.requester(2));
+        bench.say(watcher, &watching(5, 0));
+        let mut told = 0;
+        for sequence in 2..1_000 {
+            let moved = Record { version: version(sequence), ..record(1) };
+            told += bench.say(mover, &Message::Publish(moved)).iter().filter(|(link, _)| *link == watcher).count();
+        }
+        assert!(told > 10 && told < 100, "{told}");
+        bench.wait(std::time::Duration::from_secs(1));
+        let moved = Record { version: version(1_000), ..record(1) };
+        assert_eq!(bench.say(mover, &Message::Publish(moved)).len(), 2, "a change and a lease");
+        let snapshots: usize = (0..1_000).map(|_| bench.say(watcher, &watching(5, 0)).len()).sum();
+        assert!(snapshots > 10 && snapshots < 100, "{snapshots}");
     }
 }

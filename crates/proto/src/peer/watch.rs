@@ -87,18 +87,14 @@ impl Watches {
     /// with what is known.
     pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
-            if let Some(watching) = self.watches.get_mut(&id) {
-                watching.seen = 0;
-            }
             self.start_over(core, attach, id);
         }
     }
 
-    /// Asks for all there is; what is known counts as doubtful until then. A
-    /// home that has more changes than were seen tells everything anew.
+    /// Asks for all there is; what is known counts as doubtful until then.
     fn start_over(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         if let Some(watching) = self.watches.get_mut(&id) {
-            watching.tries = 0;
+            (watching.seen, watching.tries) = (0, 0);
             watching.doubtful = watching.known.keys().copied().collect();
             if !watching.doubtful.is_empty() {
                 core.set(Timer::Settle(id), SETTLING);
