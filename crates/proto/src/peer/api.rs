@@ -70,6 +70,19 @@ pub struct Wanted {
     pub transports: SchemeSet,
     /// How long to wait for a provider to accept.
     pub deadline: Duration,
+    /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
+    /// with [`Mode::Forward`] only, and not in the client/server baseline. The
+    /// area then has no meaning.
+    pub provider: Option<Provider>,
+}
+
+/// A provider that the requester knows, from a lookup or an earlier request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Who.
+    pub node: NodeId,
+    /// Where to dial it if there is no association with it; may be empty.
+    pub addresses: Vec<Address>,
 }
 
 /// What a node's owner asks of it.

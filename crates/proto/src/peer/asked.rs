@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::api::{Ticket, Wanted};
 use super::core::Core;
+use super::direct;
 use super::receive::Receiving;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -45,7 +46,8 @@ pub(super) struct Asked {
 pub(super) enum Phase {
     /// There is no home to ask.
     Homeless,
-    /// The home is being dialled over another transport.
+    /// The home is being dialled over another transport, or the provider that
+    /// the request names.
     Reaching,
     /// Nothing heard yet.
     Waiting,
@@ -56,12 +58,18 @@ pub(super) enum Phase {
 }
 
 impl Asked {
+    /// Whether it goes to a known provider, without a hub.
+    pub(super) fn is_direct(&self) -> bool {
+        self.wanted.provider.is_some()
+    }
+
     /// Whether a refusal may turn out otherwise in a moment: because the hub is
     /// young, because a provider's silence was but loss, or because the home has
     /// changed and the providers, who had the same home, are on their way to
     /// another one, too.
     pub(super) fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
         match reason {
+            _ if self.is_direct() => false,
             Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
             Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
             Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
@@ -98,7 +106,10 @@ impl Asked {
 
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> String {
-    let Wanted { service, area, .. } = wanted;
+    let Wanted { service, area, deadline, .. } = wanted;
+    if let Some(detail) = wanted.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
+        return detail;
+    }
     match reason {
         Reason::NotFound => format!("nobody offers {service} {area}"),
         Reason::NotYetKnown => {
@@ -108,7 +119,7 @@ pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> String {
         Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
         Reason::Unreachable => "no hub or no provider could be reached".to_owned(),
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
-        Reason::TimedOut => format!("no provider of {service} {area} answered within {:?}", wanted.deadline),
+        Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),
         Reason::TooMany => "the hub has too many requests of this node under way".to_owned(),
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),

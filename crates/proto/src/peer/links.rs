@@ -13,6 +13,10 @@ use crate::time::Time;
 /// The most associations at once. One more is closed as soon as it is up.
 pub(super) const MAX_LINKS: usize = 1024;
 
+/// The most associations with one neighbour. The one that was silent for
+/// longest makes room for one more, as it may be dead.
+const MAX_LINKS_EACH: usize = 8;
+
 /// How long a direct association that this node dialled may carry nothing
 /// before it is closed. Until then a further request needs no handshake.
 pub(super) const IDLE: Duration = Duration::from_secs(120);
@@ -26,6 +30,8 @@ pub(super) enum Purpose {
     Hub(RequestId),
     /// The requester of a session.
     Requester(SessionId),
+    /// The provider that a request names.
+    Provider(RequestId),
 }
 
 /// One association.
@@ -81,6 +87,13 @@ impl Links {
     pub(super) fn between(&self, node: NodeId, schemes: SchemeSet) -> Option<LinkId> {
         let fits = |link: &Link| link.peer.node == node && schemes.contains(link.address.scheme);
         self.links.iter().rev().find(|(_, link)| fits(link)).map(|(id, _)| *id)
+    }
+
+    /// Which association with `node` is one too many now that `new` is up.
+    pub(super) fn spare(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
+        let of_node = || self.links.iter().filter(|(_, link)| link.peer.node == node);
+        let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, link)| (link.heard, **id));
+        oldest.filter(|_| of_node().count() > MAX_LINKS_EACH).map(|(id, _)| *id)
     }
 
     /// Numbers a dial.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `attach`, `hubs` | which hub is home, when it is gone, what it is told |
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
+//! | `direct` | asking a known provider without a hub |
 //! | `receive` | what belongs to a request and how it ends |
 //! | `provide`, `serve`, `session` | what to take on, how to reach the requester, what to send |
 //! | `watch`, `ping` | what their names say |
@@ -18,6 +19,7 @@ mod api;
 mod asked;
 mod attach;
 mod core;
+mod direct;
 mod hubs;
 mod links;
 mod ping;
@@ -52,7 +54,7 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Message, Reason};
 
-pub use api::{Command, Config, Event, Opened, SessionId, Summary, Ticket, Wanted};
+pub use api::{Command, Config, Event, Opened, Provider, SessionId, Summary, Ticket, Wanted};
 pub use hubs::MAX_HUBS;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
@@ -94,28 +96,46 @@ impl Peer {
 
     fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
         let purpose = dial.and_then(|dial| self.core.links.answered(dial));
-        let welcome = peer.role == Role::Node || peer.role == self.core.hub_role;
-        if self.left || !welcome || peer.node == self.core.node || self.core.links.len() >= MAX_LINKS {
-            return self.core.close(link, "not wanted");
+        if !self.is_welcome(&peer, purpose) {
+            self.core.close(link, "not wanted");
+            return self.on_unreached(purpose, "the association is not wanted");
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now };
         self.core.links.insert(link, entry);
+        if let Some(spare) = self.core.links.spare(node, link).filter(|_| dial.is_none()) {
+            self.core.close(spare, "one association too many");
+            self.on_link_gone(spare);
+        }
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
             Some(Purpose::Hub(id)) => self.requests.on_hub_reached(&mut self.core, id, link),
             Some(Purpose::Requester(id)) => self.provide.on_requester_reached(&mut self.core, id, link),
+            Some(Purpose::Provider(id)) => self.requests.on_provider_reached(&mut self.core, id, link),
             None if dial.is_some() => self.core.close(link, "no longer needed"),
             None if role == Role::Node => self.provide.on_node_up(&mut self.core, node, link),
             None => {}
         }
     }
 
+    fn is_welcome(&self, peer: &Neighbour, purpose: Option<Purpose>) -> bool {
+        let fits = peer.role == Role::Node || peer.role == self.core.hub_role;
+        // Nobody's associations can keep the node from its home.
+        let room = self.core.links.len() < MAX_LINKS || purpose == Some(Purpose::Home);
+        !self.left && fits && room && peer.node != self.core.node
+    }
+
     fn on_dial_failed(&mut self, dial: DialId, reason: &str) {
-        match self.core.links.answered(dial) {
+        let purpose = self.core.links.answered(dial);
+        self.on_unreached(purpose, reason);
+    }
+
+    fn on_unreached(&mut self, purpose: Option<Purpose>, reason: &str) {
+        match purpose {
             Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, reason),
             Some(Purpose::Hub(id)) => self.requests.on_hub_unreachable(&mut self.core, id),
             Some(Purpose::Requester(id)) => self.provide.on_requester_unreachable(&mut self.core, id),
+            Some(Purpose::Provider(id)) => self.requests.on_provider_unreachable(&mut self.core, id),
             None => {}
         }
     }
@@ -169,7 +189,7 @@ impl Peer {
             Message::Request(request) => provide.on_request(core, link, request),
             Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
             Message::Decline(decline) => {
-                let of_watch = watches.on_decline(core, decline.id, decline.reason);
+                let of_watch = watches.on_decline(core, attach, link, decline);
                 if !of_watch && requests.on_decline(core, link, decline) {
                     attach.depart(core, link);
                 }

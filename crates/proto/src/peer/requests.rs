@@ -9,6 +9,7 @@ use super::api::{Event, Ticket, Wanted};
 use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
+use super::direct;
 use super::links::Purpose;
 use super::receive::Early;
 use super::status::RequestStatus;
@@ -49,6 +50,8 @@ impl Requests {
     pub(super) fn request(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, wanted: Wanted) {
         let refusal = if wanted.mode == Mode::Locate || !wanted.area.is_valid() {
             Some((Reason::NotAllowed, "the request is malformed"))
+        } else if let Some(objection) = direct::objection(core, &wanted) {
+            Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
         } else {
@@ -76,7 +79,7 @@ impl Requests {
         }
         let count = count.min(MAX_CANDIDATES as u8);
         let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
-        let wanted = Wanted { service, area, mode, count, duration: None, transports, deadline };
+        let wanted = Wanted { service, area, mode, count, duration: None, transports, deadline, provider: None };
         let id = self.insert(core, ticket, wanted);
         self.ask(core, attach, id);
     }
@@ -127,6 +130,9 @@ impl Requests {
     /// that the request allows.
     fn ask(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
+        if asked.is_direct() {
+            return self.ask_provider(core, id);
+        }
         let Some(home) = attach.home() else {
             asked.phase = Phase::Homeless;
             return core.timers.clear(Timer::Ask(id));
@@ -149,6 +155,8 @@ impl Requests {
             return self.fail(core, id, Reason::NoTransport);
         }
         asked.phase = Phase::Reaching;
+        core.timers.clear(Timer::Ask(id));
+        core.links.forget(Purpose::Hub(id));
         let role = core.hub_role;
         core.dial(Purpose::Hub(id), addresses, role, Some(hub));
     }
@@ -171,7 +179,8 @@ impl Requests {
     pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
         let open = |asked: &&Asked| !matches!(asked.phase, Phase::Receiving(_));
         let Some(asked) = self.asked.get(&id).filter(open) else { return false };
-        let silent = asked.via.and_then(|link| core.links.get(link)).is_some_and(|link| link.heard < asked.sent);
+        let heard = asked.via.and_then(|link| core.links.get(link)).map(|link| link.heard);
+        let silent = !asked.is_direct() && heard.is_some_and(|heard| heard < asked.sent);
         if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
             core.counters.retries += 1;
         }
@@ -199,7 +208,7 @@ impl Requests {
         };
         match decline.reason {
             // The request goes to the next home.
-            Reason::Leaving => return true,
+            Reason::Leaving if !asked.is_direct() => return true,
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
@@ -235,10 +244,10 @@ impl Requests {
     /// There is a (new) home: everything unanswered is asked there.
     pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
         for id in self.unaccepted() {
-            if let Some(asked) = self.asked.get_mut(&id) {
+            if let Some(asked) = self.asked.get_mut(&id).filter(|asked| !asked.is_direct()) {
                 asked.tries = 0;
+                self.ask(core, attach, id);
             }
-            self.ask(core, attach, id);
         }
     }
 
@@ -250,10 +259,13 @@ impl Requests {
             asked.via = None;
             asked.phase = Phase::Homeless;
             core.timers.clear(Timer::Ask(id));
-            if attach.home().is_some_and(|home| home != link) {
+            if asked.is_direct() {
+                core.set(Timer::Ask(id), SHORT_PAUSE);
+            } else if attach.home().is_some_and(|home| home != link) {
                 self.ask(core, attach, id);
             }
         }
+        self.reach_lost_providers(core, link);
         self.on_relay_lost(core, attach, link);
     }
 
@@ -262,9 +274,13 @@ impl Requests {
         open.map(|(id, _)| *id).collect()
     }
 
-    /// Asks once more for what a provider has failed to give.
+    /// Asks once more for what a provider has failed to give: at once the first
+    /// time, then not too often, as it may be the same provider again.
     pub(super) fn ask_anew(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let id = self.renumber(core, id);
+        if self.asked.get(&id).is_some_and(|asked| asked.numbers > 2) {
+            return core.set(Timer::Ask(id), SHORT_PAUSE);
+        }
         self.ask(core, attach, id);
     }
 
@@ -310,6 +326,7 @@ impl Requests {
         self.tickets.remove(&asked.ticket);
         self.early.forget(id);
         core.links.forget(Purpose::Hub(id));
+        core.links.forget(Purpose::Provider(id));
         for timer in [Timer::Ask(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)] {
             core.timers.clear(timer);
         }

@@ -11,7 +11,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Version};
 use crate::service::ServiceSet;
-use crate::wire::{Candidate, Change, Message, Reason, Watch};
+use crate::wire::{Candidate, Change, Decline, Message, Reason, Watch};
 
 /// The most watches at once.
 pub const MAX_WATCHES: usize = 64;
@@ -140,10 +140,13 @@ impl Watches {
     }
 
     /// The hub does not keep the watch. Returns false if none is meant.
-    pub(super) fn on_decline(&mut self, core: &mut Core, id: RequestId, reason: Reason) -> bool {
-        let Some(watching) = self.remove(core, id) else { return false };
+    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
+        if attach.home() != Some(link) {
+            return false;
+        }
+        let Some(watching) = self.remove(core, decline.id) else { return false };
         let detail = "the hub does not keep the watch".to_owned();
-        core.emit(Event::Failed { ticket: watching.ticket, reason, detail });
+        core.emit(Event::Failed { ticket: watching.ticket, reason: decline.reason, detail });
         true
     }
 

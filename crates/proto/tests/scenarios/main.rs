@@ -4,6 +4,7 @@
 mod world;
 
 mod chaos;
+mod direct;
 mod homes;
 mod losses;
 mod meshes;

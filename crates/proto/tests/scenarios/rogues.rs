@@ -1,12 +1,15 @@
 //! Neighbours of the group that do not keep to the rules.
 
-use bytes::Bytes;
-use roost_proto::peer::Event;
-use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Accept, Forward, Message, Mode, Offer, Packet, Reason, Request};
-use roost_proto::{Area, Cell, Nonce, RequestId, Role, Service};
+use std::collections::BTreeSet;
 
-use crate::world::{HostId, MS, SECOND, World, address, node_id};
+use bytes::Bytes;
+use roost_proto::machine::{Input, Machine, Transmit};
+use roost_proto::peer::{Command, Config, Event, Peer};
+use roost_proto::random::SplitMix64;
+use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
+use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, Service, ServiceSet, Time};
+
+use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
 use crate::{ANYWHERE, finished, three};
 
 /// A provider, a requester, a rogue node, all with associations to one another.
@@ -32,7 +35,7 @@ fn a_node_cannot_act_as_a_hub() {
         nonce: Nonce::from_u64(1),
         service: Service::Video,
         requester: node_id(rogue.0),
-        reply_to: vec![address(rogue.0, roost_proto::Scheme::Udp)],
+        reply_to: vec![address(rogue.0, Scheme::Udp)],
         deadline_ms: 10_000,
         provider: None,
         params: None,
@@ -135,4 +138,77 @@ fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
     world.run(SECOND);
     assert!(world.status(provider).sessions.is_empty());
     assert!(world.status(rogue).counters.stale > 0);
+}
+
+#[test]
+fn a_node_cannot_end_the_watch_of_another() {
+    let (mut world, [_, _, requester, rogue]) = with_rogue(4);
+    world.corpus = Some(Vec::new());
+    let ticket = world.ticket(requester);
+    world.command(requester, Command::Watch { ticket, services: ServiceSet::ALL, area: ANYWHERE });
+    world.run(SECOND);
+    let id = world.corpus.take().unwrap().iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Watch(watch)) => Some(watch.id),
+        _ => None,
+    });
+    let decline = Decline { id: id.unwrap(), reason: Reason::TooMany, retry_after_ms: None, requester: None };
+    assert!(world.inject(rogue, requester, Message::Decline(decline).encode()));
+    assert!(world.hosts[requester.0].ending(ticket).is_none());
+}
+
+#[test]
+fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
+    let (mut world, [_, _, requester, rogue]) = with_rogue(5);
+    world.freeze(rogue);
+    world.corpus = Some(Vec::new());
+    let ticket = world.request(requester, Service::Video, Area::At(Cell::new(50, 50)));
+    let mut answered = BTreeSet::new();
+    for _ in 0..2_000 {
+        world.run(MS);
+        for message in world.corpus.take().unwrap() {
+            let Ok(Message::Request(Request { id, nonce, .. })) = Message::decode(&message) else { continue };
+            if answered.insert(id) {
+                let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: String::new() };
+                let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None };
+                world.inject(rogue, requester, Message::Accept(accept).encode());
+                world.inject(rogue, requester, Message::Stop { id, reason: Reason::SourceFailed }.encode());
+            }
+        }
+        world.corpus = Some(Vec::new());
+    }
+    assert!((2..=10).contains(&answered.len()), "{}", answered.len());
+    assert!(world.hosts[requester.0].ending(ticket).is_none());
+}
+
+#[test]
+fn a_node_that_dials_without_end_takes_no_place_from_others() {
+    let config = Config {
+        node: node_id(1),
+        epoch: 1,
+        cell: Cell::new(0, 0),
+        services: ServiceSet::ALL,
+        hubs: vec![addresses(0)],
+        hub_role: Role::SuperNode,
+        addresses: addresses(1),
+        max_streams: 8,
+        uplink_kbps: u32::MAX,
+        stream_duration: SECOND,
+        seed: 1,
+    };
+    let mut peer = Peer::new(config);
+    let mut closed = 0;
+    for number in 0..10_000 {
+        let up = Input::LinkUp {
+            link: LinkId(number),
+            dial: None,
+            peer: neighbour(2, Role::Node),
+            address: address(2, Scheme::Udp),
+            rtt: MS,
+        };
+        peer.handle(Time::from_nanos(number), up);
+        closed +=
+            std::iter::from_fn(|| peer.poll_transmit()).filter(|sent| matches!(sent, Transmit::Close { .. })).count();
+    }
+    assert!(peer.status(Time::from_nanos(10_000)).links <= 8);
+    assert_eq!(closed, 10_000 - 8);
 }

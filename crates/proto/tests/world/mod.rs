@@ -205,6 +205,7 @@ impl World {
             duration: None,
             transports: SchemeSet::ALL,
             deadline: 10 * SECOND,
+            provider: None,
         };
         change(&mut wanted);
         self.command(host, Command::Request { ticket, wanted });

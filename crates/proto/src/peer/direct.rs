@@ -1,0 +1,97 @@
+//! Asking a provider that the node knows, without a hub: the same message, over
+//! an association with the provider itself.
+
+use super::api::{Provider, Wanted};
+use super::asked::{Asked, Phase};
+use super::core::Core;
+use super::links::Purpose;
+use super::requests::Requests;
+use super::session::DOUBTFUL_TRIES;
+use super::timers::Timer;
+use crate::address::Address;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::wire::{Mode, Reason};
+
+/// Why a request cannot name its provider; `None` if it can, or does not.
+pub(super) fn objection(core: &Core, wanted: &Wanted) -> Option<&'static str> {
+    let provider = wanted.provider.as_ref()?;
+    if core.hub_role == Role::Server {
+        return Some("with a server every request goes through it, so the provider cannot be asked directly");
+    }
+    if wanted.mode != Mode::Forward {
+        return Some("a provider that is asked directly cannot answer through a hub");
+    }
+    (provider.node == core.node).then_some("a node does not ask itself")
+}
+
+/// Why a request to a known provider failed, for people; `None` if it is as for any other.
+pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> Option<String> {
+    let Wanted { service, deadline, .. } = wanted;
+    match reason {
+        Reason::NotFound => Some(format!("that node does not offer {service}")),
+        Reason::Busy => Some(format!("that provider of {service} is busy")),
+        Reason::NoTransport => Some("no transport that the request allows leads to that node".to_owned()),
+        Reason::Unreachable => Some("that node could not be reached".to_owned()),
+        Reason::TimedOut => Some(format!("that node has not answered within {deadline:?}")),
+        _ => None,
+    }
+}
+
+impl Requests {
+    /// Sends a request to the provider that it names, or reaches for it.
+    pub(super) fn ask_provider(&mut self, core: &mut Core, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let Some((node, addresses)) = way(asked) else { return };
+        // After so much silence the association may be dead without a word.
+        let doubtful = asked.tries == DOUBTFUL_TRIES && !addresses.is_empty();
+        if let Some(link) = core.links.between(node, asked.wanted.transports).filter(|_| !doubtful) {
+            return asked.send(core, id, link);
+        }
+        if addresses.is_empty() {
+            let unknown = asked.wanted.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
+            return self.fail(core, id, if unknown { Reason::Unreachable } else { Reason::NoTransport });
+        }
+        asked.phase = Phase::Reaching;
+        reach(core, id, node, addresses);
+    }
+
+    pub(super) fn on_provider_reached(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        core.mind_idleness(link);
+        // Who is served already is found by the provider, which goes on.
+        if let Some(asked) = self.asked.get_mut(&id).filter(|asked| matches!(asked.phase, Phase::Reaching)) {
+            asked.send(core, id, link);
+        }
+    }
+
+    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, id: RequestId) {
+        if self.asked.get(&id).is_some_and(|asked| matches!(asked.phase, Phase::Reaching)) {
+            self.fail(core, id, Reason::Unreachable);
+        }
+    }
+
+    /// The association over which a named provider served has gone: the
+    /// provider does not know where to dial, so this end does.
+    pub(super) fn reach_lost_providers(&mut self, core: &mut Core, link: LinkId) {
+        let lost = |asked: &Asked| matches!(&asked.phase, Phase::Receiving(receiving) if receiving.link == link);
+        for (id, asked) in self.asked.iter().filter(|(_, asked)| lost(asked)) {
+            if let Some((node, addresses)) = way(asked).filter(|(_, addresses)| !addresses.is_empty()) {
+                reach(core, *id, node, addresses);
+            }
+        }
+    }
+}
+
+/// The provider that a request names, and where it can be dialled over a
+/// transport that the request allows.
+fn way(asked: &Asked) -> Option<(NodeId, Vec<Address>)> {
+    let Provider { node, addresses } = asked.wanted.provider.as_ref()?;
+    let fits = |address: &&Address| asked.wanted.transports.contains(address.scheme);
+    Some((*node, addresses.iter().filter(fits).cloned().collect()))
+}
+
+fn reach(core: &mut Core, id: RequestId, node: NodeId, addresses: Vec<Address>) {
+    core.timers.clear(Timer::Ask(id));
+    core.links.forget(Purpose::Provider(id));
+    core.dial(Purpose::Provider(id), addresses, Role::Node, Some(node));
+}

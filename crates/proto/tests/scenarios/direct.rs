@@ -1,0 +1,111 @@
+//! Requests to a provider that the requester knows, without a hub.
+
+use roost_proto::peer::{Event, Provider, Ticket};
+use roost_proto::wire::{Message, Mode, Reason};
+use roost_proto::{Role, Scheme, SchemeSet, Service};
+
+use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
+use crate::{ANYWHERE, failed, finished, three};
+
+fn provider(host: HostId) -> Option<Provider> {
+    Some(Provider { node: node_id(host.0), addresses: addresses(host.0) })
+}
+
+fn ask(world: &mut World, requester: HostId, host: HostId, service: Service) -> Ticket {
+    world.request_with(requester, service, ANYWHERE, |wanted| wanted.provider = provider(host))
+}
+
+#[test]
+fn a_known_provider_is_asked_without_a_hub() {
+    let (mut world, hub, host, requester) = three(1, Role::SuperNode);
+    world.freeze(hub);
+    for (service, scheme) in Service::ALL.into_iter().zip([Scheme::Udp, Scheme::Tcp, Scheme::Quic, Scheme::Udp]) {
+        let ticket = world.request_with(requester, service, ANYWHERE, |wanted| {
+            (wanted.provider, wanted.transports) = (provider(host), SchemeSet::only(scheme));
+        });
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete && !summary.relayed && summary.scheme == scheme, "{summary:?}");
+        assert_eq!(summary.provider, node_id(host.0));
+    }
+}
+
+#[test]
+fn two_messages_are_enough_when_the_association_is_up() {
+    let (mut world, _, host, requester) = three(2, Role::SuperNode);
+    world.hosts[host.0].object_bytes = Some(400);
+    let first = ask(&mut world, requester, host, Service::Sensor);
+    finished(&mut world, requester, first);
+    world.run(SECOND);
+    world.corpus = Some(Vec::new());
+    // An association is all that a requester needs who has no address.
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
+        wanted.provider = Some(Provider { node: node_id(host.0), addresses: Vec::new() });
+    });
+    assert!(finished(&mut world, requester, ticket).complete);
+    let said: Vec<_> = world.corpus.take().unwrap().iter().map(|message| Message::decode(message).unwrap()).collect();
+    assert!(matches!(said[..], [Message::Request(_), Message::Accept(_)]), "{said:?}");
+}
+
+#[test]
+fn what_is_lost_or_repeated_is_served_once() {
+    for seed in 0..20 {
+        let (mut world, _, host, requester) = three(seed, Role::SuperNode);
+        (world.path.loss, world.path.duplication, world.path.spread) = (200, 200, 20 * MS);
+        let ticket = ask(&mut world, requester, host, Service::Image);
+        assert!(finished(&mut world, requester, ticket).complete, "{seed}");
+        assert_eq!(world.hosts[host.0].opened.len(), 1, "{seed}");
+    }
+}
+
+#[test]
+fn a_broken_association_is_dialled_by_the_requester_and_the_flow_goes_on() {
+    let (mut world, _, host, requester) = three(3, Role::SuperNode);
+    world.hosts[host.0].object_bytes = Some(1_000_000);
+    let stream = ask(&mut world, requester, host, Service::Track);
+    let object_ticket = ask(&mut world, requester, host, Service::Image);
+    world.run(300 * MS);
+    world.break_links(host, requester);
+    assert!(finished(&mut world, requester, object_ticket).complete);
+    assert!(world.delivered(requester, object_ticket) == object(1_000_000));
+    let summary = finished(&mut world, requester, stream);
+    assert!(summary.complete && summary.lost > 0 && summary.lost < 10, "{summary:?}");
+    assert_eq!(world.hosts[host.0].opened.len(), 2, "nothing was asked for again");
+}
+
+#[test]
+fn the_providers_own_word_is_final() {
+    let mut world = World::new(4);
+    let hub = world.hub(Role::SuperNode);
+    let host = world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        config.max_streams = 0;
+    });
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    for (service, reason) in [(Service::Video, Reason::Busy), (Service::Image, Reason::NotFound)] {
+        let ticket = ask(&mut world, requester, host, service);
+        assert_eq!(failed(&mut world, requester, ticket), reason);
+    }
+    world.freeze(host);
+    let ticket = ask(&mut world, requester, host, Service::Video);
+    let reason = failed(&mut world, requester, ticket);
+    assert!(matches!(reason, Reason::TimedOut | Reason::Unreachable), "{reason:?}");
+    assert_eq!(world.home(requester), Some(hub), "the hub has nothing to do with it");
+}
+
+#[test]
+fn nobody_is_asked_directly_through_a_hub_or_asks_itself() {
+    let (mut world, _, host, requester) = three(5, Role::Server);
+    let ticket = ask(&mut world, requester, host, Service::Image);
+    assert_eq!(failed(&mut world, requester, ticket), Reason::NotAllowed);
+    let (mut world, _, host, requester) = three(6, Role::SuperNode);
+    let ticket = ask(&mut world, host, host, Service::Image);
+    assert_eq!(failed(&mut world, host, ticket), Reason::NotAllowed);
+    let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| {
+        (wanted.provider, wanted.mode) = (provider(host), Mode::Relay);
+    });
+    match world.outcome(requester, ticket) {
+        Event::Failed { reason: Reason::NotAllowed, detail, .. } => assert!(detail.contains("through a hub")),
+        other => panic!("{other:?}"),
+    }
+}
