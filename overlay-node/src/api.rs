@@ -11,8 +11,9 @@ use roost_control::{
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{Command, Wanted};
-use roost_proto::{Cell, NodeId, SchemeSet};
+use roost_proto::peer::{Command, Provider, Wanted};
+use roost_proto::wire::{Found, MAX_CANDIDATES};
+use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
 use tokio::time::Instant;
 
 use crate::node::Node;
@@ -45,6 +46,18 @@ impl Node {
             AskError::Gone => leaving(Gone),
         })
     }
+
+    /// Looks up who offers a service, and keeps in mind where they are.
+    async fn find(&self, service: Service, area: Area, count: u8, timeout: Duration) -> Result<Found, Refusal> {
+        let mut replies = self.ask(Purpose::Other, |ticket| Command::Lookup { ticket, service, area, count }).await?;
+        match tokio::time::timeout(timeout, replies.next()).await {
+            Ok(Some(Reply::Found(found))) => {
+                self.providers.note(std::time::Instant::now(), &found.candidates);
+                Ok(found)
+            }
+            other => Err(no_answer(other.ok().flatten(), "no hub answered in time")),
+        }
+    }
 }
 
 fn leaving(gone: Gone) -> Refusal {
@@ -53,6 +66,10 @@ fn leaving(gone: Gone) -> Refusal {
 
 async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let query = RequestQuery::from_pairs(&pairs)?;
+    let provider = match query.provider {
+        Some(provider) => Some(known(&node, provider, &query).await?),
+        None => None,
+    };
     let wanted = Wanted {
         service: query.service,
         area: query.area,
@@ -61,6 +78,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         duration: query.duration,
         transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
         deadline: query.timeout,
+        provider,
     };
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
@@ -68,14 +86,28 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     if frames { Ok(deliver::framed(replies)) } else { deliver::raw(replies).await }
 }
 
+/// A provider that a request names, with where it can be dialled: as the last
+/// lookups said, not at all if there is an association with it, or as the hub says.
+async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<Provider, Refusal> {
+    if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), provider) {
+        return Ok(Provider { node: provider, addresses });
+    }
+    if node.shared.transport.links().iter().any(|link| link.peer.node == provider) {
+        return Ok(Provider { node: provider, addresses: Vec::new() });
+    }
+    let (service, count) = (query.service, MAX_CANDIDATES as u8);
+    node.find(service, Area::Anywhere, count, query.timeout).await?;
+    match node.providers.addresses(std::time::Instant::now(), provider) {
+        Some(addresses) => Ok(Provider { node: provider, addresses }),
+        None => Err(Refusal::new(Code::NotFound, format!("no hub knows that node {provider} offers {service}"))),
+    }
+}
+
 async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let LookupQuery { service, area, count, timeout } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
-    let mut replies = node.ask(Purpose::Other, |ticket| Command::Lookup { ticket, service, area, count }).await?;
-    match tokio::time::timeout(timeout, replies.next()).await {
-        Ok(Some(Reply::Found(found))) => Ok(json(&rows::lookup(&found, began.elapsed()))),
-        other => Err(no_answer(other.ok().flatten(), "no hub answered in time")),
-    }
+    let found = node.find(service, area, count, timeout).await?;
+    Ok(json(&rows::lookup(&found, began.elapsed())))
 }
 
 async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {

@@ -7,6 +7,7 @@ mod deliver;
 mod metrics;
 mod node;
 mod owner;
+mod providers;
 mod rows;
 mod session;
 mod tickets;

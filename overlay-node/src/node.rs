@@ -17,6 +17,7 @@ use roost_proto::{Address, Role, RoleSet, ServiceSet};
 use crate::config::{self, Config, Offer};
 use crate::metrics::NodeMetrics;
 use crate::owner::NodeOwner;
+use crate::providers::Providers;
 use crate::session::{Sessions, Shelf};
 use crate::tickets::Tickets;
 use crate::{api, rows};
@@ -33,6 +34,7 @@ pub(crate) struct Node {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Mailbox<Peer>,
     pub(crate) tickets: Arc<Tickets>,
+    pub(crate) providers: Arc<Providers>,
     pub(crate) shelf: Shelf,
     pub(crate) metrics: NodeMetrics,
 }
@@ -81,7 +83,8 @@ impl Program for OverlayNode {
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
-        Ok(Running { service: Node { shared, mailbox, tickets, shelf, metrics }, driver })
+        let providers = Arc::<Providers>::default();
+        Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics }, driver })
     }
 }
 

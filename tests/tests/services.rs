@@ -20,6 +20,27 @@ fn nodes_serve_one_another_through_a_super_node() {
 }
 
 #[test]
+fn a_known_provider_is_asked_without_a_hub() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "27,92", &["--super", &endpoint, "--services", "sensor,image"]);
+    let requester = network.node("r", "3,4", &["--super", &endpoint]);
+    let found = requester.json(&["lookup", "sensor", "--any"]);
+    let node = found["candidates"][0]["node"].as_str().unwrap().to_owned();
+    requester.fails(4, &["request", "image", "--from", &"0".repeat(32)]);
+    drop(hub);
+    for (transport, bytes) in [("tcp", 10_000), ("quic", 10_000)] {
+        let got = requester.json(&["request", "sensor", "--from", &node, "--transport", transport]);
+        let summary = &got["summary"];
+        assert_eq!((&summary["provider"], &summary["bytes"]), (&node.clone().into(), &bytes.into()), "{got}");
+        assert_eq!((&summary["complete"], &summary["relayed"]), (&true.into(), &false.into()), "{got}");
+    }
+    requester.fails(4, &["request", "video", "--from", &node]);
+    requester.fails(2, &["request", "video", "--from", &node, "--any"]);
+}
+
+#[test]
 fn the_server_relays_everything() {
     let network = Network::new();
     let server = network.server("cs1");

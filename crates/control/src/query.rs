@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::wire::Mode;
-use roost_proto::{Area, Cell, Scheme, Service, ServiceSet};
+use roost_proto::{Area, Cell, NodeId, Scheme, Service, ServiceSet};
 
 /// How long a request waits for an acceptance, and a lookup for an answer,
 /// unless the query says so.
@@ -41,8 +41,10 @@ pub struct LookupQuery {
 pub struct RequestQuery {
     /// `service=NAME`.
     pub service: Service,
-    /// The area.
+    /// The area; it may be left out, and means nothing, with a provider.
     pub area: Area,
+    /// `provider=NODE`: whom to ask, without a hub; `None` leaves it to the hub.
+    pub provider: Option<NodeId>,
     /// `k=N`: how many providers to try; 0 is the hub's default.
     pub count: u8,
     /// `mode=forward|relay`.
@@ -96,7 +98,16 @@ impl LookupQuery {
 impl RequestQuery {
     /// A request with the defaults.
     pub fn new(service: Service, area: Area) -> Self {
-        Self { service, area, count: 0, mode: Mode::Forward, duration: None, transport: None, timeout: DEFAULT_TIMEOUT }
+        Self {
+            service,
+            area,
+            provider: None,
+            count: 0,
+            mode: Mode::Forward,
+            duration: None,
+            transport: None,
+            timeout: DEFAULT_TIMEOUT,
+        }
     }
 
     /// Reads the parameters of a query.
@@ -104,7 +115,8 @@ impl RequestQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "k", "mode", "for", "transport", "timeout"], true)?;
+        let params = Params::new(pairs, &["service", "provider", "k", "mode", "for", "transport", "timeout"], true)?;
+        let provider = params.parsed("provider")?;
         let mode = match params.get("mode") {
             None | Some("forward") => Mode::Forward,
             Some("relay") => Mode::Relay,
@@ -112,7 +124,8 @@ impl RequestQuery {
         };
         Ok(Self {
             service: params.required("service")?,
-            area: params.area()?,
+            area: if provider.is_some() && !params.name_area() { Area::Anywhere } else { params.area()? },
+            provider,
             count: params.parsed("k")?.unwrap_or(0),
             mode,
             duration: params.duration("for")?,
@@ -124,6 +137,9 @@ impl RequestQuery {
     /// The query as text, without the question mark.
     pub fn to_text(&self) -> String {
         let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
+        if let Some(provider) = self.provider {
+            push(&mut text, "provider", provider);
+        }
         push_count(&mut text, self.count);
         if self.mode == Mode::Relay {
             text.push_str("&mode=relay");
@@ -236,6 +252,11 @@ impl<'a> Params<'a> {
         Ok(Some(duration))
     }
 
+    /// Whether any of them is about an area.
+    fn name_area(&self) -> bool {
+        Self::AREA.iter().any(|key| self.get(key).is_some())
+    }
+
     fn area(&self) -> Result<Area, QueryError> {
         let radius = self.parsed("within")?;
         let named = ["at", "near", "rect", "any"].into_iter().filter(|key| self.get(key).is_some()).count();
@@ -298,6 +319,7 @@ mod tests {
             Area::Anywhere,
         ] {
             let query = RequestQuery {
+                provider: Some(NodeId::from_bytes([7; 16])),
                 count: 3,
                 mode: Mode::Relay,
                 duration: Some(Duration::from_millis(2500)),
@@ -306,6 +328,13 @@ mod tests {
             };
             assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
         }
+    }
+
+    #[test]
+    fn who_names_a_provider_need_not_name_an_area() {
+        let text = "service=image&provider=07070707070707070707070707070707";
+        let query = RequestQuery::from_pairs(&pairs(text)).unwrap();
+        assert_eq!((query.provider, query.area), (Some(NodeId::from_bytes([7; 16])), Area::Anywhere));
     }
 
     #[test]
@@ -331,6 +360,8 @@ mod tests {
             ("service=video&any=true&for=0s", "more than nothing"),
             ("service=video&any=true&transport=sctp", "unknown transport"),
             ("service=video&any=true&mode=fast", "unknown mode"),
+            ("service=video&provider=me", "not a node id"),
+            ("service=video&provider=07070707070707070707070707070707&within=3", "name one area"),
         ] {
             let error = RequestQuery::from_pairs(&pairs(text)).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

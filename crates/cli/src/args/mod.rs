@@ -93,6 +93,7 @@ pub(crate) enum Command {
   roost request video --near 27,92 --for 30s -o - | ffplay -
   roost request video --any -o udp://127.0.0.1:5000
   roost request image --near 27,92 --within 5 -o picture.jpg
+  roost request image --from 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 -o picture.jpg
   roost request sensor --any --json
 ")]
     Request(RequestArgs),
@@ -163,12 +164,15 @@ pub(crate) enum Command {
 
 /// See [`Command::Request`].
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("where").args(area::FLAGS).required(true).multiple(true))]
+#[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct RequestArgs {
     /// video, track, image or sensor
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
+    /// Ask this node directly, without a hub; `roost lookup` prints the ids
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<NodeId>,
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,

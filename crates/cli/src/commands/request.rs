@@ -19,7 +19,11 @@ use crate::progress::Progress;
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
-    let progress = Progress::start(output, format!("asking for {} {area}", args.service));
+    let asking = match args.provider {
+        Some(provider) => format!("asking {provider} for {}", args.service),
+        None => format!("asking for {} {area}", args.service),
+    };
+    let progress = Progress::start(output, asking);
     let stream = client.request(&query(args, area)).await?;
     let mut transfer = Transfer { args, progress, sink: None, written: None };
     let ended = tokio::select! {
@@ -51,6 +55,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         Mode::Relay => WireMode::Relay,
     };
     RequestQuery {
+        provider: args.provider,
         count: args.count.unwrap_or(0),
         mode,
         duration: args.duration,
@@ -248,5 +253,6 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
         Service::Image => "picture.jpg",
         Service::Sensor => "reading.json",
     };
-    output.say(format!("Keep it with: roost request {} {} -o {target}", args.service, area_flags(area)));
+    let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
+    output.say(format!("Keep it with: roost request {} {place} -o {target}", args.service));
 }

@@ -80,7 +80,7 @@ impl Hub {
     /// wait, of all or of this node.
     pub(super) fn seek(&mut self, now: Time, query: Query, waiter: Waiter) -> bool {
         let allowed = self.config.limits.requests_per_node;
-        if !self.neighbours.get(waiter.node()).is_some_and(|node| node.searches < allowed) {
+        if self.neighbours.get(waiter.node()).is_none_or(|node| node.searches >= allowed) {
             return false;
         }
         let want = (query.service, query.area, query.count);

@@ -1,0 +1,85 @@
+//! Where the providers are that the last lookups named.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use roost_proto::wire::Candidate;
+use roost_proto::{Address, NodeId};
+
+/// How long what a lookup said is believed: the lease of a record.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The most providers kept in mind; the one named longest ago makes room.
+const MAX_PROVIDERS: usize = 256;
+
+/// Providers named by lookups within the last lease, and where to dial them.
+#[derive(Debug, Default)]
+pub(crate) struct Providers(Mutex<BTreeMap<NodeId, (Instant, Vec<Address>)>>);
+
+impl Providers {
+    /// Takes in what a lookup has found.
+    pub(crate) fn note(&self, now: Instant, found: &[Candidate]) {
+        let mut known = self.lock();
+        known.retain(|_, (named, _)| now.duration_since(*named) < KEPT);
+        for candidate in found {
+            known.insert(candidate.node, (now, candidate.addresses.clone()));
+            if known.len() > MAX_PROVIDERS
+                && let Some(oldest) = known.iter().min_by_key(|(_, (named, _))| *named).map(|(node, _)| *node)
+            {
+                known.remove(&oldest);
+            }
+        }
+    }
+
+    /// Where a provider can be dialled; `None` if no lookup has named it lately.
+    pub(crate) fn addresses(&self, now: Instant, node: NodeId) -> Option<Vec<Address>> {
+        let known = self.lock();
+        known.get(&node).filter(|(named, _)| now.duration_since(*named) < KEPT).map(|(_, addresses)| addresses.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, (Instant, Vec<Address>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::record::{Capacity, Version};
+    use roost_proto::{Cell, Scheme, ServiceSet};
+
+    use super::*;
+
+    fn candidate(number: u16) -> Candidate {
+        let mut id = [0; 16];
+        id[..2].copy_from_slice(&number.to_be_bytes());
+        Candidate {
+            node: NodeId::from_bytes(id),
+            version: Version { epoch: 1, sequence: 1 },
+            cell: Cell::new(0, 0),
+            services: ServiceSet::ALL,
+            capacity: Capacity { streams: 1, uplink_kbps: 1 },
+            addresses: vec![Address::single(Scheme::Udp, ([127, 0, 0, 1], number).into())],
+        }
+    }
+
+    #[test]
+    fn what_a_lookup_said_is_kept_for_a_lease() {
+        let (providers, first, now) = (Providers::default(), candidate(1), Instant::now());
+        providers.note(now, std::slice::from_ref(&first));
+        assert_eq!(providers.addresses(now, first.node), Some(first.addresses));
+        assert_eq!(providers.addresses(now + KEPT, first.node), None);
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let (providers, began) = (Providers::default(), Instant::now());
+        let at = |number: u16| began + Duration::from_millis(number.into());
+        for number in 0..1_000 {
+            providers.note(at(number), &[candidate(number)]);
+        }
+        assert_eq!(providers.lock().len(), MAX_PROVIDERS);
+        assert!(providers.addresses(at(999), candidate(999).node).is_some());
+        assert!(providers.addresses(at(999), candidate(0).node).is_none());
+    }
+}
