@@ -1,5 +1,8 @@
 //! `BODY?key=value&key=value` in the text of a spec.
 
+use roost_proto::Service;
+use roost_proto::service::Form;
+
 /// The text before the options, and those not yet taken.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
@@ -32,11 +35,15 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// `rate=BITS`, the payload rate to announce.
-    pub(crate) fn rate(&mut self, nominal: u32) -> Result<u32, String> {
-        let Some(text) = self.take("rate") else { return Ok(nominal) };
-        let rate = text.parse().ok().filter(|rate| *rate > 0);
-        rate.ok_or_else(|| format!("its rate {text:?} is not a number of bits per second"))
+    /// `rate=2Mbit/s`, the payload rate to announce, bits per second; without
+    /// it, that of the service.
+    pub(crate) fn rate(&mut self, service: Service) -> Result<u32, String> {
+        match (self.take("rate"), service.form()) {
+            (Some(text), _) => rate(text)
+                .ok_or_else(|| format!("its rate {text:?} is not like 700kbit/s or 2Mbit/s, up to 4000Mbit/s")),
+            (None, Form::Stream { bits_per_second, .. }) => Ok(bits_per_second),
+            (None, Form::Object { .. }) => Ok(0),
+        }
     }
 
     /// `interface=ADDRESS`, where to join a multicast group.
@@ -46,19 +53,31 @@ impl<'a> Options<'a> {
     }
 }
 
+fn rate(text: &str) -> Option<u32> {
+    let kilobits = text.strip_suffix("kbit/s").map(|number| (number, 1e3));
+    let (number, unit) = kilobits.or_else(|| text.strip_suffix("Mbit/s").map(|number| (number, 1e6)))?;
+    let bits = number.trim().parse::<f64>().ok()? * unit;
+    // The comparison also refuses what is no number.
+    (1.0..=4e9).contains(&bits).then_some(bits as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn options_are_taken_and_the_rest_refused() {
-        let mut options = Options::split("file:a?b.ts?rate=5&loop=no");
-        assert_eq!(options.rate(1), Ok(5));
+        let mut options = Options::split("file:a?b.ts?rate=2.5Mbit/s&loop=no");
+        assert_eq!(options.rate(Service::Video), Ok(2_500_000));
         assert_eq!(options.take("loop"), Some("no"));
         assert_eq!(options.finish(), Ok("file:a?b.ts"));
         assert_eq!(Options::split("what?").finish(), Ok("what?"));
         assert!(Options::split("a?b=c").finish().unwrap_err().contains("\"b\""));
-        assert!(Options::split("a?rate=0").rate(1).is_err());
+        assert_eq!(Options::split("a").rate(Service::Video), Ok(700_000));
+        assert_eq!(Options::split("a?rate=64kbit/s").rate(Service::Track), Ok(64_000));
+        for bad in ["0kbit/s", "900000", "-1Mbit/s", "NaNMbit/s", "1e9Mbit/s", "Mbit/s", ""] {
+            assert!(Options::split(&format!("a?rate={bad}")).rate(Service::Video).is_err(), "{bad}");
+        }
         assert!(Options::split("a?interface=eth0").interface().is_err());
     }
 }

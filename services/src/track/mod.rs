@@ -7,8 +7,8 @@
 //! | `nmea+udp://HOST:PORT` | listens there for NMEA 0183 sentences; `?id=NAME` names the target |
 //! | `file:TRACK` | replays JSON lines, gpsd JSON, NMEA or CoT by its time stamps (a record a second where there are none), over and over |
 //!
-//! `?interface=ADDRESS` says where to join a multicast group, `?rate=BITS`
-//! announces another rate than 40 000 bit/s.
+//! `?interface=ADDRESS` says where to join a multicast group, `?rate=64kbit/s`
+//! announces another rate than 40 kbit/s.
 //!
 //! Whatever the source, each datagram is one line of JSON, see [`record`]; it
 //! is not padded. A source without news for 2 s sends an empty datagram, so
@@ -30,7 +30,6 @@ use roost_proto::Service;
 use crate::net::{Port, check_address};
 use crate::options::Options;
 use crate::upstream::Shared;
-use crate::video::nominal_rate;
 use crate::{Feed, Opened, SourceError, format};
 
 pub(crate) const FORMS: &str =
@@ -61,7 +60,7 @@ enum Kind {
 impl Source {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut options = Options::split(text);
-        let bits_per_second = options.rate(nominal_rate(Service::Track))?;
+        let bits_per_second = options.rate(Service::Track)?;
         let interface = options.interface()?;
         let id = options.take("id").unwrap_or("target").to_owned();
         if id.is_empty() || id.len() > MAX_ID_BYTES {

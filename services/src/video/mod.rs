@@ -7,7 +7,7 @@
 //! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is taken off, what goes on is MPEG-TS |
 //! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `udp://` sinks take them |
 //!
-//! `?rate=BITS` announces another rate than 700 000 bit/s, by which hubs plan
+//! `?rate=2Mbit/s` announces another rate than 700 kbit/s, by which hubs plan
 //! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
 //! A live source starts with what comes next, and has failed after 4 s of silence.
 
@@ -22,7 +22,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use roost_proto::Service;
-use roost_proto::service::Form;
 
 use crate::net::{Port, check_address};
 use crate::options::Options;
@@ -30,7 +29,7 @@ use crate::upstream::Shared;
 use crate::{Feed, Opened, SourceError, format};
 
 pub(crate) const FORMS: &str =
-    "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=BITS if need be";
+    "synthetic, file:CLIP.ts, udp://HOST:PORT or rtp://HOST:PORT, with ?rate=2Mbit/s or the like if need be";
 
 /// A live source has failed when nothing came for this long: shorter than the
 /// requester's own patience, so that the requester hears why.
@@ -56,18 +55,10 @@ enum Packing {
     RtpH264,
 }
 
-/// The rate that the seed gives video, bits per second.
-pub(crate) const fn nominal_rate(service: Service) -> u32 {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => bits_per_second,
-        Form::Object { .. } => 0,
-    }
-}
-
 impl Source {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut options = Options::split(text);
-        let bits_per_second = options.rate(nominal_rate(Service::Video))?;
+        let bits_per_second = options.rate(Service::Video)?;
         if let Some(path) = options.body.strip_prefix("file:") {
             let looped = match options.take("loop") {
                 None | Some("yes") => true,

@@ -98,7 +98,7 @@ async fn free_port() -> String {
 #[tokio::test]
 async fn live_datagrams_reach_every_requester_unchanged() {
     let address = free_port().await;
-    let spec = parse(&format!("udp://{address}?rate=900000")).unwrap();
+    let spec = parse(&format!("udp://{address}?rate=900kbit/s")).unwrap();
     let mut feeds = Vec::new();
     for _ in 0..2 {
         let Opened::Stream { bits_per_second, feed, .. } = spec.open(None).await.unwrap() else { panic!() };
