@@ -73,12 +73,18 @@ pub enum SourceError {
         reason: String,
     },
     /// A live source is silent.
-    #[error("nothing usable came from {address} for {} s; check that its sender is running", .waited.as_secs())]
+    #[error(
+        "nothing usable came from {address} for {} s{}", .waited.as_secs(),
+        if *malformed == 0 { "; check that its sender is running".to_owned() }
+        else { format!(", only malformed data ({malformed} times); check what its sender sends") }
+    )]
     Silent {
         /// As written in the spec.
         address: String,
         /// For how long it was waited.
         waited: std::time::Duration,
+        /// How often something malformed came, since the source was opened.
+        malformed: u64,
     },
     /// A command has failed.
     #[error("the command {command:?} {reason}")]

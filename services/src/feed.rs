@@ -113,23 +113,6 @@ impl Feed {
         item
     }
 
-    /// Datagrams that a live source gave but that were overtaken by newer
-    /// ones before they could be sent.
-    pub fn dropped(&self) -> u64 {
-        match &self.items {
-            Items::Live(live) => live.dropped(),
-            Items::Planned(_) | Items::Read(_) => 0,
-        }
-    }
-
-    /// What a live source gave that was malformed or too large, since it was opened.
-    pub fn malformed(&self) -> u64 {
-        match &self.items {
-            Items::Live(live) => live.malformed(),
-            Items::Planned(_) | Items::Read(_) => 0,
-        }
-    }
-
     async fn due(&mut self, start: Instant) -> Option<Result<Bytes, SourceError>> {
         if self.pending.is_none() {
             let due = match &mut self.items {

@@ -113,6 +113,7 @@ pub(crate) struct Live {
     address: String,
     /// After this long without a datagram the source has failed.
     silence: Option<Duration>,
+    /// Datagrams overtaken by newer ones before this requester took them.
     dropped: u64,
     heard: Option<Instant>,
 }
@@ -137,19 +138,26 @@ impl Live {
                 }
                 Err(_) if until < end || self.heard.is_none() => {
                     let waited = until - self.heard.unwrap_or(start);
-                    return Some(Err(SourceError::Silent { address: self.address.clone(), waited }));
+                    let (address, malformed) = (self.address.clone(), self.malformed());
+                    return Some(Err(SourceError::Silent { address, waited, malformed }));
                 }
                 Err(_) => return None,
             }
         }
     }
 
-    pub(crate) const fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
+    /// What the source gave that was malformed or too large, since it was opened.
     pub(crate) fn malformed(&self) -> u64 {
         self.upstream.malformed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let (dropped, malformed) = (self.dropped, self.malformed());
+        if dropped + malformed > 0 {
+            tracing::info!(address = self.address, dropped, malformed, "not all of a live source was sent");
+        }
     }
 }
 
@@ -199,7 +207,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let first = live.next(Instant::now(), Duration::from_secs(1)).await.unwrap().unwrap();
         assert_eq!(&first[..], 10_u32.to_be_bytes());
-        assert_eq!(live.dropped(), 10);
+        assert_eq!(live.dropped, 10);
     }
 
     #[tokio::test]
@@ -216,6 +224,25 @@ mod tests {
         assert!(matches!(ended, Some(Err(SourceError::Unreachable { .. }))));
         let (_sender, receiver) = mpsc::unbounded_channel();
         shared.join("fake", None, async { Ok(Fake(receiver)) }).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_says_what_came_instead() {
+        struct Garbled;
+        impl Reader for Garbled {
+            async fn run(self, outlet: Outlet) -> SourceError {
+                outlet.malformed();
+                std::future::pending().await
+            }
+        }
+        let shared = Shared::default();
+        let silence = Some(Duration::from_secs(4));
+        let mut live = shared.join("fake", silence, async { Ok(Garbled) }).await.unwrap();
+        let error = live.next(Instant::now(), Duration::from_secs(10)).await.unwrap().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "nothing usable came from fake for 4 s, only malformed data (1 times); check what its sender sends"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -130,7 +130,6 @@ pub struct Sink {
     form: Form,
     output: Output,
     bytes: u64,
-    skipped: u64,
 }
 
 #[derive(Debug)]
@@ -165,7 +164,7 @@ impl Sink {
             Service::Track => Form::Records(form),
             Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
         };
-        Ok(Self { form, output, bytes: 0, skipped: 0 })
+        Ok(Self { form, output, bytes: 0 })
     }
 
     /// Takes the payload of one datagram, or one piece of an object.
@@ -184,7 +183,6 @@ impl Sink {
             Form::Records(form) => {
                 for line in payload.split_inclusive(|byte| *byte == b'\n') {
                     let Some(line) = records::convert(line, *form) else {
-                        self.skipped += u64::from(!line.trim_ascii().is_empty());
                         continue;
                     };
                     self.bytes += line.len() as u64;
@@ -206,11 +204,6 @@ impl Sink {
                 Ok(Flow::More)
             }
         }
-    }
-
-    /// Lines of a track that were no records and were left out.
-    pub const fn skipped(&self) -> u64 {
-        self.skipped
     }
 
     /// Ends the transfer. `complete` says that everything that was promised

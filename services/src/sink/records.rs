@@ -23,6 +23,9 @@ pub(super) fn convert(line: &[u8], form: TrackForm) -> Option<Cow<'_, [u8]>> {
         return None;
     }
     let line = line.trim_ascii();
+    if !line.starts_with(b"{") {
+        return None; // an array would do for a struct as well
+    }
     let record: Line<'_> = serde_json::from_slice(line).ok()?;
     let text = match (form, record.raw) {
         (TrackForm::Raw, Some(raw)) => raw.as_bytes().trim_ascii_end().to_vec(),
@@ -46,7 +49,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_is_left_out() {
-        for line in [&b""[..], b"\n", b"nonsense", b"[1]", b"{\"raw\":", b"7"] {
+        for line in [&b""[..], b"\n", b"nonsense", b"[1]", b"[\"x\"]", b"{\"raw\":", b"7"] {
             assert_eq!(convert(line, TrackForm::JsonLines), None);
         }
     }

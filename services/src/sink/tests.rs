@@ -107,13 +107,12 @@ async fn datagrams_keep_their_sizes() {
 }
 
 #[tokio::test]
-async fn track_lines_are_written_one_by_one_and_rubbish_is_counted() {
+async fn track_lines_are_written_one_by_one_and_rubbish_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("track.jsonl");
     let mut sink = open(Service::Track, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"{\"raw\":\"$GPRMC\"}\nrubbish\n\n{\"n\":1}")).await.unwrap();
     sink.write(&Bytes::new()).await.unwrap();
-    assert_eq!(sink.skipped(), 1);
     sink.finish(true).await.unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "$GPRMC\n{\"n\":1}\n");
 }

@@ -8,6 +8,7 @@ mod reading;
 mod transport_stream;
 mod walk;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,9 +40,12 @@ pub fn stream(service: Service, duration: Duration, started_ms: u64) -> Stream {
 
 /// An object service's object; empty for a service whose data is a stream.
 pub fn object(service: Service) -> Bytes {
+    // Made once: a provider that is asked often should not pay for each.
+    static PICTURE: LazyLock<Bytes> = LazyLock::new(picture::jpeg);
+    static READING: LazyLock<Bytes> = LazyLock::new(reading::senml);
     match service {
-        Service::Image => picture::jpeg(),
-        Service::Sensor => reading::senml(),
+        Service::Image => PICTURE.clone(),
+        Service::Sensor => READING.clone(),
         Service::Video | Service::Track => Bytes::new(),
     }
 }
