@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::api::Event;
-use super::links::{IDLE, Links, Purpose};
+use super::links::{IDLE, Links, Purpose, Way};
 use super::status::Counters;
 use super::timers::{Timer, Timers};
 use crate::address::Address;
@@ -75,6 +75,20 @@ impl Core {
     pub(super) fn dial(&mut self, purpose: Purpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
         let dial = self.links.dial(purpose);
         self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+    }
+
+    /// Reaches for a node, unless that is under way.
+    pub(super) fn dial_node(&mut self, way: Way, addresses: Vec<Address>) {
+        if !self.links.is_dialling(Purpose::Node(way)) {
+            self.dial(Purpose::Node(way), addresses, Role::Node, Some(way.node));
+        }
+    }
+
+    /// Reaches for the home hub over other transports, unless that is under way.
+    pub(super) fn dial_hub(&mut self, way: Way, addresses: Vec<Address>) {
+        if !self.links.is_dialling(Purpose::Hub(way)) {
+            self.dial(Purpose::Hub(way), addresses, self.hub_role, Some(way.node));
+        }
     }
 
     /// Ends an association.

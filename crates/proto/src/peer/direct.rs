@@ -4,12 +4,12 @@
 use super::api::{Provider, Wanted};
 use super::asked::{Asked, Phase};
 use super::core::Core;
-use super::links::Purpose;
+use super::links::Way;
 use super::requests::Requests;
 use super::session::DOUBTFUL_TRIES;
 use super::timers::Timer;
 use crate::address::Address;
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::wire::{Mode, Reason};
 
@@ -42,10 +42,10 @@ impl Requests {
     /// Sends a request to the provider that it names, or reaches for it.
     pub(super) fn ask_provider(&mut self, core: &mut Core, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let Some((node, addresses)) = way(asked) else { return };
+        let Some((way, addresses)) = way_of(asked) else { return };
         // After so much silence the association may be dead without a word.
         let doubtful = asked.tries == DOUBTFUL_TRIES && !addresses.is_empty();
-        if let Some(link) = core.links.between(node, asked.wanted.transports).filter(|_| !doubtful) {
+        if let Some(link) = core.links.between(way.node, way.schemes).filter(|_| !doubtful) {
             return asked.send(core, id, link);
         }
         if addresses.is_empty() {
@@ -53,19 +53,22 @@ impl Requests {
             return self.fail(core, id, if unknown { Reason::Unreachable } else { Reason::NoTransport });
         }
         asked.phase = Phase::Reaching;
-        reach(core, id, node, addresses);
+        core.timers.clear(Timer::Ask(id));
+        core.dial_node(way, addresses);
     }
 
-    pub(super) fn on_provider_reached(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
-        core.mind_idleness(link);
-        // Who is served already is found by the provider, which goes on.
-        if let Some(asked) = self.asked.get_mut(&id).filter(|asked| matches!(asked.phase, Phase::Reaching)) {
-            asked.send(core, id, link);
+    /// A dial has led to a node: the provider of those that wait for it. Who is
+    /// served already is found by the provider, which goes on.
+    pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: Way, link: LinkId) {
+        for id in self.reaching(|asked| goes(asked, way)) {
+            if let Some(asked) = self.asked.get_mut(&id) {
+                asked.send(core, id, link);
+            }
         }
     }
 
-    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, id: RequestId) {
-        if self.asked.get(&id).is_some_and(|asked| matches!(asked.phase, Phase::Reaching)) {
+    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, way: Way) {
+        for id in self.reaching(|asked| goes(asked, way)) {
             self.fail(core, id, Reason::Unreachable);
         }
     }
@@ -74,9 +77,9 @@ impl Requests {
     /// provider does not know where to dial, so this end does.
     pub(super) fn reach_lost_providers(&mut self, core: &mut Core, link: LinkId) {
         let lost = |asked: &Asked| matches!(&asked.phase, Phase::Receiving(receiving) if receiving.link == link);
-        for (id, asked) in self.asked.iter().filter(|(_, asked)| lost(asked)) {
-            if let Some((node, addresses)) = way(asked).filter(|(_, addresses)| !addresses.is_empty()) {
-                reach(core, *id, node, addresses);
+        for asked in self.asked.values().filter(|asked| lost(asked)) {
+            if let Some((way, addresses)) = way_of(asked).filter(|(_, addresses)| !addresses.is_empty()) {
+                core.dial_node(way, addresses);
             }
         }
     }
@@ -84,14 +87,15 @@ impl Requests {
 
 /// The provider that a request names, and where it can be dialled over a
 /// transport that the request allows.
-fn way(asked: &Asked) -> Option<(NodeId, Vec<Address>)> {
+fn way_of(asked: &Asked) -> Option<(Way, Vec<Address>)> {
     let Provider { node, addresses } = asked.wanted.provider.as_ref()?;
-    let fits = |address: &&Address| asked.wanted.transports.contains(address.scheme);
-    Some((*node, addresses.iter().filter(fits).cloned().collect()))
+    let schemes = asked.wanted.transports;
+    let fits = |address: &&Address| schemes.contains(address.scheme);
+    Some((Way { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
 }
 
-fn reach(core: &mut Core, id: RequestId, node: NodeId, addresses: Vec<Address>) {
-    core.timers.clear(Timer::Ask(id));
-    core.links.forget(Purpose::Provider(id));
-    core.dial(Purpose::Provider(id), addresses, Role::Node, Some(node));
+/// Whether a request goes this way.
+fn goes(asked: &Asked, way: Way) -> bool {
+    let node = asked.wanted.provider.as_ref().map(|provider| provider.node);
+    node == Some(way.node) && asked.wanted.transports == way.schemes
 }

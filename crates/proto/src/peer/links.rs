@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::api::SessionId;
 use super::rtt::Rtt;
 use crate::address::{Address, SchemeSet};
-use crate::ids::{DialId, LinkId, NodeId, RequestId};
+use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::Peer as Neighbour;
 use crate::time::Time;
 
@@ -26,12 +25,18 @@ pub(super) const IDLE: Duration = Duration::from_secs(120);
 pub(super) enum Purpose {
     /// A home.
     Home,
-    /// The home hub over another transport, for a request restricted to it.
-    Hub(RequestId),
-    /// The requester of a session.
-    Requester(SessionId),
-    /// The provider that a request names.
-    Provider(RequestId),
+    /// The home hub over another transport, for requests restricted to it.
+    Hub(Way),
+    /// A node: the requester of sessions, or the provider that requests name.
+    Node(Way),
+}
+
+/// Who is to be reached, and over which transports. All that want the same
+/// share one dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) node: NodeId,
+    pub(super) schemes: SchemeSet,
 }
 
 /// One association.
@@ -107,6 +112,11 @@ impl Links {
     /// What a dial was for, now that it is answered.
     pub(super) fn answered(&mut self, dial: DialId) -> Option<Purpose> {
         self.dials.remove(&dial)
+    }
+
+    /// Whether a dial for this is under way.
+    pub(super) fn is_dialling(&self, purpose: Purpose) -> bool {
+        self.dials.values().any(|other| *other == purpose)
     }
 
     /// Forgets what a dial was for: its association will not be wanted for it.

@@ -109,9 +109,12 @@ impl Peer {
         }
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
-            Some(Purpose::Hub(id)) => self.requests.on_hub_reached(&mut self.core, id, link),
-            Some(Purpose::Requester(id)) => self.provide.on_requester_reached(&mut self.core, id, link),
-            Some(Purpose::Provider(id)) => self.requests.on_provider_reached(&mut self.core, id, link),
+            Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
+            Some(Purpose::Node(way)) => {
+                self.core.mind_idleness(link);
+                self.provide.on_requester_reached(&mut self.core, way, link);
+                self.requests.on_provider_reached(&mut self.core, way, link);
+            }
             None if dial.is_some() => self.core.close(link, "no longer needed"),
             None if role == Role::Node => self.provide.on_node_up(&mut self.core, node, link),
             None => {}
@@ -133,9 +136,11 @@ impl Peer {
     fn on_unreached(&mut self, purpose: Option<Purpose>, reason: &str) {
         match purpose {
             Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, reason),
-            Some(Purpose::Hub(id)) => self.requests.on_hub_unreachable(&mut self.core, id),
-            Some(Purpose::Requester(id)) => self.provide.on_requester_unreachable(&mut self.core, id),
-            Some(Purpose::Provider(id)) => self.requests.on_provider_unreachable(&mut self.core, id),
+            Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
+            Some(Purpose::Node(way)) => {
+                self.provide.on_requester_unreachable(&mut self.core, way);
+                self.requests.on_provider_unreachable(&mut self.core, way);
+            }
             None => {}
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::api::{Config, Event, SessionId};
 use super::core::Core;
-use super::links::Purpose;
+use super::links::Way;
 use super::session::{DOUBTFUL_TRIES, Phase, Session};
 use super::status::SessionStatus;
 use super::timers::Timer;
@@ -64,6 +64,13 @@ pub(super) struct Wish {
     pub(super) schemes: SchemeSet,
     pub(super) duration: Option<Duration>,
     pub(super) deadline: Duration,
+}
+
+impl Wish {
+    /// How the requester is reached.
+    fn way(&self) -> Way {
+        Way { node: self.requester, schemes: self.schemes }
+    }
 }
 
 impl Provide {
@@ -201,16 +208,16 @@ impl Provide {
     }
 
     /// Dials the requester, if there is an address over an allowed transport.
-    pub(super) fn dial(&self, core: &mut Core, id: SessionId) -> bool {
-        let Some(session) = self.sessions.get(&id) else { return false };
+    pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
         let wish = &session.wish;
         let fits = |address: &&crate::address::Address| wish.schemes.contains(address.scheme);
         let addresses: Vec<_> = wish.addresses.iter().filter(fits).cloned().collect();
         if addresses.is_empty() {
             return false;
         }
-        core.links.forget(Purpose::Requester(id));
-        core.dial(Purpose::Requester(id), addresses, Role::Node, Some(wish.requester));
+        session.dialling = true;
+        core.dial_node(wish.way(), addresses);
         true
     }
 
@@ -256,10 +263,22 @@ impl Provide {
         }
     }
 
-    /// The dial to a session's requester was answered.
-    pub(super) fn on_requester_reached(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
-        core.mind_idleness(link);
-        self.join(core, id, link);
+    /// A dial has led to a node: the requester of those that wait for it.
+    pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: Way, link: LinkId) {
+        for id in self.end_dial(way) {
+            self.join(core, id, link);
+        }
+    }
+
+    /// The sessions for which this dial was, which is over.
+    fn end_dial(&mut self, way: Way) -> Vec<SessionId> {
+        let meant = |session: &Session| session.dialling && session.wish.way() == way;
+        let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
+        let ended = sessions.map(|(id, session)| {
+            session.dialling = false;
+            *id
+        });
+        ended.collect()
     }
 
     /// A node is there: perhaps one for which a session waits.
@@ -269,7 +288,9 @@ impl Provide {
             session.waits_for_link() && session.wish.requester == node && session.wish.schemes.contains(scheme)
         };
         for id in self.live_where(waits) {
-            core.links.forget(Purpose::Requester(id));
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.dialling = false;
+            }
             self.join(core, id, link);
         }
     }
@@ -286,12 +307,14 @@ impl Provide {
         }
     }
 
-    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        if matches!(session.phase, Phase::Reaching) {
-            self.refuse(core, id, Reason::Unreachable);
-        } else if session.waits_for_link() {
-            core.set(Timer::Accept(id), super::session::REDIAL_PAUSE);
+    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: Way) {
+        for id in self.end_dial(way) {
+            let Some(session) = self.sessions.get(&id) else { continue };
+            if matches!(session.phase, Phase::Reaching) {
+                self.refuse(core, id, Reason::Unreachable);
+            } else if session.waits_for_link() {
+                core.set(Timer::Accept(id), super::session::REDIAL_PAUSE);
+            }
         }
     }
 
@@ -315,7 +338,6 @@ impl Provide {
         self.live.remove(&id);
         self.done.remove(&id);
         self.index.remove(&session.wish.key);
-        core.links.forget(Purpose::Requester(id));
         for timer in [Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
             core.timers.clear(timer);
         }

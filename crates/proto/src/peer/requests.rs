@@ -10,7 +10,7 @@ use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
 use super::direct;
-use super::links::Purpose;
+use super::links::Way;
 use super::receive::Early;
 use super::status::RequestStatus;
 use super::timers::Timer;
@@ -156,23 +156,39 @@ impl Requests {
         }
         asked.phase = Phase::Reaching;
         core.timers.clear(Timer::Ask(id));
-        core.links.forget(Purpose::Hub(id));
-        let role = core.hub_role;
-        core.dial(Purpose::Hub(id), addresses, role, Some(hub));
+        core.dial_hub(Way { node: hub, schemes }, addresses);
     }
 
-    /// The home was reached over the transport that a request wants.
-    pub(super) fn on_hub_reached(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+    /// A hub was reached over the transport that requests want. If it is no
+    /// longer the home, they are asked at the new one.
+    pub(super) fn on_hub_reached(&mut self, core: &mut Core, attach: &Attach, way: Way, link: LinkId) {
         core.mind_idleness(link);
-        if let Some(asked) = self.asked.get_mut(&id).filter(|asked| matches!(asked.phase, Phase::Reaching)) {
-            asked.send(core, id, link);
+        for id in self.reaching_home(core, attach, way) {
+            if let Some(asked) = self.asked.get_mut(&id) {
+                asked.send(core, id, link);
+            }
         }
     }
 
-    pub(super) fn on_hub_unreachable(&mut self, core: &mut Core, id: RequestId) {
-        if self.asked.get(&id).is_some_and(|asked| matches!(asked.phase, Phase::Reaching)) {
+    pub(super) fn on_hub_unreachable(&mut self, core: &mut Core, attach: &Attach, way: Way) {
+        for id in self.reaching_home(core, attach, way) {
             self.fail(core, id, Reason::NoTransport);
         }
+    }
+
+    /// The requests that wait for the home to be reached in this way.
+    fn reaching_home(&self, core: &Core, attach: &Attach, way: Way) -> Vec<RequestId> {
+        let home = attach.home().and_then(|home| core.links.get(home)).map(|link| link.peer.node);
+        if home != Some(way.node) {
+            return Vec::new();
+        }
+        self.reaching(|asked| !asked.is_direct() && asked.wanted.transports == way.schemes)
+    }
+
+    /// The requests that wait for a dial and of which `which` holds.
+    pub(super) fn reaching(&self, which: impl Fn(&Asked) -> bool) -> Vec<RequestId> {
+        let meant = |asked: &Asked| matches!(asked.phase, Phase::Reaching) && which(asked);
+        self.asked.iter().filter(|(_, asked)| meant(asked)).map(|(id, _)| *id).collect()
     }
 
     /// Nothing was heard in time: asks again. Returns whether the home may be gone.
@@ -325,8 +341,6 @@ impl Requests {
         let asked = self.asked.remove(&id)?;
         self.tickets.remove(&asked.ticket);
         self.early.forget(id);
-        core.links.forget(Purpose::Hub(id));
-        core.links.forget(Purpose::Provider(id));
         for timer in [Timer::Ask(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)] {
             core.timers.clear(timer);
         }

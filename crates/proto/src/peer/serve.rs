@@ -5,7 +5,6 @@ use bytes::Bytes;
 
 use super::api::{Event, Opened, SessionId};
 use super::core::Core;
-use super::links::Purpose;
 use super::provide::{MAX_ANSWERS, Provide};
 use super::session::{DOUBTFUL_TRIES, Phase};
 use super::timers::Timer;
@@ -198,7 +197,7 @@ impl Provide {
         session.phase = Phase::Done { bytes, missed };
         self.live.remove(&id);
         self.done.insert(id);
-        core.links.forget(Purpose::Requester(id));
+        session.dialling = false;
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));
         core.timers.set(Timer::Expire(id), expires);

@@ -28,6 +28,8 @@ pub(super) struct Session {
     pub(super) phase: Phase,
     /// The way to the requester; `None` while it is being reached (again).
     pub(super) link: Option<LinkId>,
+    /// Whether a dial to the requester is under way for it.
+    pub(super) dialling: bool,
     pub(super) started: Time,
     /// Uplink that the stream takes, kbit/s.
     pub(super) kbps: u32,
@@ -73,6 +75,7 @@ impl Session {
             wish,
             phase: Phase::Reaching,
             link: None,
+            dialling: false,
             started: now,
             kbps,
             accept: None,

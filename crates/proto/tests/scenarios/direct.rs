@@ -109,3 +109,13 @@ fn nobody_is_asked_directly_through_a_hub_or_asks_itself() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn requests_that_come_together_share_one_association() {
+    let (mut world, _, host, requester) = three(7, Role::SuperNode);
+    let tickets: Vec<_> = (0..20).map(|_| ask(&mut world, requester, host, Service::Sensor)).collect();
+    for ticket in tickets {
+        assert!(finished(&mut world, requester, ticket).complete);
+    }
+    assert_eq!(world.status(requester).links, 2, "the hub and the provider");
+}

@@ -169,3 +169,15 @@ fn a_provider_that_offers_something_else_is_no_longer_asked() {
     let ticket = world.request(requester, Service::Track, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
 }
+
+#[test]
+fn requests_that_come_together_share_one_association() {
+    let (mut world, _, provider, requester) = three(13, Role::SuperNode);
+    let tickets: Vec<_> = (0..20).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
+    for ticket in tickets {
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete && !summary.relayed, "{summary:?}");
+    }
+    assert_eq!(world.status(requester).links, 2, "the hub and the provider");
+    assert_eq!(world.hosts[provider.0].opened.len(), 20, "each was served once");
+}

@@ -59,3 +59,20 @@ fn an_association_that_is_up_is_used_again_and_closed_when_idle() {
     assert_eq!(world.status(provider).links, 1);
     assert_eq!(world.status(requester).links, 1);
 }
+
+#[test]
+fn requests_that_come_together_share_one_association_with_the_server() {
+    let (mut world, _, _, requester) = three(9, Role::Server);
+    let tickets: Vec<_> = (0..20)
+        .map(|_| {
+            world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
+                wanted.transports = SchemeSet::only(Scheme::Tcp);
+            })
+        })
+        .collect();
+    for ticket in tickets {
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete && summary.scheme == Scheme::Tcp, "{summary:?}");
+    }
+    assert_eq!(world.status(requester).links, 2);
+}
