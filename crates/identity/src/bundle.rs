@@ -24,7 +24,7 @@ pub struct Identity {
     leaf: Leaf,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
-    list_path: Option<PathBuf>,
+    list_path: PathBuf,
     certificate_path: PathBuf,
 }
 
@@ -68,7 +68,7 @@ impl Identity {
             leaf,
             list: RevocationList::read(list, &authority)?,
             authority,
-            list_path: Some(list.to_owned()),
+            list_path: list.to_owned(),
             certificate_path,
         })
     }
@@ -84,7 +84,7 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        Some(Self { certificate, key, leaf, authority, list, list_path: Some(list_path), certificate_path })
+        Some(Self { certificate, key, leaf, authority, list, list_path, certificate_path })
     }
 
     /// Checks that our own certificate is valid at `now`, which a daemon does
@@ -141,14 +141,13 @@ impl Identity {
         &self.key
     }
 
-    /// The CA's certificate, DER.
-    pub fn authority_der(&self) -> &[u8] {
-        self.authority.der()
+    /// Where the revocation list was read and will be read again.
+    pub(crate) fn list_path(&self) -> &Path {
+        &self.list_path
     }
 
-    /// Where the revocation list was read and will be read again.
-    pub fn revocation_list(&self) -> Option<&Path> {
-        self.list_path.as_deref()
+    pub(crate) fn leaf(&self) -> &Leaf {
+        &self.leaf
     }
 
     pub(crate) fn authority(&self) -> &Arc<Authority> {

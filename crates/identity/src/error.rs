@@ -98,9 +98,6 @@ pub enum LoadError {
         /// Why.
         fault: ListFault,
     },
-    /// The identity was made in memory and has no file to re-read.
-    #[error("this identity has no revocation list on disk to read again")]
-    NoList,
 }
 
 /// Why a revocation list is not accepted.

@@ -11,7 +11,7 @@ use crate::error::LoadError;
 
 /// The largest file with a certificate or a key, in bytes.
 pub(crate) const MAX_PEM_BYTES: u64 = 64 * 1024;
-/// The largest revocation list file, in bytes: some 70 000 revoked certificates.
+/// The largest revocation list file, in bytes: room for every entry it may have.
 pub(crate) const MAX_LIST_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Files of a group directory and of a bundle.

@@ -1,7 +1,7 @@
 //! The one decision on whom to talk to, the same for all transports.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ use crate::revocation::RevocationList;
 /// transports and listeners.
 pub struct Policy {
     authority: Arc<Authority>,
-    list_path: Option<PathBuf>,
+    list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
 }
 
@@ -29,16 +29,12 @@ impl Policy {
     /// # Errors
     /// None at present; a policy may come to need more files.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, LoadError> {
-        Ok(Arc::new(Self {
-            authority: Arc::clone(identity.authority()),
-            list_path: identity.revocation_list().map(ToOwned::to_owned),
-            list: RwLock::new(Arc::clone(identity.list())),
-        }))
+        Ok(Arc::new(Self::of(identity.authority(), identity.list(), identity.list_path())))
     }
 
-    /// The policy of a group whose directory is at hand.
-    pub(crate) fn with_list(authority: &Arc<Authority>, list: &Arc<RevocationList>) -> Self {
-        Self { authority: Arc::clone(authority), list_path: None, list: RwLock::new(Arc::clone(list)) }
+    pub(crate) fn of(authority: &Arc<Authority>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
+        let list = RwLock::new(Arc::clone(list));
+        Self { authority: Arc::clone(authority), list_path: list_path.to_owned(), list }
     }
 
     /// Accepts the holder of `leaf_der` as a peer of an expected role, at the
@@ -69,17 +65,11 @@ impl Policy {
     /// If the list is missing, malformed, not signed by the group or older
     /// than the one held; then the one held stays.
     pub fn reload(&self) -> Result<usize, LoadError> {
-        let path = self.list_path.as_ref().ok_or(LoadError::NoList)?;
-        let offered = RevocationList::read(path, &self.authority)?;
+        let offered = RevocationList::read(&self.list_path, &self.authority)?;
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
-        offered.may_replace(&held).map_err(|fault| LoadError::List { path: path.clone(), fault })?;
+        offered.may_replace(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
         *held = offered;
         Ok(held.len())
-    }
-
-    /// The group's name.
-    pub fn group(&self) -> &str {
-        self.authority.group()
     }
 
     /// The number of the revocation list held, and how many certificates it
@@ -96,7 +86,10 @@ impl Policy {
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy").field("group", &self.group()).field("revocations", &self.revocations()).finish()
+        f.debug_struct("Policy")
+            .field("group", &self.authority.group())
+            .field("revocations", &self.revocations())
+            .finish()
     }
 }
 

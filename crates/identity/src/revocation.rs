@@ -12,6 +12,9 @@ use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
 use crate::files::{MAX_LIST_BYTES, read_pem};
 
+/// The most certificates that a group revokes: their list fits [`MAX_LIST_BYTES`].
+pub(crate) const MAX_REVOKED: usize = 50_000;
+
 /// A verified revocation list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevocationList {

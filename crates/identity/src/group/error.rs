@@ -57,6 +57,9 @@ pub enum GroupError {
         /// The greatest number in the index.
         expected: u64,
     },
+    /// The revocation list has as many entries as a host reads.
+    #[error("the revocation list is full: make a new group and issue its members' bundles anew")]
+    ListFull,
     /// A file or directory cannot be written. What was written so far is
     /// removed; the index may list a certificate that nobody has.
     #[error("cannot write {}: {source}", path.display())]

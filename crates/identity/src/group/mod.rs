@@ -134,11 +134,12 @@ impl Group {
         let signer = signer.ok_or_else(|| GroupError::WrongKey { path: dir.join(GROUP_KEY) })?;
         let list = signer.sign_list(1, now, std::iter::empty())?;
 
-        write(dir, make_private_dir)?;
-        write(&dir.join(GROUP_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
-        write(&dir.join(GROUP_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
-        write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
-        write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))?;
+        make_filled(dir, || {
+            write(&dir.join(GROUP_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
+            write(&dir.join(GROUP_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
+            write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
+            write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))
+        })?;
         Ok(Self { dir: dir.to_owned(), signer })
     }
 
@@ -182,12 +183,10 @@ impl Group {
         let issued = Issued::new(&leaf);
         let mut index = self.index()?;
         let list = self.newest_list_text(&mut index)?;
-        write(out, make_private_dir)?;
-        let listed = index.add_issued(&issued);
-        let listed = listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source });
-        listed.and_then(|()| self.write_bundle(out, &made, &list)).inspect_err(|_| {
-            // The directory was empty, so all that is in it is ours.
-            drop(fs::remove_dir_all(out));
+        make_filled(out, || {
+            let listed = index.add_issued(&issued);
+            listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
+            self.write_bundle(out, &made, &list)
         })?;
         Ok(issued)
     }
@@ -237,12 +236,10 @@ impl Group {
     pub fn verify(&self, bundle: &Path, now: SystemTime) -> Result<Verdict, GroupError> {
         let identity = Identity::load(bundle)?;
         let (_, newest) = self.state(&mut self.index()?)?;
-        let authority = self.signer.authority();
-        let policy = crate::Policy::with_list(authority, &newest);
-        let leaf = Certificate::parse(identity.certificate_der()).and_then(|certificate| certificate.leaf());
-        let leaf = leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
-        let mut certificate = Issued::new(&leaf);
-        certificate.revoked = newest.revoked_at(&leaf.serial);
+        // The group's authority, not the bundle's, which may be of another group.
+        let policy = crate::Policy::of(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
+        let revoked = newest.revoked_at(&identity.leaf().serial);
+        let certificate = Issued { revoked, ..Issued::new(identity.leaf()) };
         let refusal = policy.verify(identity.certificate_der(), RoleSet::ALL, now).err();
         let list_outdated = identity.list().number() < newest.number();
         Ok(Verdict { certificate, refusal, list_outdated })
@@ -307,6 +304,15 @@ impl Group {
         let path = self.dir.join(REVOCATION_LIST);
         fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source }.into())
     }
+}
+
+/// Makes the directory `dir` and fills it; if that fails nothing is left of it.
+fn make_filled(dir: &Path, fill: impl FnOnce() -> Result<(), GroupError>) -> Result<(), GroupError> {
+    write(dir, make_private_dir)?;
+    fill().inspect_err(|_| {
+        // It was empty, so all that is in it is ours.
+        drop(fs::remove_dir_all(dir));
+    })
 }
 
 /// Runs `action` on `path` and names the path if it fails.

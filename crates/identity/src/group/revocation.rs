@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use super::{Group, GroupError, Issued, write};
 use crate::certificate::Serial;
 use crate::files::{REVOCATION_LIST, replace_public};
+use crate::revocation::MAX_REVOKED;
 
 /// What a revocation did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ impl Group {
         let (serials, revoked): (Vec<Serial>, Vec<Issued>) = matching.into_iter().filter_map(fresh).unzip();
         if revoked.is_empty() {
             return Err(GroupError::AlreadyRevoked(which.to_owned()));
+        }
+        if list.len() + serials.len() > MAX_REVOKED {
+            return Err(GroupError::ListFull);
         }
         let number = list.number() + 1;
         let all = list.iter().chain(serials.iter().map(|serial| (serial, now)));

@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::revocation::MAX_REVOKED;
 use crate::{ListFault, Policy};
 
 struct World {
@@ -92,6 +93,21 @@ fn a_failed_bundle_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_failed_group_leaves_nothing_behind() {
+    const MAX_PATH_BYTES: usize = 4095;
+    let world = World::new();
+    // Room for the directory, but not for a file in it.
+    let mut dir = world.dir.path().to_owned();
+    while MAX_PATH_BYTES - 5 - dir.as_os_str().len() > 255 {
+        dir.push("d".repeat(100));
+    }
+    fs::create_dir_all(&dir).unwrap();
+    dir.push("d".repeat(MAX_PATH_BYTES - 6 - dir.as_os_str().len()));
+    assert!(matches!(Group::init(&dir, "alpha"), Err(GroupError::Write { .. })));
+    assert!(!dir.exists());
+}
+
+#[test]
 fn bad_names_and_validities_are_refused() {
     let world = World::new();
     assert!(matches!(Group::init(&world.path("x"), "a/b"), Err(GroupError::Name(_))));
@@ -170,6 +186,14 @@ fn revoking_by_name_node_and_serial() {
 }
 
 #[test]
+fn another_groups_bundle_is_refused_by_this_group() {
+    let (world, other) = (World::new(), World::new());
+    other.issue("a");
+    let verdict = world.group.verify(&other.path("a"), SystemTime::now()).unwrap();
+    assert_eq!(verdict.refusal, Some(Refusal::Stranger));
+}
+
+#[test]
 fn a_list_put_back_is_noticed_by_the_group_and_by_its_members() {
     let world = World::new();
     world.issue("a");
@@ -194,6 +218,20 @@ fn a_list_put_back_is_noticed_by_the_group_and_by_its_members() {
 
     fs::write(&list, &old).unwrap();
     assert!(matches!(world.group.revoke("b"), Err(GroupError::ListTooOld { found: 1, expected: 2, .. })));
+}
+
+#[test]
+fn a_full_list_can_be_read_and_takes_no_more() {
+    let world = World::new();
+    world.issue("a");
+    let serials: Vec<Serial> =
+        (0..MAX_REVOKED).map(|number| Serial::from_raw(&(number as u128 | 1 << 126).to_be_bytes())).collect();
+    let now = SystemTime::now();
+    let list = world.group.signer.sign_list(2, now, serials.iter().map(|serial| (serial, now))).unwrap();
+    fs::write(world.path("group/revoked.pem"), list).unwrap();
+    assert!(matches!(world.group.revoke("a"), Err(GroupError::ListFull)));
+    world.issue("b");
+    assert_eq!(Policy::new(&Identity::load(&world.path("b")).unwrap()).unwrap().revocations(), (2, MAX_REVOKED));
 }
 
 #[test]
