@@ -16,16 +16,24 @@ const MAX_PTO: Duration = Duration::from_secs(3);
 pub(crate) struct Rtt {
     smoothed: Duration,
     variation: Duration,
+    /// Whether an exchange of messages has been timed yet.
+    sampled: bool,
 }
 
 impl Rtt {
-    /// An estimate from the first sample.
-    pub(crate) fn new(first: Duration) -> Self {
-        Self { smoothed: first, variation: first / 2 }
+    /// What is assumed until the first sample: the time of a handshake's round
+    /// trip, most of which is computing on a short path.
+    pub(crate) fn new(handshake: Duration) -> Self {
+        Self { smoothed: handshake, variation: handshake / 2, sampled: false }
     }
 
-    /// Takes another sample, of an exchange that was not repeated.
+    /// Takes a sample, of an exchange that was not repeated. The first one
+    /// takes the place of the handshake's.
     pub(crate) fn sample(&mut self, rtt: Duration) {
+        if !self.sampled {
+            *self = Self { smoothed: rtt, variation: rtt / 2, sampled: true };
+            return;
+        }
         self.variation = (self.variation * 3 + self.smoothed.abs_diff(rtt)) / 4;
         self.smoothed = (self.smoothed * 7 + rtt) / 8;
     }
@@ -56,6 +64,15 @@ mod tests {
         }
         assert_eq!(rtt.smoothed(), 100 * MS);
         assert_eq!(rtt.pto(), 135 * MS);
+    }
+
+    #[test]
+    fn the_first_exchange_replaces_what_the_handshake_took() {
+        let mut rtt = Rtt::new(100 * MS);
+        rtt.sample(2 * MS);
+        assert_eq!((rtt.smoothed(), rtt.pto()), (2 * MS, 37 * MS));
+        rtt.sample(10 * MS);
+        assert_eq!(rtt.smoothed(), 3 * MS);
     }
 
     #[test]
