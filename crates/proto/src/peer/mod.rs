@@ -9,7 +9,7 @@
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `direct` | asking a known provider without a hub |
 //! | `receive` | what belongs to a request and how it ends |
-//! | `provide`, `serve`, `session` | what to take on, how to reach the requester, what to send |
+//! | `provide`, `reach`, `serve`, `session` | what to take on, how to reach the requester, what to send |
 //! | `watch`, `ping` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
@@ -24,6 +24,7 @@ mod hubs;
 mod links;
 mod ping;
 mod provide;
+mod reach;
 mod receive;
 mod requests;
 mod rtt;
@@ -52,7 +53,7 @@ use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
 use crate::record::{Record, Version};
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::{Message, Reason};
+use crate::wire::{Decline, Message, Reason};
 
 pub use api::{Command, Config, Event, Opened, Provider, SessionId, Summary, Ticket, Wanted};
 pub use hubs::MAX_HUBS;
@@ -193,12 +194,7 @@ impl Peer {
             Message::Forward(forward) => provide.on_forward(core, link, forward),
             Message::Request(request) => provide.on_request(core, link, request),
             Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
-            Message::Decline(decline) => {
-                let of_watch = watches.on_decline(core, attach, link, decline);
-                if !of_watch && requests.on_decline(core, link, decline) {
-                    attach.depart(core, link);
-                }
-            }
+            Message::Decline(decline) => self.on_decline(link, decline),
             Message::Pending { id, .. } => requests.on_pending(core, link, id),
             Message::Found(found) => requests.on_found(core, link, found),
             Message::Change(change) => watches.on_change(core, attach, link, change),
@@ -219,6 +215,14 @@ impl Peer {
             | Message::Unwatch(_)
             | Message::Claim { .. }
             | Message::Seek(_) => core.counters.refused += 1,
+        }
+    }
+
+    fn on_decline(&mut self, link: LinkId, decline: Decline) {
+        let Self { core, attach, requests, watches, .. } = self;
+        let of_watch = watches.on_decline(core, attach, link, decline);
+        if !of_watch && requests.on_decline(core, link, decline) {
+            attach.depart(core, link);
         }
     }
 

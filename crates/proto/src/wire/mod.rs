@@ -14,12 +14,16 @@
 //! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
+mod bytes_codec;
+mod flow;
+mod lookup;
 mod message;
+mod request;
 
-pub use message::{
-    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Message, Mode, Offer, Packet, Params, Reason,
-    Renew, Report, Request, Seek, Watch,
-};
+pub use flow::{Chunk, Packet, Report};
+pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
+pub use message::{Message, Renew};
+pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
 
 /// The largest encoded message, bytes. What is longer is neither sent nor read.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;

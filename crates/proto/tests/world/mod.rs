@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests only")]
 
+pub mod faults;
 pub mod host;
 pub mod network;
 
@@ -147,33 +148,6 @@ impl World {
         numbers.iter().map(|number| self.hub_with_peers(*number, Role::SuperNode, &numbers)).collect()
     }
 
-    /// A hub starts again, with an empty memory.
-    pub fn revive_hub(&mut self, hub: HostId) {
-        let role = self.hosts[hub.0].role;
-        let machine = self.hub_machine(hub.0, role, &[]);
-        self.hosts[hub.0] = Host::hub(hub.0, role, machine);
-        self.schedule(Duration::ZERO, Action::Wake { host: hub });
-    }
-
-    /// A node dies and starts again at once, in another epoch.
-    pub fn restart_node(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
-        self.kill(node);
-        self.start_again(node, hubs, epoch);
-    }
-
-    /// The same, and no neighbour notices.
-    pub fn restart_silently(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
-        self.freeze(node);
-        self.start_again(node, hubs, epoch);
-    }
-
-    fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
-        self.links.retain(|_, link| link.host != node);
-        let config = Config { epoch, ..self.config(node.0, hubs) };
-        self.hosts[node.0] = Host::node(node.0, config);
-        self.schedule(Duration::ZERO, Action::Wake { host: node });
-    }
-
     // ---- what its owner wants ----
 
     pub fn command(&mut self, host: HostId, command: Command) {
@@ -230,52 +204,6 @@ impl World {
 
     pub fn cancel(&mut self, host: HostId, ticket: Ticket) {
         self.command(host, Command::Cancel { ticket });
-    }
-
-    // ---- what befalls it ----
-
-    /// The host's process dies; its neighbours notice, after a path's delay.
-    pub fn kill(&mut self, host: HostId) {
-        self.hosts[host.0].alive = false;
-        let ends: Vec<_> = self.links.iter().filter(|(_, link)| link.host == host).map(|(id, _)| *id).collect();
-        for end in ends {
-            self.hang_up(end);
-        }
-    }
-
-    /// The host stops, silently: nothing comes from it, nothing reaches it.
-    pub fn freeze(&mut self, host: HostId) {
-        self.hosts[host.0].alive = false;
-    }
-
-    /// A hub is told to leave.
-    pub fn leave_hub(&mut self, hub: HostId) {
-        self.hosts[hub.0].leave(self.now);
-        self.drain(hub);
-    }
-
-    /// Two hosts cannot reach one another any more; associations stay up, silent.
-    pub fn cut(&mut self, a: HostId, b: HostId) {
-        self.cut.push((a, b));
-    }
-
-    /// All associations between two hosts break, and both notice.
-    pub fn break_links(&mut self, a: HostId, b: HostId) {
-        let between = |link: &WorldLink| link.host == a && link.far_host == b;
-        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
-        for end in ends {
-            self.schedule(Duration::ZERO, Action::Down { link: end });
-            self.hang_up(end);
-        }
-    }
-
-    /// A neighbour says something that its machine would not. Returns false
-    /// if there is no association.
-    pub fn inject(&mut self, from: HostId, to: HostId, message: bytes::Bytes) -> bool {
-        let between = |link: &WorldLink| link.up && link.host == to && link.far_host == from;
-        let Some(link) = self.links.iter().find(|(_, link)| between(link)).map(|(id, _)| *id) else { return false };
-        self.feed(to, Raw::Message { link, message });
-        true
     }
 
     fn reaches(&self, a: HostId, b: HostId) -> bool {

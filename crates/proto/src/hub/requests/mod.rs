@@ -3,6 +3,7 @@
 //! Success is silent: the provider answers the requester. What the hub hears
 //! of is trouble: the requester asks again, or the provider declines. So an
 //! entry is a memory of what was tried, kept until the requester's deadline.
+
 mod answers;
 mod choose;
 mod hand;
@@ -10,7 +11,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Hub, Kind, MAX_PER_WAKE, Sender};
@@ -24,11 +24,9 @@ pub(super) use table::{Key, Requests};
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
 
-/// The longest that a request is remembered, whatever its deadline.
-const MAX_DEADLINE: Duration = Duration::from_secs(60);
-
 /// When to ask again after a refusal for want of room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 impl Hub {
     /// A node asks for a service.
     pub(super) fn request(&mut self, now: Time, from: Sender, mut request: Request) {
@@ -51,25 +49,7 @@ impl Hub {
         }
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        self.remember(
-            key,
-            from,
-            Asked {
-                neighbour: from.node,
-                link: from.link,
-                meant: None,
-                requester: from.node,
-                nonce: request.nonce,
-                service: request.service,
-                mode: request.mode,
-                params: request.params,
-                reply_to: Vec::new(),
-                until: now + Duration::from_millis(u64::from(request.deadline_ms)).min(MAX_DEADLINE),
-                choices: VecDeque::new(),
-                stage: Stage::Seeking,
-                reason: Reason::NotFound,
-            },
-        );
+        self.remember(key, from, Asked::by_node(now, from, &request));
         self.choose_or_seek(now, key, request.area, query);
     }
 
@@ -94,26 +74,9 @@ impl Hub {
             return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
         }
         let offered = self.directory.get(provider).is_some_and(|entry| entry.services().contains(forward.service));
-        let choice = offered.then_some(Choice { node: provider, via: None });
-        self.remember(
-            key,
-            from,
-            Asked {
-                neighbour: from.node,
-                link: from.link,
-                meant: Some(provider),
-                requester: forward.requester,
-                nonce: forward.nonce,
-                service: forward.service,
-                mode: if relay { Mode::Relay } else { Mode::Forward },
-                params: forward.params,
-                reply_to: forward.reply_to,
-                until: now + Duration::from_millis(u64::from(forward.deadline_ms)).min(MAX_DEADLINE),
-                choices: choice.into_iter().collect(),
-                stage: Stage::Seeking,
-                reason: Reason::NotFound,
-            },
-        );
+        let mut asked = Asked::by_hub(now, from, forward, provider);
+        asked.choices.extend(offered.then_some(Choice { node: provider, via: None }));
+        self.remember(key, from, asked);
         self.advance(now, key);
     }
 
@@ -161,6 +124,7 @@ impl Hub {
         true
     }
 
+    /// Enters a request in place of an older one of the same name.
     fn remember(&mut self, key: Key, from: Sender, asked: Asked) {
         self.forget(key, Reason::Cancelled);
         self.requests.insert(key, asked);

@@ -1,13 +1,18 @@
 //! What the hub remembers of a request.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::address::{Address, SchemeSet};
+use crate::hub::Sender;
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Traffic;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Mode, Params, Reason};
+use crate::wire::{Forward, Mode, Params, Reason, Request};
+
+/// The longest that a request is remembered, whatever its deadline.
+const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Names a request at this hub: whose number it is, and the number. A request
 /// that a peer hands on to be answered directly keeps its requester's.
@@ -103,6 +108,44 @@ impl Requests {
 }
 
 impl Asked {
+    /// What a node asks.
+    pub(super) fn by_node(now: Time, from: Sender, request: &Request) -> Self {
+        Self {
+            neighbour: from.node,
+            link: from.link,
+            meant: None,
+            requester: from.node,
+            nonce: request.nonce,
+            service: request.service,
+            mode: request.mode,
+            params: request.params,
+            reply_to: Vec::new(),
+            until: until(now, request.deadline_ms),
+            choices: VecDeque::new(),
+            stage: Stage::Seeking,
+            reason: Reason::NotFound,
+        }
+    }
+
+    /// What a peer hub asks of one of this hub's nodes.
+    pub(super) fn by_hub(now: Time, from: Sender, forward: Forward, provider: NodeId) -> Self {
+        Self {
+            neighbour: from.node,
+            link: from.link,
+            meant: Some(provider),
+            requester: forward.requester,
+            nonce: forward.nonce,
+            service: forward.service,
+            mode: if forward.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
+            params: forward.params,
+            until: until(now, forward.deadline_ms),
+            reply_to: forward.reply_to,
+            choices: VecDeque::new(),
+            stage: Stage::Seeking,
+            reason: Reason::NotFound,
+        }
+    }
+
     pub(in crate::hub) fn transports(&self) -> SchemeSet {
         self.params.and_then(|params| params.transports).unwrap_or(SchemeSet::ALL)
     }
@@ -149,4 +192,9 @@ impl Choice {
     pub(super) fn neighbour(self) -> NodeId {
         self.via.unwrap_or(self.node)
     }
+}
+
+/// When an acceptance is of no use any more.
+fn until(now: Time, deadline_ms: u32) -> Time {
+    now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
 }

@@ -1,0 +1,147 @@
+//! Flows through the hub: a table that translates ids, as a NAT does ports.
+//!
+//! Towards the provider's side the hub chooses an id of its own; towards the
+//! requester's side the id is the requester's. Only the id of a message is
+//! rewritten, the rest passes as it is.
+
+mod header;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use self::header::{Header, is_whole, kind, with_id};
+pub(super) use self::table::Relays;
+use self::table::{Relay, Side};
+use super::requests::Key;
+use super::{Hub, MAX_PER_WAKE, Sender};
+use crate::address::SchemeSet;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::{Channel, Traffic, Transmit};
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Message, Reason};
+
+/// How long a flow may be silent before it is forgotten. Receivers report
+/// every second, and a provider may take a request's deadline to accept.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a flow is kept after its end, for what is still on its way.
+const LINGER: Duration = Duration::from_secs(5);
+
+impl Hub {
+    /// Opens a flow between two neighbours, each with its link, and gives the
+    /// id by which the provider's side knows it.
+    pub(super) fn open_relay(
+        &mut self,
+        now: Time,
+        key: Key,
+        asker_link: LinkId,
+        (provider, provider_link): (NodeId, LinkId),
+        service: Service,
+    ) -> Result<RequestId, Reason> {
+        let (total, limits) = (self.relays.len(), &self.config.limits);
+        let neighbour = self.neighbours.get_mut(key.asker).ok_or(Reason::Unreachable)?;
+        if total >= limits.relays || neighbour.relays >= neighbour.allowance(limits.relays_per_node) {
+            self.counters.over_limit += 1;
+            return Err(Reason::TooMany);
+        }
+        neighbour.relays += 1;
+        if let Some(before) = self.relays.by_asker.get(&key).copied() {
+            self.end_relay(before, None, Some(Reason::Cancelled));
+        }
+        let id = self.relays.next_id(self.config.node, provider);
+        let (accepted, ended, listed) = (false, false, now + IDLE);
+        let heard = now;
+        self.relays
+            .insert(id, Relay { key, asker_link, provider, provider_link, service, accepted, ended, heard, listed });
+        self.counters.relays += 1;
+        Ok(id)
+    }
+
+    /// Passes a data message on if it belongs to a relayed flow. False if it
+    /// is for the rest of the hub to read.
+    pub(super) fn relay_data(&mut self, now: Time, from: Sender, bytes: &Bytes) -> bool {
+        let Some(header) = Header::read(bytes) else { return false };
+        let Some((id, side)) = self.relays.of(from.node, header.id) else { return false };
+        if !header.may_come_from(side) || !is_whole(bytes) {
+            self.counters.malformed += 1;
+            return true;
+        }
+        let stops = header.kind == kind::STOP;
+        if stops && side == Side::Provider && !self.relays.is_accepted(id) {
+            // Nothing was promised yet: another provider may serve.
+            self.lose_provider(now, id);
+            return true;
+        }
+        let Some((link, channel, other)) = self.relays.pass(now, (id, side), from.link, header.kind) else {
+            return true;
+        };
+        let message = with_id(bytes, &header, other);
+        self.counters.relayed_messages += 1;
+        self.counters.relayed_bytes += message.len() as u64;
+        self.out.push_back(Transmit::Message { link, channel, traffic: Traffic::Payload, message });
+        if stops {
+            self.end_relay(id, None, None);
+            if side == Side::Asker {
+                self.drop_request_of(from.node, Key { asker: from.node, id: header.id });
+            }
+        }
+        true
+    }
+
+    /// The provider is gone before it accepted: the next one is asked.
+    fn lose_provider(&mut self, now: Time, id: RequestId) {
+        let Some(key) = self.relays.key(id) else { return };
+        self.end_relay(id, None, None);
+        self.provider_lost(now, key, id);
+    }
+
+    /// Ends a flow and says why to the sides that are to hear it.
+    pub(super) fn end_relay(&mut self, id: RequestId, to_asker: Option<Reason>, to_provider: Option<Reason>) {
+        let Some(relay) = self.relays.remove(id) else { return };
+        if let Some(neighbour) = self.neighbours.get_mut(relay.key.asker) {
+            neighbour.relays = neighbour.relays.saturating_sub(1);
+        }
+        let ends = [(relay.asker_link, relay.key.id, to_asker), (relay.provider_link, id, to_provider)];
+        for (link, id, reason) in ends {
+            if let Some(reason) = reason.filter(|_| self.neighbours.links.contains_key(&link)) {
+                let channel = Channel::Reliable { flow: id.0 };
+                self.send(link, channel, Traffic::Payload, &Message::Stop { id, reason });
+            }
+        }
+    }
+
+    /// A link is gone: its flows go on over another one of the same
+    /// neighbour, or end.
+    pub(super) fn relays_lost_link(&mut self, now: Time, node: NodeId, link: LinkId) {
+        for id in self.relays.all_of(node) {
+            let Some(relay) = self.relays.table.get(&id) else { continue };
+            let (asks, provides) = (relay.asker_link == link, relay.provider_link == link);
+            if !asks && !provides {
+                continue;
+            }
+            let allowed = self.requests.get(relay.key).map_or(SchemeSet::ALL, |asked| asked.transports());
+            let other = self.neighbours.best_link(node, allowed);
+            let Some(relay) = self.relays.table.get_mut(&id) else { continue };
+            match other {
+                Some(other) if asks => relay.asker_link = other,
+                Some(other) => relay.provider_link = other,
+                None if asks => self.end_relay(id, None, Some(Reason::Unreachable)),
+                None if relay.accepted => self.end_relay(id, Some(Reason::Unreachable), None),
+                None => self.lose_provider(now, id),
+            }
+        }
+    }
+
+    pub(super) fn expire_relays(&mut self, now: Time) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some((id, ended)) = self.relays.due(now) else { return };
+            let reason = (!ended).then_some(Reason::TimedOut);
+            self.end_relay(id, reason, reason);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The table of the flows through the hub.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::header::kind;
+use super::{IDLE, LINGER};
+use crate::hub::requests::Key;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::machine::Channel;
+use crate::service::Service;
+use crate::time::Time;
+
+/// Flows through the hub.
+#[derive(Debug, Default)]
+pub(in crate::hub) struct Relays {
+    /// By the id towards the provider.
+    pub(super) table: BTreeMap<RequestId, Relay>,
+    pub(super) by_asker: BTreeMap<Key, RequestId>,
+    by_provider: BTreeSet<(NodeId, RequestId)>,
+    timers: BTreeSet<(Time, RequestId)>,
+    last: u32,
+}
+
+/// One flow.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// The requester's side: the neighbour and the id it uses.
+    pub(super) key: Key,
+    pub(super) asker_link: LinkId,
+    pub(super) provider: NodeId,
+    pub(super) provider_link: LinkId,
+    pub(super) service: Service,
+    pub(super) accepted: bool,
+    pub(super) ended: bool,
+    pub(super) heard: Time,
+    /// The time under which it stands in `timers`; no later than its end.
+    pub(super) listed: Time,
+}
+
+/// From where a message comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Asker,
+    Provider,
+}
+
+impl Relays {
+    pub(in crate::hub) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The request behind the id that a provider's side uses.
+    pub(in crate::hub) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<Key> {
+        self.table.get(&id).filter(|relay| relay.provider == provider).map(|relay| relay.key)
+    }
+
+    pub(in crate::hub) fn provider_link(&self, id: RequestId) -> Option<LinkId> {
+        self.table.get(&id).map(|relay| relay.provider_link)
+    }
+
+    pub(in crate::hub) fn accepted(&mut self, now: Time, id: RequestId) {
+        if let Some(relay) = self.table.get_mut(&id) {
+            relay.accepted = true;
+            relay.heard = now;
+        }
+    }
+
+    /// The links that carry a flow.
+    pub(in crate::hub) fn links(&self) -> BTreeSet<LinkId> {
+        self.table.values().flat_map(|relay| [relay.asker_link, relay.provider_link]).collect()
+    }
+
+    /// Which flow a message belongs to, and from which side it comes.
+    pub(super) fn of(&self, from: NodeId, id: RequestId) -> Option<(RequestId, Side)> {
+        if self.key_at_provider(from, id).is_some() {
+            return Some((id, Side::Provider));
+        }
+        self.by_asker.get(&Key { asker: from, id }).map(|relay| (*relay, Side::Asker))
+    }
+
+    /// The flows in which `node` takes part.
+    pub(super) fn all_of(&self, node: NodeId) -> Vec<RequestId> {
+        let first = Key { asker: node, id: RequestId(0) };
+        let last = Key { asker: node, id: RequestId(u32::MAX) };
+        let asked = self.by_asker.range(first..=last).map(|(_, id)| *id);
+        let provided = self.by_provider.range((node, RequestId(0))..=(node, RequestId(u32::MAX))).map(|(_, id)| *id);
+        asked.chain(provided).collect()
+    }
+
+    /// An id that is not in use. Two hubs never choose the same towards each
+    /// other: the one with the greater id takes the upper half.
+    pub(super) fn next_id(&mut self, own: NodeId, provider: NodeId) -> RequestId {
+        const HALF: u32 = RequestId::FIRST_OF_HUB / 2;
+        let half = if own > provider { HALF } else { 0 };
+        loop {
+            self.last = (self.last + 1) % HALF;
+            let id = RequestId(RequestId::FIRST_OF_HUB + half + self.last);
+            // The table is far smaller than the numbers there are.
+            if !self.table.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(super) fn insert(&mut self, id: RequestId, relay: Relay) {
+        self.by_asker.insert(relay.key, id);
+        self.by_provider.insert((relay.provider, id));
+        self.timers.insert((relay.listed, id));
+        self.table.insert(id, relay);
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Relay> {
+        let relay = self.table.remove(&id)?;
+        self.by_provider.remove(&(relay.provider, id));
+        self.timers.remove(&(relay.listed, id));
+        if self.by_asker.get(&relay.key) == Some(&id) {
+            self.by_asker.remove(&relay.key);
+        }
+        Some(relay)
+    }
+
+    /// The request that a flow answers.
+    pub(super) fn key(&self, id: RequestId) -> Option<Key> {
+        self.table.get(&id).map(|relay| relay.key)
+    }
+
+    pub(super) fn is_accepted(&self, id: RequestId) -> bool {
+        self.table.get(&id).is_some_and(|relay| relay.accepted)
+    }
+
+    /// Takes note of a message that one side sent over `link`, and says where
+    /// it goes, how, and under which id.
+    pub(super) fn pass(
+        &mut self,
+        now: Time,
+        (id, side): (RequestId, Side),
+        link: LinkId,
+        kind: u32,
+    ) -> Option<(LinkId, Channel, RequestId)> {
+        let relay = self.table.get_mut(&id)?;
+        relay.heard = now;
+        let (to, other) = match side {
+            Side::Asker => {
+                relay.asker_link = link;
+                (relay.provider_link, id)
+            }
+            Side::Provider => {
+                relay.provider_link = link;
+                (relay.asker_link, relay.key.id)
+            }
+        };
+        let datagram = kind == kind::PACKET || kind == kind::REPORT && relay.service.is_stream();
+        let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
+        if kind == kind::END && !relay.ended {
+            relay.ended = true;
+            self.timers.remove(&(relay.listed, id));
+            relay.listed = now + LINGER;
+            self.timers.insert((relay.listed, id));
+        }
+        Some((to, channel, other))
+    }
+
+    /// A flow that has been silent for too long, and whether it had ended. Puts
+    /// right the listing of those that were heard in the meantime.
+    pub(super) fn due(&mut self, now: Time) -> Option<(RequestId, bool)> {
+        while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            let relay = self.table.get_mut(&id)?;
+            let ends = relay.heard + if relay.ended { LINGER } else { IDLE };
+            if ends <= now {
+                return Some((id, relay.ended));
+            }
+            relay.listed = ends;
+            self.timers.remove(&(at, id));
+            self.timers.insert((ends, id));
+        }
+        None
+    }
+}

@@ -1,0 +1,181 @@
+//! What is relayed, and what becomes of it.
+
+use super::*;
+use crate::address::{Address, Scheme};
+use crate::hub::testing::{Bench, address, decline, forwarded, node, over, refused, request};
+use crate::hub::{Config, Kind};
+use crate::ids::Nonce;
+use crate::machine::Input;
+use crate::service::Role;
+use crate::wire::{Accept, Chunk, Mode, Offer, Packet, Report, Request};
+
+const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
+
+#[test]
+fn only_the_id_of_a_relayed_message_changes() {
+    let all = |id| {
+        [
+            Message::Packet(Packet { id, sequence: 9, sent_us: 70_000, payload: PAYLOAD }),
+            Message::Chunk(Chunk { id, offset: 16_384, payload: PAYLOAD }),
+            Message::End { id, packets: 3, bytes: 900, digest: [5; 32] },
+            Message::Report(Report { id, bytes: 1, packets: 2, lost: 3, jitter_us: 4 }),
+            Message::Stop { id, reason: Reason::Cancelled },
+        ]
+    };
+    for (short, long) in [(RequestId(5), RequestId(0x8000_0001)), (RequestId(70_000), RequestId(23))] {
+        for (before, after) in all(short).iter().zip(all(long)) {
+            let bytes = before.encode();
+            let header = Header::read(&bytes).unwrap();
+            assert_eq!(header.id, short);
+            assert!(is_whole(&bytes));
+            assert_eq!(Message::decode(&with_id(&bytes, &header, long)), Ok(after));
+        }
+    }
+}
+
+#[test]
+fn other_messages_and_fragments_are_not_taken_for_data() {
+    assert!(Header::read(&Message::Ping(3).encode()).is_none());
+    let stop = Message::Stop { id: RequestId(1), reason: Reason::Busy }.encode();
+    assert!(!is_whole(&stop[..stop.len() - 1]));
+}
+
+/// A server with a provider and a requester whose request it relays.
+fn relaying(request: Request) -> (Bench, LinkId, LinkId, RequestId) {
+    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (link, forward) = forwarded(&bench.ask(asker, request));
+    assert!(link == provider && forward.reply_to.is_empty() && forward.id.is_of_hub());
+    (bench, provider, asker, forward.id)
+}
+
+fn accept(bench: &mut Bench, provider: LinkId, id: RequestId) -> Vec<(LinkId, Message)> {
+    let offer = Offer::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
+    let cell = crate::hub::testing::HERE;
+    bench.say(provider, &Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None }))
+}
+
+fn packet(id: RequestId) -> Message {
+    Message::Packet(Packet { id, sequence: 0, sent_us: 0, payload: PAYLOAD })
+}
+
+#[test]
+fn a_server_carries_the_answer_the_data_and_the_reports() {
+    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Forward));
+    match &accept(&mut bench, provider, id)[..] {
+        [(link, Message::Accept(accept))] => {
+            assert_eq!((*link, accept.id, accept.provider), (asker, RequestId(1), Some(node(1))));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bench.say(provider, &packet(id)), [(asker, packet(RequestId(1)))]);
+    let report = |id| Message::Report(Report { id, ..Report::default() });
+    assert_eq!(bench.say(asker, &report(RequestId(1))), [(provider, report(id))]);
+    let end = |id| Message::End { id, packets: 1, bytes: 300, digest: [0; 32] };
+    let input = Input::Message { link: provider, message: end(id).encode() };
+    assert_eq!(bench.channels(input), [(asker, Channel::Reliable { flow: 1 }, end(RequestId(1)))]);
+    assert_eq!(bench.hub.status(bench.now).relays, 1);
+    bench.wait(LINGER);
+    assert_eq!(bench.hub.status(bench.now).relays, 0);
+    assert_eq!(bench.hub.counters().relayed_messages, 4);
+}
+
+#[test]
+fn only_the_two_who_are_meant_speak_in_a_flow() {
+    let (mut bench, _, asker, id) = relaying(request(1, Mode::Relay));
+    let third = bench.requester(3);
+    assert!(bench.say(third, &packet(id)).is_empty());
+    assert!(bench.say(asker, &packet(RequestId(1))).is_empty());
+    assert_eq!((bench.hub.counters().stray, bench.hub.counters().malformed), (1, 1));
+}
+
+#[test]
+fn a_stop_ends_the_flow_for_both() {
+    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    accept(&mut bench, provider, id);
+    let stop = |id| Message::Stop { id, reason: Reason::Cancelled };
+    assert_eq!(bench.say(asker, &stop(RequestId(1))), [(provider, stop(id))]);
+    let status = bench.hub.status(bench.now);
+    assert_eq!((status.relays, status.requests), (0, 0));
+}
+
+#[test]
+fn whoever_goes_the_other_is_told() {
+    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    accept(&mut bench, provider, id);
+    let stop = |id| Message::Stop { id, reason: Reason::Unreachable };
+    assert_eq!(bench.down(provider), [(asker, stop(RequestId(1)))]);
+    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    assert_eq!(bench.down(asker), [(provider, stop(id))]);
+    assert_eq!(bench.hub.status(bench.now).relays, 0);
+}
+
+#[test]
+fn a_provider_that_goes_before_it_accepts_is_replaced() {
+    let (mut bench, provider, asker, _) = relaying(request(1, Mode::Relay));
+    let second = bench.provider(4);
+    // The second was not known when the request came: it is asked anew.
+    assert_eq!(refused(&bench.down(provider)), (asker, Reason::Unreachable));
+    let (link, forward) = forwarded(&bench.ask(asker, request(2, Mode::Relay)));
+    assert_eq!(link, second);
+    let third = bench.provider(5);
+    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (asker, Reason::Busy));
+    bench.ask(asker, request(3, Mode::Relay));
+    assert_eq!(forwarded(&bench.down(third)).0, second);
+}
+
+#[test]
+fn a_silent_flow_is_ended() {
+    let (mut bench, provider, asker, id) = relaying(request(1, Mode::Relay));
+    accept(&mut bench, provider, id);
+    let told = bench.wait(Duration::from_secs(59));
+    assert!(told.is_empty());
+    bench.say(provider, &Message::Ping(0));
+    bench.say(asker, &Message::Ping(0));
+    let stop = |id| Message::Stop { id, reason: Reason::TimedOut };
+    assert_eq!(bench.wait(Duration::from_secs(2)), [(asker, stop(RequestId(1))), (provider, stop(id))]);
+}
+
+#[test]
+fn a_wanted_transport_holds_for_both_legs() {
+    let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
+    let wanted = |id| Request { params: over(Scheme::Tcp), ..request(id, Mode::Relay) };
+    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let provider = bench.up(1, Role::Node);
+    let mut record = crate::hub::testing::record(1);
+    record.addresses.push(tcp(1));
+    bench.say(provider, &Message::Publish(record));
+    let asker = bench.requester(2);
+    assert_eq!(refused(&bench.ask(asker, wanted(1))), (asker, Reason::NoTransport));
+    let asker = bench.up_over(2, Role::Node, tcp(2), None);
+    assert!(bench.ask(asker, wanted(2)).is_empty());
+    let (dial, addresses) = bench.dialled.pop().unwrap();
+    assert_eq!(addresses, [tcp(1)]);
+    let link = LinkId(99);
+    let peer = crate::machine::Peer { node: node(1), role: Role::Node, name: String::new() };
+    let (dial, rtt) = (Some(dial), Duration::ZERO);
+    let sent = bench.input(Input::LinkUp { link, dial, peer, address: tcp(1), rtt });
+    assert_eq!(forwarded(&sent).0, link);
+}
+
+#[test]
+fn a_requester_has_a_limited_number_of_flows() {
+    let mut config = Config::new(node(200), Kind::Server, 1);
+    config.limits.relays_per_node = 2;
+    let mut bench = Bench::with(config);
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    for id in 1..=2 {
+        forwarded(&bench.ask(asker, request(id, Mode::Relay)));
+    }
+    assert_eq!(refused(&bench.ask(asker, request(3, Mode::Relay))), (asker, Reason::TooMany));
+}
+
+#[test]
+fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
+    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Relay)));
+    assert_eq!(link, first);
+    let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
+    assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
+}

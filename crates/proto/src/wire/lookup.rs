@@ -1,0 +1,117 @@
+//! What is said of who offers what where: lookups, watches, searches.
+
+use minicbor::{Decode, Encode};
+
+use crate::address::Address;
+use crate::grid::{Area, Cell};
+use crate::ids::{NodeId, RequestId};
+use crate::record::{Capacity, Version};
+use crate::service::{Service, ServiceSet};
+
+/// See [`Message::Found`](super::Message::Found).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Found {
+    /// The request.
+    #[n(0)]
+    pub id: RequestId,
+    /// Who offers it, the best first; at most [`MAX_CANDIDATES`](super::MAX_CANDIDATES).
+    #[n(1)]
+    pub candidates: Vec<Candidate>,
+    /// How far the answer reaches.
+    #[n(2)]
+    pub coverage: Coverage,
+}
+
+/// How far the answer to a lookup reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Coverage {
+    /// Everything that is known.
+    #[n(0)]
+    Whole,
+    /// A hub that started less than a lease ago may not have heard of everyone.
+    #[n(1)]
+    Young,
+    /// A hub did not answer in time.
+    #[n(2)]
+    Partial,
+}
+
+/// One provider, as a lookup shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Candidate {
+    /// Who.
+    #[n(0)]
+    pub node: NodeId,
+    /// The version of its record.
+    #[n(1)]
+    pub version: Version,
+    /// Where.
+    #[n(2)]
+    pub cell: Cell,
+    /// What else it offers.
+    #[n(3)]
+    pub services: ServiceSet,
+    /// What it has left.
+    #[n(4)]
+    pub capacity: Capacity,
+    /// Where to dial it.
+    #[n(5)]
+    pub addresses: Vec<Address>,
+}
+
+/// See [`Message::Watch`](super::Message::Watch).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Watch {
+    /// The watcher's number for it; the same number again renews it.
+    #[n(0)]
+    pub id: RequestId,
+    /// What.
+    #[n(1)]
+    pub services: ServiceSet,
+    /// Where.
+    #[n(2)]
+    pub area: Area,
+    /// The greatest change that the watcher has seen; 0 asks for all there is.
+    #[n(3)]
+    pub seen: u64,
+}
+
+/// See [`Message::Change`](super::Message::Change).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Change {
+    /// The watch.
+    #[n(0)]
+    pub id: RequestId,
+    /// Counts the changes of this watch, from 1.
+    #[n(1)]
+    pub number: u64,
+    /// Came, moved or changed.
+    #[n(2)]
+    pub present: Vec<Candidate>,
+    /// Gone from the area.
+    #[n(3)]
+    pub gone: Vec<NodeId>,
+}
+
+/// See [`Message::Seek`](super::Message::Seek).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Seek {
+    /// The asking hub's number for it.
+    #[n(0)]
+    pub id: RequestId,
+    /// What.
+    #[n(1)]
+    pub service: Service,
+    /// Where.
+    #[n(2)]
+    pub area: Area,
+    /// How many at most.
+    #[n(3)]
+    pub count: u8,
+}

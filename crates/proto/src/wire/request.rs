@@ -1,0 +1,218 @@
+//! What is said of a request until data flows: the asking and the answers.
+
+use bytes::Bytes;
+use minicbor::{Decode, Encode};
+
+use super::bytes_codec;
+use crate::address::{Address, SchemeSet};
+use crate::grid::{Area, Cell};
+use crate::ids::{NodeId, Nonce, RequestId};
+use crate::service::Service;
+
+/// How a request is carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Mode {
+    /// Hub → provider → requester directly.
+    #[n(0)]
+    #[default]
+    Forward,
+    /// Answer and data come back through the hub.
+    #[n(1)]
+    Relay,
+    /// Only tell who offers it.
+    #[n(2)]
+    Locate,
+}
+
+/// What is asked of a provider beyond the service's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Params {
+    /// How long a stream lasts, milliseconds; `None` is the provider's default (10 s).
+    #[n(0)]
+    pub duration_ms: Option<u32>,
+    /// Transports that may serve it; `None` is any.
+    #[n(1)]
+    pub transports: Option<SchemeSet>,
+}
+
+/// See [`Message::Request`](super::Message::Request).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Request {
+    /// The requester's number for it. The same number sent again is the same request.
+    #[n(0)]
+    pub id: RequestId,
+    /// The requester's secret for it.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// What.
+    #[n(2)]
+    pub service: Service,
+    /// Where.
+    #[n(3)]
+    pub area: Area,
+    /// How.
+    #[n(4)]
+    pub mode: Mode,
+    /// After this long the requester no longer waits for an acceptance, milliseconds.
+    #[n(5)]
+    pub deadline_ms: u32,
+    /// How many providers to consider (`forward`, `relay`) or to list (`locate`); 0 is the default of the hub.
+    #[n(6)]
+    pub count: u8,
+    /// More.
+    #[n(7)]
+    pub params: Option<Params>,
+}
+
+/// See [`Message::Forward`](super::Message::Forward).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Forward {
+    /// The number under which to answer.
+    #[n(0)]
+    pub id: RequestId,
+    /// The secret to show.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// What.
+    #[n(2)]
+    pub service: Service,
+    /// Who asked.
+    #[n(3)]
+    pub requester: NodeId,
+    /// Where to answer, the requester's preferred transport first; empty:
+    /// answer to the hub, which relays.
+    #[n(4)]
+    pub reply_to: Vec<Address>,
+    /// How long the requester still waits for an acceptance, milliseconds.
+    #[n(5)]
+    pub deadline_ms: u32,
+    /// From hub to hub: the provider that is meant.
+    #[n(6)]
+    pub provider: Option<NodeId>,
+    /// More.
+    #[n(7)]
+    pub params: Option<Params>,
+}
+
+/// See [`Message::Accept`](super::Message::Accept).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Accept {
+    /// The request.
+    #[n(0)]
+    pub id: RequestId,
+    /// Its secret.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// What comes.
+    #[n(2)]
+    pub offer: Offer,
+    /// Where the provider is.
+    #[n(3)]
+    pub cell: Cell,
+    /// Who provides; only where a hub relays, else the link says it.
+    #[n(4)]
+    pub provider: Option<NodeId>,
+}
+
+/// What an acceptance promises.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(flat)]
+pub enum Offer {
+    /// Datagrams until `duration_ms` have passed.
+    #[n(0)]
+    Stream {
+        /// How long, milliseconds.
+        #[n(0)]
+        duration_ms: u32,
+        /// Payload rate to expect, bits per second.
+        #[n(1)]
+        bits_per_second: u32,
+        /// Media type or format of the payload; for the receiver's choice of a sink.
+        #[n(2)]
+        format: String,
+    },
+    /// One object.
+    #[n(1)]
+    Object {
+        /// Its size.
+        #[n(0)]
+        bytes: u64,
+        /// Its SHA-256.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        digest: [u8; 32],
+        /// Its media type.
+        #[n(2)]
+        format: String,
+        /// The whole of it, if it is small enough to travel here.
+        #[cbor(n(3), with = "bytes_codec")]
+        inline: Option<Bytes>,
+    },
+}
+
+/// See [`Message::Decline`](super::Message::Decline).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Decline {
+    /// The request.
+    #[n(0)]
+    pub id: RequestId,
+    /// Why.
+    #[n(1)]
+    pub reason: Reason,
+    /// When it may be worth asking again, milliseconds.
+    #[n(2)]
+    pub retry_after_ms: Option<u32>,
+    /// Whose number `id` is. Set towards a hub by a provider that was told to
+    /// answer the requester directly (`reply_to` not empty), because two
+    /// requesters may count alike; `None` everywhere else.
+    #[n(3)]
+    pub requester: Option<NodeId>,
+}
+
+/// Why a request is not served, or a flow ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Nobody offers it there.
+    #[n(0)]
+    NotFound,
+    /// The hub started less than a lease ago and may not have heard of everyone.
+    #[n(1)]
+    NotYetKnown,
+    /// Every provider there is at its limit.
+    #[n(2)]
+    Busy,
+    /// No transport that both ends have and the request allows.
+    #[n(3)]
+    NoTransport,
+    /// The other end could not be reached.
+    #[n(4)]
+    Unreachable,
+    /// The provider's source gave nothing.
+    #[n(5)]
+    SourceFailed,
+    /// The deadline has passed.
+    #[n(6)]
+    TimedOut,
+    /// The one who says it is leaving.
+    #[n(7)]
+    Leaving,
+    /// A limit on requests per neighbour.
+    #[n(8)]
+    TooMany,
+    /// The sender's role or state does not allow it.
+    #[n(9)]
+    NotAllowed,
+    /// The requester no longer wants it.
+    #[n(10)]
+    Cancelled,
+    /// The other end broke the protocol's rules.
+    #[n(11)]
+    Protocol,
+}

@@ -1,0 +1,83 @@
+//! What befalls a world: hosts die, freeze, start again; links break or fall
+//! silent; neighbours lie.
+
+use std::time::Duration;
+
+use roost_proto::peer::Config;
+
+use super::host::{Host, HostId, Raw};
+use super::network::WorldLink;
+use super::{Action, World};
+
+impl World {
+    /// A hub starts again, with an empty memory.
+    pub fn revive_hub(&mut self, hub: HostId) {
+        let role = self.hosts[hub.0].role;
+        let machine = self.hub_machine(hub.0, role, &[]);
+        self.hosts[hub.0] = Host::hub(hub.0, role, machine);
+        self.schedule(Duration::ZERO, Action::Wake { host: hub });
+    }
+
+    /// A node dies and starts again at once, in another epoch.
+    pub fn restart_node(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
+        self.kill(node);
+        self.start_again(node, hubs, epoch);
+    }
+
+    /// The same, and no neighbour notices.
+    pub fn restart_silently(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
+        self.freeze(node);
+        self.start_again(node, hubs, epoch);
+    }
+
+    fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
+        self.links.retain(|_, link| link.host != node);
+        let config = Config { epoch, ..self.config(node.0, hubs) };
+        self.hosts[node.0] = Host::node(node.0, config);
+        self.schedule(Duration::ZERO, Action::Wake { host: node });
+    }
+
+    /// The host's process dies; its neighbours notice, after a path's delay.
+    pub fn kill(&mut self, host: HostId) {
+        self.hosts[host.0].alive = false;
+        let ends: Vec<_> = self.links.iter().filter(|(_, link)| link.host == host).map(|(id, _)| *id).collect();
+        for end in ends {
+            self.hang_up(end);
+        }
+    }
+
+    /// The host stops, silently: nothing comes from it, nothing reaches it.
+    pub fn freeze(&mut self, host: HostId) {
+        self.hosts[host.0].alive = false;
+    }
+
+    /// A hub is told to leave.
+    pub fn leave_hub(&mut self, hub: HostId) {
+        self.hosts[hub.0].leave(self.now);
+        self.drain(hub);
+    }
+
+    /// Two hosts cannot reach one another any more; associations stay up, silent.
+    pub fn cut(&mut self, a: HostId, b: HostId) {
+        self.cut.push((a, b));
+    }
+
+    /// All associations between two hosts break, and both notice.
+    pub fn break_links(&mut self, a: HostId, b: HostId) {
+        let between = |link: &WorldLink| link.host == a && link.far_host == b;
+        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
+        for end in ends {
+            self.schedule(Duration::ZERO, Action::Down { link: end });
+            self.hang_up(end);
+        }
+    }
+
+    /// A neighbour says something that its machine would not. Returns false
+    /// if there is no association.
+    pub fn inject(&mut self, from: HostId, to: HostId, message: bytes::Bytes) -> bool {
+        let between = |link: &WorldLink| link.up && link.host == to && link.far_host == from;
+        let Some(link) = self.links.iter().find(|(_, link)| between(link)).map(|(id, _)| *id) else { return false };
+        self.feed(to, Raw::Message { link, message });
+        true
+    }
+}
