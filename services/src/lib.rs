@@ -38,14 +38,8 @@ pub use feed::{Feed, Opened};
 pub use sink::{Finished, Flow, Sink, SinkSpec, TrackForm};
 pub use source::{SourceSpec, Sources};
 
-use std::time::Duration;
-
-/// How long a stream lasts when the request does not say.
-pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
-/// The largest object of any service, bytes.
-pub const MAX_OBJECT_BYTES: usize = 64 * 1024 * 1024;
+use roost_proto::flow::MAX_OBJECT_BYTES;
 
 /// The largest datagram that a feed hands on, bytes. Larger ones from a live
 /// source are dropped and counted.
-pub const MAX_DATAGRAM_BYTES: usize = 8 * 1024;
+const MAX_DATAGRAM_BYTES: usize = 8 * 1024;

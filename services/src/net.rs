@@ -2,6 +2,7 @@
 
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -21,7 +22,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(20);
 /// Checks the notation `HOST:PORT`, with an IPv6 address in brackets.
 pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
     let (host, port) = text.rsplit_once(':').ok_or("it has no port")?;
-    port.parse::<u16>().map_err(|_| "its port is not a number up to 65535")?;
+    port.parse::<NonZeroU16>().map_err(|_| "its port is not a number from 1 to 65535")?;
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let sound = match bracketed {
         Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
@@ -136,10 +137,10 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for good in ["localhost:1", "10.0.0.1:65535", "[::1]:5004", "a-b.c:0"] {
+        for good in ["localhost:1", "10.0.0.1:65535", "[::1]:5004", "a-b.c:9"] {
             assert_eq!(check_address(good), Ok(()));
         }
-        for bad in ["", "a", ":1", "a:", "a:65536", "::1:5", "[x]:5", "a b:5"] {
+        for bad in ["", "a", ":1", "a:", "a:65536", "a:0", "::1:5", "[x]:5", "a b:5"] {
             assert!(check_address(bad).is_err(), "{bad}");
         }
     }

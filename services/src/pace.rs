@@ -38,6 +38,7 @@ pub struct Slot {
 pub struct Schedule {
     bits_per_second: u32,
     packet_bytes: u32,
+    /// Payload that is still to come.
     bytes_left: u64,
     next: u64,
 }
@@ -49,11 +50,6 @@ impl Schedule {
         let bits = u128::from(bits_per_second) * duration.as_nanos() / 1_000_000_000;
         let bytes_left = if packet_bytes == 0 { 0 } else { u64::try_from(bits / 8).unwrap_or(u64::MAX) };
         Self { bits_per_second, packet_bytes, bytes_left, next: 0 }
-    }
-
-    /// Payload that is still to come, bytes.
-    pub const fn bytes_left(&self) -> u64 {
-        self.bytes_left
     }
 }
 
@@ -74,7 +70,7 @@ impl Iterator for Schedule {
 }
 
 /// How long `bytes` take at a rate above 0.
-pub fn transmission_time(bytes: u128, bits_per_second: u32) -> Duration {
+fn transmission_time(bytes: u128, bits_per_second: u32) -> Duration {
     let nanos = bytes * 8 * 1_000_000_000 / u128::from(bits_per_second.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
@@ -90,8 +86,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// When a datagram due at `at` may leave, asked at `now`; both since the
-    /// start of the stream. A time in the past means at once.
+    /// When a datagram due at `at` may leave; both since the start of the
+    /// stream. A time in the past means at once.
     pub fn release(&self, at: Duration) -> Duration {
         at.max(self.not_before)
     }

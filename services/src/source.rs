@@ -7,10 +7,13 @@ use std::time::{Duration, SystemTime};
 use roost_proto::service::Form;
 use roost_proto::{Service, ServiceSet};
 
-use crate::{DEFAULT_DURATION, Feed, Opened, SourceError, SpecError, image, sensor, synthetic, track, video};
+use crate::{Feed, Opened, SourceError, SpecError, image, sensor, synthetic, track, video};
 
 /// The longest text of a spec, bytes.
 const MAX_SPEC_BYTES: usize = 4096;
+
+/// How long a stream lasts when the request does not say.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The sources of the services that a node offers.
 #[derive(Clone, Debug, Default)]
@@ -20,14 +23,6 @@ impl Sources {
     /// No sources.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The sources that `texts` describe; of two for one service the later counts.
-    ///
-    /// # Errors
-    /// The first text that describes no source of its service.
-    pub fn parse<'a>(texts: impl IntoIterator<Item = (Service, &'a str)>) -> Result<Self, SpecError> {
-        texts.into_iter().map(|(service, text)| SourceSpec::parse(service, text)).collect()
     }
 
     /// Adds a source, in place of the one that its service had.
@@ -70,12 +65,6 @@ impl Sources {
             spec.check().await.map_err(|error| (*service, error))?;
         }
         Ok(())
-    }
-}
-
-impl FromIterator<SourceSpec> for Sources {
-    fn from_iter<I: IntoIterator<Item = SourceSpec>>(specs: I) -> Self {
-        Self(specs.into_iter().map(|spec| (spec.service, spec)).collect())
     }
 }
 
@@ -122,8 +111,7 @@ impl SourceSpec {
         Ok(Self { service, text: text.to_owned(), kind })
     }
 
-    /// The forms that a source of `service` can be written in, for help texts.
-    pub const fn forms(service: Service) -> &'static str {
+    const fn forms(service: Service) -> &'static str {
         match service {
             Service::Video => video::FORMS,
             Service::Track => track::FORMS,
@@ -142,7 +130,7 @@ impl SourceSpec {
         self.service
     }
 
-    /// Starts the source: a stream of `duration` ([`DEFAULT_DURATION`] if
+    /// Starts the source: a stream of `duration` (10 s if
     /// `None`), or the object, for which `duration` means nothing.
     ///
     /// # Errors
@@ -208,14 +196,22 @@ impl Eq for SourceSpec {}
 mod tests {
     use super::*;
 
+    fn parse<'a>(texts: impl IntoIterator<Item = (Service, &'a str)>) -> Result<Sources, SpecError> {
+        let mut sources = Sources::new();
+        for (service, text) in texts {
+            sources.insert(SourceSpec::parse(service, text)?);
+        }
+        Ok(sources)
+    }
+
     #[test]
     fn sources_are_parsed_by_service() {
         let texts = [(Service::Sensor, "command:true"), (Service::Video, " synthetic "), (Service::Video, "udp://h:1")];
-        let sources = Sources::parse(texts).unwrap();
+        let sources = parse(texts).unwrap();
         assert_eq!(sources.services(), ServiceSet::EMPTY.with(Service::Video).with(Service::Sensor));
         assert_eq!(sources.get(Service::Video).unwrap().to_string(), "udp://h:1");
         assert!(sources.get(Service::Image).is_none());
-        let error = Sources::parse([(Service::Track, "gps")]).unwrap_err().to_string();
+        let error = parse([(Service::Track, "gps")]).unwrap_err().to_string();
         assert!(error.starts_with("\"gps\" is no track source: it is unknown; expected synthetic, gpsd://"), "{error}");
         assert!(SourceSpec::parse(Service::Image, &"x".repeat(5000)).unwrap_err().to_string().len() < 200);
     }
@@ -225,10 +221,10 @@ mod tests {
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let text = format!("udp://{}", taken.local_addr().unwrap());
         drop(taken);
-        let mut sources = Sources::parse([(Service::Video, text.as_str())]).unwrap();
+        let mut sources = parse([(Service::Video, text.as_str())]).unwrap();
         let under_way = sources.get(Service::Video).unwrap().open(None).await.unwrap();
         let next = [(Service::Video, text.as_str()), (Service::Image, "synthetic")];
-        sources.replace(Sources::parse(next).unwrap());
+        sources.replace(parse(next).unwrap());
         sources.check().await.unwrap();
         sources.get(Service::Video).unwrap().open(None).await.unwrap();
         assert!(sources.get(Service::Image).is_some());
@@ -239,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_up_yet_stops_no_node() {
-        let sources = Sources::parse([(Service::Track, "gpsd://127.0.0.1:1")]).unwrap();
+        let sources = parse([(Service::Track, "gpsd://127.0.0.1:1")]).unwrap();
         sources.check().await.unwrap();
     }
 

@@ -49,13 +49,14 @@ impl FromStr for SinkSpec {
             crate::net::check_address(address).map_err(wrong)?;
             return Ok(Self::Udp(address.to_owned()));
         }
-        if text.contains("://") {
-            return Err(wrong("its scheme is unknown"));
-        }
-        if text.is_empty() || text.ends_with('/') {
+        let path = match text.strip_prefix("file:") {
+            None if text.contains("://") => return Err(wrong("its scheme is unknown")),
+            path => path.unwrap_or(text),
+        };
+        if path.is_empty() || path.ends_with('/') {
             return Err(wrong("it names no file"));
         }
-        Ok(Self::File(PathBuf::from(text.strip_prefix("file:").unwrap_or(text))))
+        Ok(Self::File(PathBuf::from(path)))
     }
 }
 

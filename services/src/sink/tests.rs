@@ -15,8 +15,10 @@ fn names(folder: &tempfile::TempDir) -> Vec<String> {
 fn specs() {
     assert_eq!("-".parse(), Ok(SinkSpec::Stdout));
     assert_eq!("a/b.ts".parse(), Ok(SinkSpec::File(PathBuf::from("a/b.ts"))));
+    assert_eq!("file:///tmp/a.ts".parse(), Ok(SinkSpec::File(PathBuf::from("/tmp/a.ts"))));
     assert_eq!("udp://[::1]:5000".parse(), Ok(SinkSpec::Udp("[::1]:5000".to_owned())));
-    for bad in ["", "udp://", "udp://host", "udp://:1", "http://x/y", "folder/", "udp://h:99999"] {
+    for bad in ["", "udp://", "udp://host", "udp://:1", "http://x/y", "folder/", "file:", "udp://h:0", "udp://h:99999"]
+    {
         let error = bad.parse::<SinkSpec>().unwrap_err().to_string();
         assert!(error.contains("expected - for standard output"), "{error}");
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -15,11 +16,15 @@ use crate::upstream::{Outlet, Reader};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A host that has gone without a word is noticed some probes after this.
+const QUIET: Duration = Duration::from_secs(10);
+
 /// Connects to a gpsd and asks for its reports.
 pub(super) async fn gpsd(address: &str) -> Result<Gpsd, SourceError> {
     let unreachable = |reason: String| SourceError::Unreachable { address: format!("gpsd://{address}"), reason };
     let connecting = async {
         let mut stream = TcpStream::connect(address).await?;
+        SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(QUIET).with_interval(QUIET))?;
         stream.write_all(WATCH).await.map(|()| stream)
     };
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
@@ -89,5 +94,17 @@ impl Decode for NmeaDecoder {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_gpsd_that_goes_without_a_word_is_noticed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gpsd = gpsd(&listener.local_addr().unwrap().to_string()).await.unwrap();
+        assert!(SockRef::from(&gpsd.stream).keepalive().unwrap());
     }
 }

@@ -11,12 +11,12 @@
 //! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
 //! A live source starts with what comes next, and has failed after 4 s of silence.
 
-pub mod pacing;
 pub mod rtp;
 pub mod ts;
 
 mod file;
 mod live;
+mod pacing;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -24,8 +24,8 @@ const NOMINAL_PACKET_TIME: Duration = Duration::from_nanos(PACKET_BYTES as u64 *
 
 /// Puts packets into datagrams of seven and dates them: packets between two
 /// clock values are spread evenly over the time between these.
-#[derive(Debug)]
-pub struct Pacing {
+#[derive(Debug, Default)]
+pub(super) struct Pacing {
     /// The time of the first packet held.
     base: Duration,
     /// Packets whose time the clock told, and that time together.
@@ -37,23 +37,9 @@ pub struct Pacing {
     datagram_at: Duration,
 }
 
-impl Default for Pacing {
-    fn default() -> Self {
-        Self {
-            base: Duration::ZERO,
-            measured: (0, Duration::ZERO),
-            clock_pid: None,
-            clock: None,
-            held: Vec::new(),
-            datagram: BytesMut::new(),
-            datagram_at: Duration::ZERO,
-        }
-    }
-}
-
 impl Pacing {
     /// Takes the next packet and appends to `out` the datagrams that are complete.
-    pub fn push(&mut self, packet: &[u8; PACKET_BYTES], out: &mut Vec<Due>) {
+    pub(super) fn push(&mut self, packet: &[u8; PACKET_BYTES], out: &mut Vec<Due>) {
         let header = ts::header(packet);
         let ours = header.filter(|header| self.clock_pid.is_none_or(|pid| pid == header.pid));
         if let Some((header, clock)) = ours.and_then(|header| header.clock.map(|clock| (header, clock))) {
@@ -68,14 +54,14 @@ impl Pacing {
 
     /// The stream starts again from its beginning: what is held goes on at the
     /// rate so far, and the clock may jump.
-    pub fn restart(&mut self, out: &mut Vec<Due>) {
+    pub(super) fn restart(&mut self, out: &mut Vec<Due>) {
         self.release(self.usual_time(), out);
         self.clock = None;
         self.clock_pid = None;
     }
 
     /// The stream is at its end: the last datagram may be short.
-    pub fn finish(&mut self, out: &mut Vec<Due>) {
+    pub(super) fn finish(&mut self, out: &mut Vec<Due>) {
         self.release(self.usual_time(), out);
         if !self.datagram.is_empty() {
             out.push(Due { at: self.datagram_at, payload: self.datagram.split().freeze() });

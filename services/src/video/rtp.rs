@@ -10,8 +10,6 @@ const HEADER_BYTES: usize = 12;
 pub struct Packet<'a> {
     /// What the payload is.
     pub payload_type: u8,
-    /// Counts packets, modulo 2^16.
-    pub sequence: u16,
     /// Without header, extension and padding.
     pub payload: &'a [u8],
 }
@@ -31,7 +29,7 @@ pub fn parse(datagram: &[u8]) -> Option<Packet<'_>> {
         let padding = usize::from(*rest.last()?);
         rest = rest.get(..rest.len().checked_sub(padding)?)?;
     }
-    Some(Packet { payload_type: header[1] & 0x7f, sequence: u16::from_be_bytes([header[2], header[3]]), payload: rest })
+    Some(Packet { payload_type: header[1] & 0x7f, payload: rest })
 }
 
 #[cfg(test)]
@@ -46,7 +44,7 @@ mod tests {
     #[test]
     fn header_extension_sources_and_padding_come_off() {
         let plain = packet(0x80, 0x80 | MP2T, b"data");
-        assert_eq!(parse(&plain), Some(Packet { payload_type: MP2T, sequence: 0x0102, payload: b"data" }));
+        assert_eq!(parse(&plain), Some(Packet { payload_type: MP2T, payload: b"data" }));
         let full = packet(0xb1, 96, b"CSRC\0\0\0\x01EXT!data\0\x02");
         assert_eq!(parse(&full).unwrap().payload, b"data");
     }
