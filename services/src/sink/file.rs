@@ -9,35 +9,27 @@ use tokio::io::{AsyncWriteExt, BufWriter};
 use super::Finished;
 use crate::SinkError;
 
-/// A file under another name in the folder of the final one.
+/// A file under a hidden name, which no other transfer uses, in the folder of
+/// the final one.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: Option<BufWriter<File>>,
     draft: PathBuf,
     target: PathBuf,
-    /// Whether an incomplete file is worth keeping.
+    /// Whether an incomplete file is worth keeping, as `TARGET.part`.
     keep_part: bool,
-    /// The draft has been renamed or is to stay.
+    /// The draft has got another name.
     settled: bool,
 }
 
 impl Draft {
-    /// Creates the draft for `path`. With `keep_part` it is `PATH.part`, which
-    /// is replaced if it exists, and stays if the transfer breaks off; else a
-    /// hidden name of its own, which goes.
+    /// Creates the draft for `path`.
     pub(super) async fn create(path: &Path, keep_part: bool) -> Result<Self, SinkError> {
         // A link stays a link: what it points to is replaced.
         let target = tokio::fs::canonicalize(path).await.unwrap_or_else(|_| path.to_owned());
-        let draft = if keep_part { part(&target) } else { hidden(&target) };
-        let mut options = tokio::fs::OpenOptions::new();
-        options.write(true);
-        if keep_part {
-            options.create(true).truncate(true)
-        } else {
-            options.create_new(true)
-        };
-        let file =
-            options.open(&draft).await.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
+        let draft = hidden(&target);
+        let file = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&draft).await;
+        let file = file.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
         Ok(Self { file: Some(BufWriter::new(file)), draft, target, keep_part, settled: false })
     }
 
@@ -55,12 +47,18 @@ impl Draft {
         }
         file.flush().await.map_err(|error| unwritable(&self.draft, error))?;
         if !complete {
+            let path = part(&self.target);
+            tokio::fs::rename(&self.draft, &path).await.map_err(|error| unwritable(&path, error))?;
             self.settled = true;
-            return Ok(Finished::KeptPart { path: self.draft.clone(), bytes });
+            return Ok(Finished::KeptPart { path, bytes });
         }
         file.get_ref().sync_all().await.map_err(|error| unwritable(&self.draft, error))?;
         tokio::fs::rename(&self.draft, &self.target).await.map_err(|error| unwritable(&self.target, error))?;
         self.settled = true;
+        if self.keep_part {
+            // The part of an earlier try, if there is one, is of no use now.
+            let _ = tokio::fs::remove_file(part(&self.target)).await;
+        }
         sync_folder(&self.target).await;
         Ok(Finished::Written { bytes })
     }
@@ -68,11 +66,13 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.settled && !self.keep_part {
-            // Nothing more can be done about a file that cannot be removed;
-            // its name tells what it is.
-            let _ = std::fs::remove_file(&self.draft);
-        }
+        // Nothing more can be done about a file that cannot be moved or
+        // removed; its name tells what it is.
+        let _ = match (self.settled, self.keep_part) {
+            (true, _) => Ok(()),
+            (false, true) => std::fs::rename(&self.draft, part(&self.target)),
+            (false, false) => std::fs::remove_file(&self.draft),
+        };
     }
 }
 
@@ -85,7 +85,7 @@ async fn sync_folder(target: &Path) {
     }
 }
 
-/// `NAME.part`.
+/// `NAME.part`, which the last transfer that broke off has.
 fn part(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");

@@ -67,6 +67,20 @@ async fn a_broken_stream_keeps_its_part_and_spares_the_old_file() {
 }
 
 #[tokio::test]
+async fn two_streams_into_one_file_do_not_mix() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clip.ts");
+    let mut one = open(Service::Video, &path).await.unwrap();
+    one.write(&Bytes::from_static(b"whole")).await.unwrap();
+    let mut two = open(Service::Video, &path).await.unwrap();
+    two.write(&Bytes::from(vec![b'x'; 20_000])).await.unwrap();
+    one.finish(true).await.unwrap();
+    drop(two);
+    assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    assert_eq!(names(&folder), ["clip.ts", "clip.ts.part"]);
+}
+
+#[tokio::test]
 async fn a_link_stays_a_link_and_a_device_a_device() {
     let folder = tempfile::tempdir().unwrap();
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
