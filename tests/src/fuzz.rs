@@ -72,7 +72,7 @@ pub fn hub(bytes: &[u8]) {
 
 /// A certificate that a stranger shows.
 pub fn certificate(bytes: &[u8]) {
-    let _ = roost_identity::read_peer(bytes);
+    let _ = roost_identity::read_unverified(bytes);
 }
 
 /// The framed answer of a daemon's local API.

@@ -34,7 +34,7 @@ const P256_SPKI_BYTES: usize = P256_PREFIX.len() + 64;
 ///
 /// # Errors
 /// [`Refusal::Malformed`] if it is not of the form that a group issues.
-pub fn read_peer(leaf_der: &[u8]) -> Result<Peer, Refusal> {
+pub fn read_unverified(leaf_der: &[u8]) -> Result<Peer, Refusal> {
     let leaf = Certificate::parse(leaf_der).and_then(|certificate| certificate.leaf());
     leaf.map(|leaf| leaf.peer()).ok_or(Refusal::Malformed)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_identity::tls::{ALPN, client_config, provider, refusal_from_tls_error, server_config};
-use roost_identity::{Identity, Policy, Refusal, Side, read_peer};
+use roost_identity::{Identity, Policy, Refusal, Side, read_unverified};
 use roost_proto::{Role, RoleSet};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -157,7 +157,7 @@ fn members_meet_and_know_each_other() {
     assert!(!client.is_handshaking() && !server.is_handshaking());
     assert_eq!(client.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_3));
     assert_eq!((client.alpn_protocol(), server.alpn_protocol()), (Some(ALPN), Some(ALPN)));
-    let seen = |connection: &Connection| read_peer(&connection.peer_certificates().unwrap()[0]).unwrap();
+    let seen = |connection: &Connection| read_unverified(&connection.peer_certificates().unwrap()[0]).unwrap();
     assert_eq!((seen(&client).node, seen(&client).role), (b.node(), Role::SuperNode));
     assert_eq!((seen(&server).node, seen(&server).name), (a.node(), "a".to_owned()));
 }
