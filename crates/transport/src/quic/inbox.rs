@@ -10,9 +10,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-/// The most bytes of messages that wait for earlier ones. Then no further
-/// stream is read until one of the earlier is done.
+/// The most memory for messages that wait for earlier ones, bytes. Then no
+/// further stream is read until one of the earlier is done.
 const MAX_WAITING_BYTES: usize = 4 << 20;
+/// What a message that waits costs beside its bytes.
+const WAITING_COST: usize = 128;
 
 /// The streams of one link that are not delivered yet.
 #[derive(Debug, Default)]
@@ -23,6 +25,10 @@ pub(super) struct Inbox {
     waiting_bytes: usize,
 }
 
+/// Two messages follow the same one.
+#[derive(Debug)]
+pub(super) struct Fork;
+
 impl Inbox {
     /// A stream has been opened. Must be called in the order of the numbers.
     pub(super) fn opened(&mut self, number: u64) {
@@ -31,22 +37,32 @@ impl Inbox {
 
     /// A stream has been read to its end; `distance` is 0 for a message that
     /// follows none. Hands out the messages that can be delivered now.
-    pub(super) fn complete(&mut self, number: u64, distance: u32, message: Bytes, mut deliver: impl FnMut(Bytes)) {
+    ///
+    /// # Errors
+    ///
+    /// The peer has broken the protocol, and the link must end.
+    pub(super) fn complete(
+        &mut self,
+        number: u64,
+        distance: u32,
+        message: Bytes,
+        mut deliver: impl FnMut(Bytes),
+    ) -> Result<(), Fork> {
         let before = number.checked_sub(u64::from(distance)).filter(|_| distance > 0);
         if let Some(before) = before.filter(|before| self.open.contains(before)) {
-            self.waiting_bytes += message.len();
-            self.waiting.insert(before, (number, message));
-            return;
+            self.waiting_bytes += message.len() + WAITING_COST;
+            return self.waiting.insert(before, (number, message)).map_or(Ok(()), |_| Err(Fork));
         }
         self.open.remove(&number);
         deliver(message);
         let mut last = number;
         while let Some((next, message)) = self.waiting.remove(&last) {
-            self.waiting_bytes -= message.len();
+            self.waiting_bytes -= message.len() + WAITING_COST;
             self.open.remove(&next);
             deliver(message);
             last = next;
         }
+        Ok(())
     }
 
     /// Whether another stream may be read.
@@ -59,6 +75,31 @@ impl Inbox {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn empty_messages_that_wait_use_up_the_room_as_well() {
+        let mut inbox = Inbox::default();
+        inbox.opened(0);
+        for number in 1..1 << 20 {
+            if inbox.has_room() {
+                inbox.opened(number);
+                inbox.complete(number, 1, Bytes::new(), |_| panic!("delivered")).unwrap();
+            }
+        }
+        assert!(!inbox.has_room());
+        let mut delivered = 0;
+        inbox.complete(0, 0, Bytes::new(), |_| delivered += 1).unwrap();
+        assert_eq!(delivered, 1 + MAX_WAITING_BYTES / WAITING_COST);
+        assert!(inbox.has_room());
+    }
+
+    #[test]
+    fn two_messages_cannot_follow_the_same_one() {
+        let mut inbox = Inbox::default();
+        (0..3).for_each(|number| inbox.opened(number));
+        assert!(inbox.complete(1, 1, Bytes::new(), drop).is_ok());
+        assert!(inbox.complete(2, 2, Bytes::new(), drop).is_err());
+    }
 
     proptest! {
         #[test]
@@ -79,7 +120,7 @@ mod tests {
                 if !unread.is_empty() {
                     let (number, distance) = unread.remove(index.index(unread.len()));
                     let message = Bytes::copy_from_slice(&number.to_be_bytes());
-                    inbox.complete(number, distance, message, |message| delivered.push(message));
+                    inbox.complete(number, distance, message, |message| delivered.push(message)).unwrap();
                 }
             }
             let delivered: Vec<_> = delivered.iter().map(|m| u64::from_be_bytes(m[..].try_into().unwrap())).collect();

@@ -212,17 +212,17 @@ impl QuicLink {
     /// Enters what a stream carried; answers what can be delivered.
     fn take(&self, inbox: &mut Inbox, read: Read) -> Vec<Bytes> {
         let mut ready = Vec::new();
-        match read {
+        let sound = match read {
             Ok((number, MESSAGE, distance, message)) => {
-                inbox.complete(number, distance, message, |message| ready.push(message));
+                inbox.complete(number, distance, message, |message| ready.push(message)).is_ok()
             }
-            Ok((number, READY, ..)) => inbox.complete(number, 0, Bytes::new(), |_| {}),
             // The rest of it will not come; nor will what follows it.
-            Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(_))) => {}
-            Ok(_) | Err(_) => {
-                Live::add(&self.live.malformed, 1);
-                self.connection.close(VIOLATION, b"you broke the protocol");
-            }
+            Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(_))) => true,
+            Ok(_) | Err(_) => false,
+        };
+        if !sound {
+            Live::add(&self.live.malformed, 1);
+            self.connection.close(VIOLATION, b"you broke the protocol");
         }
         ready
     }
