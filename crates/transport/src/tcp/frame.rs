@@ -6,6 +6,8 @@ use bytes::Bytes;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::transport::MAX_REASON;
+
 /// Bytes in front of a body.
 pub(super) const HEADER: usize = 4;
 
@@ -15,7 +17,7 @@ const CLOSE: u8 = 2;
 
 /// A frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// The listener accepts the dialler.
     Ready,
     Message(Bytes),
@@ -46,7 +48,7 @@ fn write(kind: u8, body: &[u8], into: &mut Vec<u8>) {
 /// # Errors
 ///
 /// Those of the stream; [`io::ErrorKind::InvalidData`] if the bytes are no frame.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
     let mut header = [0; HEADER];
     if stream.read(&mut header[..1]).await? == 0 {
         return Ok(None);
@@ -54,7 +56,13 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
     stream.read_exact(&mut header[1..]).await?;
     let [kind, a, b, c] = header;
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
-    if length > MAX_MESSAGE_BYTES || kind > CLOSE {
+    let limit = match kind {
+        READY => Some(0),
+        MESSAGE => Some(MAX_MESSAGE_BYTES),
+        CLOSE => Some(MAX_REASON),
+        _ => None,
+    };
+    if limit.is_none_or(|limit| length > limit) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame"));
     }
     let mut body = vec![0; length];
@@ -84,7 +92,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_frame_is_refused() {
-        for bytes in [&[1, 1, 0, 1][..], &[9, 0, 0, 0], &[1, 0, 0, 2, 5], &[1, 0]] {
+        let long_reason = [&[CLOSE, 0, 1, 1][..], &[b'a'; 257]].concat();
+        for bytes in [&[1, 1, 0, 1][..], &[9, 0, 0, 0], &[1, 0, 0, 2, 5], &[1, 0], &[0, 0, 0, 1, 5], &long_reason] {
             let mut stream = bytes;
             assert!(read(&mut stream).await.is_err(), "{bytes:?}");
         }
