@@ -6,6 +6,7 @@
 mod support;
 
 use std::net::UdpSocket;
+use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::{Address, LinkId, Role, RoleSet, Scheme};
@@ -78,6 +79,25 @@ fn knock(at: &Address, times: u8) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         socket.send_to(&hello(index), at.primary().expect("a host")).expect("room");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
+    let world = World::new();
+    let limits = Limits { handshake_timeout: Duration::from_millis(300), ..Limits::default() };
+    let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
+    let fickle = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    node.dial(vec![Address::single(Scheme::Udp, fickle.local_addr().expect("its address"))], RoleSet::ALL);
+    let (_, dialler) = fickle.recv_from(&mut [0; 2000]).expect("a ClientHello");
+    let beginning_anew = tokio::spawn(async move {
+        // The greater random of two goes on; those after that replace it.
+        for random in (200..=255).cycle() {
+            fickle.send_to(&hello(random), dialler).expect("room");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert!(node.dial_failed().await.contains("0.3 s"));
+    beginning_anew.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

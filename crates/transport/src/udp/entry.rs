@@ -161,7 +161,7 @@ impl Entry {
                         break turn;
                     }
                 }
-                Output::CloseNotify => self.end("the peer closed the link".into(), desk),
+                Output::CloseNotify => self.fail("the peer closed the link", desk),
                 Output::BufferTooSmall { needed } => sealed.resize(needed, 0),
                 Output::Timeout(at) => {
                     self.dtls_deadline = (at < desk.now + IDLE).then_some(at);

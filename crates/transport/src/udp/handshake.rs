@@ -50,7 +50,8 @@ pub(super) struct Handshake {
     pub(super) leaf: Box<[u8]>,
     /// A packet that overtook the peer's greeting.
     pub(super) early: Option<Vec<u8>>,
-    until: Instant,
+    /// When it is given up.
+    pub(super) until: Instant,
     last_sent: Instant,
     rtt: Option<Duration>,
     received: usize,

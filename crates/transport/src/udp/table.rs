@@ -160,7 +160,7 @@ impl<'a> Turning<'a> {
             if handshake.client && handshake.random >= Some(random) {
                 return;
             }
-            inherited = handshake.dial.take();
+            inherited = handshake.dial.take().map(|dial| (dial, handshake.until));
             self.with(slot, |entry, _| {
                 entry.phase = Phase::Gone;
                 Turn::Same
@@ -169,10 +169,13 @@ impl<'a> Turning<'a> {
         if inherited.is_none() && !self.admit(route, cookie) {
             return;
         }
-        let expect = inherited.as_ref().map_or(self.endpoint.context.admit, |dial| dial.expect);
-        let Some(slot) = self.begin(route, inherited, false, expect) else { return };
+        let (dial, until) = inherited.unzip();
+        let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.expect);
+        let Some(slot) = self.begin(route, dial, false, expect) else { return };
         if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
+            // A dial has its time, however often its peer begins anew.
+            handshake.until = until.unwrap_or(handshake.until);
         }
         self.with(slot, |entry, desk| entry.receive(records, desk));
     }
