@@ -4,15 +4,18 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use roost_proto::wire::MAX_MESSAGE_BYTES;
 
-use super::packet::Part;
+use super::packet::{Part, Violation};
 
 /// The most messages that may be incomplete in one link.
 const MAX_MESSAGES: usize = 8;
 /// How long the pieces of a message may take: 64 KiB over 250 kbit/s.
 const EXPIRY: Duration = Duration::from_secs(2);
-/// The most bytes of incomplete messages in one link.
+/// The most memory for incomplete messages in one link, bytes.
 const MAX_BYTES: usize = 256 * 1024;
+/// What a piece costs beside its bytes: its place, and that it is kept apart.
+pub(super) const PART_COST: usize = 64;
 
 /// The incomplete messages of one link.
 #[derive(Debug, Default)]
@@ -22,7 +25,8 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// Takes a piece; answers the message if it is now complete.
+    /// Takes a piece; answers the message if it is now complete. A piece that
+    /// does not fit what came before is ignored.
     pub(super) fn insert(&mut self, now: Instant, part: &Part<'_>) -> Option<Bytes> {
         self.expire(now);
         let known = self.messages.iter().position(|(_, assembly)| assembly.message == part.message);
@@ -30,9 +34,9 @@ impl Fragments {
             self.messages.push_back((now, Assembly::new(part.message, part.count)));
             self.messages.len() - 1
         });
-        let complete = self.messages.get_mut(index).is_some_and(|(_, assembly)| assembly.insert(part));
+        let complete = self.messages.get_mut(index).is_some_and(|(_, assembly)| assembly.insert(part) == Ok(true));
         let message = if complete { self.messages.remove(index).map(|(_, assembly)| assembly.join()) } else { None };
-        while self.messages.len() > MAX_MESSAGES || self.bytes() > MAX_BYTES {
+        while self.messages.len() > MAX_MESSAGES || self.held() > MAX_BYTES {
             self.messages.pop_front();
         }
         message
@@ -53,8 +57,9 @@ impl Fragments {
         self.messages.is_empty()
     }
 
-    fn bytes(&self) -> usize {
-        self.messages.iter().map(|(_, assembly)| assembly.bytes).sum()
+    /// The memory that is used, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.messages.iter().map(|(_, assembly)| assembly.held()).sum()
     }
 }
 
@@ -65,7 +70,7 @@ pub(super) struct Assembly {
     parts: Vec<Option<Bytes>>,
     missing: usize,
     /// Bytes of the pieces that are here.
-    pub(super) bytes: usize,
+    bytes: usize,
 }
 
 impl Assembly {
@@ -73,18 +78,25 @@ impl Assembly {
         Self { message, parts: vec![None; usize::from(count)], missing: usize::from(count), bytes: 0 }
     }
 
-    /// Takes a piece; answers whether the message is complete. A piece that
-    /// does not fit what came before is ignored.
-    pub(super) fn insert(&mut self, part: &Part<'_>) -> bool {
+    /// Takes a piece; answers whether the message is complete.
+    pub(super) fn insert(&mut self, part: &Part<'_>) -> Result<bool, Violation> {
         if usize::from(part.count) != self.parts.len() {
-            return false;
+            return Err(Violation("a part of another message"));
         }
         if let Some(slot @ None) = self.parts.get_mut(usize::from(part.index)) {
+            if self.bytes + part.bytes.len() > MAX_MESSAGE_BYTES {
+                return Err(Violation("a message that is too long"));
+            }
             *slot = Some(Bytes::copy_from_slice(part.bytes));
             self.missing -= 1;
             self.bytes += part.bytes.len();
         }
-        self.missing == 0
+        Ok(self.missing == 0)
+    }
+
+    /// The memory that is used, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.bytes + self.parts.len() * PART_COST
     }
 
     /// The whole message.
@@ -121,13 +133,21 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_is_too_long_never_comes() {
+        let (mut fragments, now) = (Fragments::default(), Instant::now());
+        let half = vec![0; 40_000];
+        assert_eq!(fragments.insert(now, &part(1, 0, &half)), None);
+        assert_eq!(fragments.insert(now, &part(1, 1, &half)), None);
+    }
+
+    #[test]
     fn a_flood_of_first_pieces_holds_little() {
         let (mut fragments, now) = (Fragments::default(), Instant::now());
         let big = vec![0; 60_000];
         for message in 0..1000 {
             fragments.insert(now, &part(message, 0, &big));
         }
-        assert!(fragments.bytes() <= MAX_BYTES);
+        assert!(fragments.held() <= MAX_BYTES);
         assert!(fragments.messages.len() <= MAX_MESSAGES);
     }
 }

@@ -18,9 +18,8 @@ use bytes::Bytes;
 
 use fragments::Fragments;
 use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, write_close, write_ready};
+pub(crate) use packet::{Packet, Violation, write_close, write_ready};
 use receive::Receiver;
-pub(crate) use receive::Violation;
 use send::Sender;
 pub(crate) use send::{PeerSilent, QueueFull};
 
@@ -155,6 +154,12 @@ impl Session {
     /// The round trip: of the handshake, or smoothed by reliable messages.
     pub(crate) fn rtt(&self) -> Duration {
         self.sender.as_ref().map_or(self.rtt, |sender| sender.rtt.smoothed)
+    }
+
+    /// The memory that messages use that are not delivered yet, bytes.
+    pub(crate) fn held(&self) -> usize {
+        let fragments = self.fragments.as_ref().map_or(0, |fragments| fragments.held());
+        fragments + self.receiver.as_ref().map_or(0, |receiver| receiver.held())
     }
 
     pub(crate) fn retransmissions(&self) -> u64 {

@@ -43,6 +43,10 @@ pub(crate) enum Packet<'a> {
     Close { code: u8, reason: &'a str },
 }
 
+/// The peer has sent what no sender of ours sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation(pub(crate) &'static str);
+
 /// A piece of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part<'a> {

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::fragments::Assembly;
-use super::packet::{Ack, MAX_RANGES, Part};
+use super::fragments::{Assembly, PART_COST};
+use super::packet::{Ack, MAX_RANGES, Part, Violation};
 use super::recovery::MAX_ACK_DELAY;
 use super::send::MESSAGE_WINDOW;
 
-/// The most bytes of incomplete or early messages in one link. Packets beyond
-/// are dropped unacknowledged, except for the message that all others wait for.
+/// The most memory for incomplete or early messages in one link, bytes. Packets
+/// beyond are dropped unacknowledged, except for the message that all others
+/// wait for.
 const MAX_BYTES: usize = 1 << 20;
 /// Packets that may arrive before an acknowledgement leaves at once.
 const ACK_EVERY: u32 = 2;
@@ -32,7 +33,8 @@ pub(super) struct Receiver {
     slots: VecDeque<Slot>,
     /// Which complete message waits for which.
     waiting: HashMap<u32, u32>,
-    bytes: usize,
+    /// The memory that messages use, bytes.
+    held: usize,
 }
 
 #[derive(Debug, Default)]
@@ -44,9 +46,34 @@ enum Slot {
     Delivered,
 }
 
-/// The peer has sent what no sender of ours sends.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Violation(pub(crate) &'static str);
+impl Slot {
+    /// Takes a part; answers the message if it is now complete, and forgets it.
+    fn insert(&mut self, part: &Part<'_>) -> Result<Option<Bytes>, Violation> {
+        match self {
+            Self::Complete(_) | Self::Delivered => return Ok(None),
+            Self::Unseen if part.count == 1 => return Ok(Some(Bytes::copy_from_slice(part.bytes))),
+            Self::Unseen => *self = Self::Incomplete(Assembly::new(part.message, part.count)),
+            Self::Incomplete(_) => {}
+        }
+        let Self::Incomplete(assembly) = self else { return Ok(None) };
+        if !assembly.insert(part)? {
+            return Ok(None);
+        }
+        match std::mem::take(self) {
+            Self::Incomplete(assembly) => Ok(Some(assembly.join())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The memory that is used, bytes.
+    fn held(&self) -> usize {
+        match self {
+            Self::Unseen | Self::Delivered => 0,
+            Self::Incomplete(assembly) => assembly.held(),
+            Self::Complete(message) => message.len() + PART_COST,
+        }
+    }
+}
 
 impl Receiver {
     /// Takes a reliable packet; hands out the messages that can be delivered now.
@@ -65,18 +92,15 @@ impl Receiver {
         if u32::from(follows) > part.message {
             return Err(Violation("a message that follows none"));
         }
-        if !known && self.bytes + part.bytes.len() > MAX_BYTES && part.message != self.base {
+        if !known && self.held + part.bytes.len() > MAX_BYTES && part.message != self.base {
             return Ok(());
         }
         self.note_arrival(now, number);
-        if !known {
-            self.insert_part(u32::from(follows), part, deliver);
-        }
-        Ok(())
+        if known { Ok(()) } else { self.insert_part(u32::from(follows), part, deliver) }
     }
 
     fn note_arrival(&mut self, now: Instant, number: u32) {
-        let in_order = self.arrived.largest().is_none_or(|largest| number == largest + 1);
+        let in_order = self.arrived.largest().is_none_or(|largest| number.checked_sub(1) == Some(largest));
         if self.arrived.largest().is_none_or(|largest| number > largest) {
             self.largest_at = Some(now);
         }
@@ -86,34 +110,19 @@ impl Receiver {
         self.ack_at.get_or_insert(now + MAX_ACK_DELAY);
     }
 
-    fn insert_part(&mut self, follows: u32, part: &Part<'_>, deliver: &mut impl FnMut(Bytes)) {
+    fn insert_part(&mut self, follows: u32, part: &Part<'_>, deliver: &mut impl FnMut(Bytes)) -> Result<(), Violation> {
         let index = (part.message - self.base) as usize;
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, Slot::default);
         }
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        let whole = match slot {
-            Slot::Complete(_) | Slot::Delivered => return,
-            Slot::Unseen if part.count == 1 => {
-                self.bytes += part.bytes.len();
-                Bytes::copy_from_slice(part.bytes)
-            }
-            Slot::Unseen | Slot::Incomplete(_) => {
-                if matches!(slot, Slot::Unseen) {
-                    *slot = Slot::Incomplete(Assembly::new(part.message, part.count));
-                }
-                let Slot::Incomplete(assembly) = slot else { return };
-                let before = assembly.bytes;
-                let complete = assembly.insert(part);
-                self.bytes += assembly.bytes - before;
-                if !complete {
-                    return;
-                }
-                let Slot::Incomplete(assembly) = std::mem::take(slot) else { return };
-                assembly.join()
-            }
-        };
-        self.complete(part.message, follows, whole, deliver);
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
+        let before = slot.held();
+        let whole = slot.insert(part)?;
+        self.held = self.held - before + slot.held();
+        if let Some(whole) = whole {
+            self.complete(part.message, follows, whole, deliver);
+        }
+        Ok(())
     }
 
     /// Delivers a complete message and those that waited for it, or lets it wait.
@@ -122,17 +131,18 @@ impl Receiver {
         let after = message - follows;
         if follows != 0 && !self.is_delivered(after) {
             self.waiting.insert(after, message);
-            self.slots[index] = Slot::Complete(whole);
+            let slot = Slot::Complete(whole);
+            self.held += slot.held();
+            self.slots[index] = slot;
             return;
         }
-        self.bytes -= whole.len();
         self.slots[index] = Slot::Delivered;
         deliver(whole);
         let mut last = message;
         while let Some(next) = self.waiting.remove(&last) {
             let slot = &mut self.slots[(next - self.base) as usize];
+            self.held -= slot.held();
             if let Slot::Complete(bytes) = std::mem::replace(slot, Slot::Delivered) {
-                self.bytes -= bytes.len();
                 deliver(bytes);
             }
             last = next;
@@ -166,10 +176,9 @@ impl Receiver {
         self.ack_at
     }
 
-    /// Bytes of messages that are not delivered yet.
-    #[cfg(test)]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes
+    /// The memory that messages use that are not delivered yet, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.held
     }
 }
 
@@ -232,7 +241,36 @@ mod tests {
         receiver.insert(now, 1, 1, &part(1, b"second"), &mut deliver).unwrap();
         receiver.insert(now, 0, 0, &part(0, b"first"), &mut deliver).unwrap();
         assert_eq!(delivered, ["other flow", "first", "second", "third"]);
-        assert_eq!(receiver.held_bytes(), 0);
+        assert_eq!(receiver.held(), 0);
+    }
+
+    #[test]
+    fn the_last_packet_number_is_no_trap() {
+        let (mut receiver, now) = (Receiver::default(), Instant::now());
+        for (message, number) in [(0, u32::MAX), (1, 0), (2, u32::MAX)] {
+            let part = Part { message, index: 0, count: 1, bytes: b"" };
+            receiver.insert(now, number, 0, &part, &mut |_| ()).unwrap();
+        }
+        assert_eq!(receiver.poll_ack(now).unwrap().ranges, [(u32::MAX, u32::MAX), (0, 0)]);
+    }
+
+    #[test]
+    fn first_parts_of_many_messages_hold_little() {
+        let (mut receiver, now) = (Receiver::default(), Instant::now());
+        for message in 1..MESSAGE_WINDOW {
+            let part = Part { message, index: 0, count: 64, bytes: b"" };
+            receiver.insert(now, message, 0, &part, &mut |_| ()).unwrap();
+        }
+        let started = receiver.slots.iter().filter(|slot| matches!(slot, Slot::Incomplete(_))).count();
+        assert!(started * 64 * size_of::<Option<Bytes>>() <= MAX_BYTES, "{started}");
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_a_violation() {
+        let (mut receiver, now, half) = (Receiver::default(), Instant::now(), vec![0; 40_000]);
+        let part = |index| Part { message: 0, index, count: 2, bytes: &half };
+        receiver.insert(now, 0, 0, &part(0), &mut |_| ()).unwrap();
+        assert!(receiver.insert(now, 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
     }
 
     #[test]
