@@ -10,12 +10,13 @@ use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
 use roost_services::{image, sensor, track, video};
+pub use roost_transport::fuzzing::{tcp_frames, udp_session};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -24,6 +25,8 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("video", video),
     ("track", track),
     ("objects", objects),
+    ("udp_session", udp_session),
+    ("tcp_frames", tcp_frames),
 ];
 
 /// The overlay's messages: what is read must encode to what reads the same.

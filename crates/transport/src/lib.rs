@@ -28,6 +28,8 @@ mod counters;
 mod dial;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 mod quic;
 mod tcp;

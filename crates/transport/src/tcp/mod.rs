@@ -5,7 +5,7 @@
 //! dial may still end in a refusal.
 
 mod counted;
-mod frame;
+pub(crate) mod frame;
 mod link;
 
 use std::io;

@@ -17,7 +17,7 @@ mod established;
 mod handshake;
 mod hello;
 mod outbox;
-mod session;
+pub(crate) mod session;
 mod table;
 
 use std::io;

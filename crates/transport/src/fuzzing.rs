@@ -1,0 +1,58 @@
+//! What a member that has passed the policy can feed us: a door for the fuzz
+//! targets, not for applications.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use roost_proto::wire::MAX_MESSAGE_BYTES;
+
+use crate::tcp::frame::{self, Frame};
+use crate::udp::session::{Packet, Received, Session};
+
+/// The most memory for messages that are not delivered yet, bytes: the limits
+/// on reliable messages and on pieces, and a message more.
+const MAX_HELD: usize = (1 << 20) + (256 << 10) + 2 * MAX_MESSAGE_BYTES;
+/// Packets that a session may have to say at once: its window, of the smallest.
+const MAX_BURST: usize = 10_000;
+
+/// A session that has something to be acknowledged and hears these bytes: for
+/// each packet two bytes of length, one of milliseconds that pass, its content.
+pub fn udp_session(bytes: &[u8]) {
+    let mut session = Session::new(1200, 1 << 20, Duration::from_millis(1));
+    for flow in 0..4 {
+        // The queue is far from full.
+        let _ = session.send_reliable(flow, Bytes::from(vec![7; 3000 * flow as usize]));
+    }
+    let (mut now, mut written, mut rest) = (Instant::now(), Vec::new(), bytes);
+    while let [high, low, pause, tail @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let (content, after) = tail.split_at(length.min(tail.len()));
+        rest = after;
+        now += Duration::from_millis(u64::from(*pause));
+        let receive = |received| {
+            if let Received::Message(message) = received {
+                assert!(message.len() <= MAX_MESSAGE_BYTES);
+            }
+        };
+        let sound = Packet::parse(content).is_none_or(|packet| session.handle_packet(now, packet, receive).is_ok());
+        if !sound || session.handle_timeout(now).is_err() {
+            return;
+        }
+        let said = (0..MAX_BURST).take_while(|_| session.poll_packet(now, &mut written)).count();
+        assert!(said < MAX_BURST);
+        assert!(session.held() <= MAX_HELD);
+        assert!(session.deadline().is_none_or(|deadline| deadline > now));
+    }
+}
+
+/// What comes out of a TLS stream.
+pub fn tcp_frames(bytes: &[u8]) {
+    let mut stream = bytes;
+    // A slice is never waited for.
+    while let Some(Ok(Some(frame))) = frame::read(&mut stream).now_or_never() {
+        if let Frame::Message(message) = frame {
+            assert!(message.len() <= MAX_MESSAGE_BYTES);
+        }
+    }
+}
