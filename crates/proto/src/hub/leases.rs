@@ -1,7 +1,8 @@
 //! What nodes publish, and how long it stays.
 
+use super::neighbours::PUBLICATION;
 use super::{Event, Hub, MAX_PER_WAKE, Sender};
-use crate::address::Address;
+use crate::address::{Address, SchemeSet};
 use crate::directory::{Place, Published};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -21,7 +22,7 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
             self.counters.over_limit += 1;
             return;
         }
@@ -105,6 +106,10 @@ impl Hub {
         if let Some(place) = self.directory.claim(node, version) {
             self.counters.claimed += 1;
             self.gone(place, "claimed");
+            // If it is still here after all, it need not wait for its next renewal to say so.
+            if let Some(link) = self.neighbours.best_link(node, SchemeSet::ALL) {
+                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+            }
         }
     }
 
@@ -232,7 +237,9 @@ mod tests {
         assert!(sent.contains(&(peer, Message::Claim { node: node(1), version: version(1) })));
         bench.say(peer, &Message::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
-        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        // Whoever is still here says so at once; who has moved does not mind the question.
+        let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        assert_eq!(sent, [(link, Message::Anew)]);
         assert_eq!(bench.hub.status(bench.now).nodes, 0);
     }
 
@@ -269,5 +276,19 @@ mod tests {
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
         bench.say(provider, &Message::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(left(&bench), record(1).capacity);
+    }
+
+    #[test]
+    fn a_node_that_comes_again_and_again_keeps_its_youngest_links() {
+        let mut bench = Bench::new();
+        let links: Vec<_> = (0..20)
+            .map(|_| {
+                bench.wait(Duration::from_millis(1));
+                bench.provider(1)
+            })
+            .collect();
+        let closed: Vec<_> = bench.closed.iter().map(|(link, _)| *link).collect();
+        assert_eq!(closed, links[..12]);
+        assert_eq!(bench.hub.status(bench.now).links, 8);
     }
 }

@@ -55,7 +55,7 @@ pub use leave::DRAIN;
 pub use status::{IndexEntry, PeerStatus, Status};
 
 use mesh::Mesh;
-use neighbours::{Lost, MAX_LINKS_EACH, Neighbours};
+use neighbours::{Lost, Neighbours};
 use relay::Relays;
 use requests::Requests;
 use seek::Seeks;
@@ -156,6 +156,9 @@ impl Hub {
         let node = peer.node;
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
         self.directory.heard(now, node);
+        if let Some(spare) = self.neighbours.spare(node, link) {
+            self.close(now, spare, "one association too many");
+        }
         match (peer.role, first) {
             (Role::SuperNode, true) => {
                 self.events.push_back(Event::PeerUp { peer, address });
@@ -183,9 +186,7 @@ impl Hub {
         if self.leaving.is_some() {
             return Some("the hub is leaving");
         }
-        let full = self.neighbours.links.len() >= self.config.limits.links
-            || self.neighbours.links_of(peer.node).len() >= MAX_LINKS_EACH;
-        if full {
+        if self.neighbours.links.len() >= self.config.limits.links {
             self.counters.over_limit += 1;
             return Some("the hub has too many associations");
         }

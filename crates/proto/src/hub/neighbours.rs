@@ -10,14 +10,20 @@ use crate::machine::Peer;
 use crate::service::Role;
 use crate::time::Time;
 
-/// The most links that one neighbour may hold at the same time.
+/// The most links that one neighbour may hold at the same time. The one that
+/// was silent for longest makes room for one more, as it may be dead.
 pub(super) const MAX_LINKS_EACH: usize = 8;
 
-/// Publications and new watches of one node that are served at once. Each may
-/// make a message to every watcher, or a snapshot here and at every peer.
-const BURST: u32 = 64;
+/// What a publication costs its node: it may make a message to every watcher.
+pub(super) const PUBLICATION: u32 = 1;
 
-/// How long it takes until the node may have one more.
+/// What a new watch costs: a snapshot, here and at every peer.
+pub(super) const WATCH: u32 = 4;
+
+/// How much of both a node may have at once.
+const BURST: u32 = 96;
+
+/// How long it takes until it may have one more.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a neighbour may take to answer, beyond the way there and back.
@@ -91,6 +97,14 @@ impl Neighbours {
         fresh
     }
 
+    /// Which link of the node is one too many, now that `new` is up.
+    pub(super) fn spare(&self, node: NodeId, new: LinkId) -> Option<LinkId> {
+        let links = self.links_of(node);
+        let heard = |link: &&LinkId| (self.links.get(link).map(|link| link.heard), **link);
+        let oldest = links.iter().filter(|link| **link != new).min_by_key(heard);
+        oldest.copied().filter(|_| links.len() > MAX_LINKS_EACH)
+    }
+
     /// Removes a link. The neighbour itself stays until [`forget`](Self::forget).
     pub(super) fn down(&mut self, link: LinkId) -> Option<Lost> {
         let Link { node, role, .. } = self.links.remove(&link)?;
@@ -149,11 +163,11 @@ impl Neighbours {
 }
 
 impl Neighbour {
-    /// Takes one from what the node may do that makes work for others. False
-    /// if nothing is left: what it said is dropped, as if lost, and an honest
-    /// node says it again.
-    pub(super) fn may_trouble(&mut self, now: Time) -> bool {
-        let charged = self.charged.max(now) + PAUSE;
+    /// Takes `cost` from what the node may do that makes work for others. False
+    /// if not enough is left: what it said is dropped, as if lost, and an
+    /// honest node says it again.
+    pub(super) fn may_trouble(&mut self, now: Time, cost: u32) -> bool {
+        let charged = self.charged.max(now) + PAUSE * cost;
         let allowed = self.role != Role::Node || charged.since(now) <= PAUSE * BURST;
         if allowed {
             self.charged = charged;

@@ -179,3 +179,13 @@ fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
     let stop = Message::Stop { id: forward.id, reason: Reason::SourceFailed };
     assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
 }
+
+#[test]
+fn an_object_does_not_overtake_its_acceptance() {
+    let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
+    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None };
+    let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
+    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
+    let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
+    assert!(matches!(&sent[..], [(link, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *link == asker));
+}

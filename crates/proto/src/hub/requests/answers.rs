@@ -8,7 +8,7 @@ use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
-use crate::wire::{Accept, Decline, Message, Reason, Request};
+use crate::wire::{Accept, Decline, Message, Offer, Reason, Request};
 
 impl Hub {
     /// Finds the request that a provider, or the peer it is at, talks about.
@@ -87,12 +87,14 @@ impl Hub {
         if let Stage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;
         }
+        // What follows on the flow must not overtake it.
+        let flows = matches!(&accept.offer, Offer::Object { inline: None, .. });
         accept.id = key.id;
         let (link, traffic) = (asked.link, asked.traffic());
         let message = Message::Accept(accept).encode();
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
-        let channel = Channel::Datagram;
+        let channel = if flows { Channel::Reliable { flow: key.id.0 } } else { Channel::Datagram };
         self.out.push_back(Transmit::Message { link, channel, traffic, message });
     }
 

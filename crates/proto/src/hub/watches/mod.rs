@@ -11,6 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::neighbours::WATCH;
 use super::{Hub, Kind, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{Place, Query};
@@ -105,7 +106,7 @@ impl Hub {
                 return;
             }
         }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now)) {
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, WATCH)) {
             self.counters.over_limit += 1;
             return;
         }
