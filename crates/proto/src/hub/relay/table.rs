@@ -69,6 +69,23 @@ impl Relays {
         }
     }
 
+    /// Nothing more is to come: keeps the flow for what is still on its way.
+    pub(in crate::hub) fn ended(&mut self, now: Time, id: RequestId) {
+        if let Some(relay) = self.table.get_mut(&id).filter(|relay| !relay.ended) {
+            relay.ended = true;
+            self.timers.remove(&(relay.listed, id));
+            relay.listed = now + LINGER;
+            self.timers.insert((relay.listed, id));
+        }
+    }
+
+    /// The requester has asked again: its flow is still wanted.
+    pub(in crate::hub) fn wanted(&mut self, now: Time, id: RequestId) {
+        if let Some(relay) = self.table.get_mut(&id) {
+            relay.heard = now;
+        }
+    }
+
     /// The links that carry a flow.
     pub(in crate::hub) fn links(&self) -> BTreeSet<LinkId> {
         self.table.values().flat_map(|relay| [relay.asker_link, relay.provider_link]).collect()
@@ -155,11 +172,8 @@ impl Relays {
         };
         let datagram = kind == kind::PACKET || kind == kind::REPORT && relay.service.is_stream();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
-        if kind == kind::END && !relay.ended {
-            relay.ended = true;
-            self.timers.remove(&(relay.listed, id));
-            relay.listed = now + LINGER;
-            self.timers.insert((relay.listed, id));
+        if kind == kind::END {
+            self.ended(now, id);
         }
         Some((to, channel, other))
     }

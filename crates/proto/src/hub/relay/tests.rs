@@ -189,3 +189,22 @@ fn an_object_does_not_overtake_its_acceptance() {
     let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
     assert!(matches!(&sent[..], [(link, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *link == asker));
 }
+
+#[test]
+fn an_object_that_came_with_the_acceptance_leaves_no_flow_behind() {
+    let mut config = Config::new(node(200), Kind::Server, 1);
+    config.limits.relays_per_node = 2;
+    let mut bench = Bench::with(config);
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    for id in 1..=10 {
+        let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Relay)));
+        let offer = Offer::Object { bytes: 300, digest: [0; 32], format: String::new(), inline: Some(PAYLOAD) };
+        let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
+        let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
+        assert!(matches!(&bench.say(provider, &accept)[..], [(link, Message::Accept(_))] if *link == asker));
+        // It may have been lost on its way, and can be had once more.
+        assert_eq!(bench.say(provider, &accept).len(), 1);
+        bench.wait(LINGER);
+        assert_eq!(bench.hub.status(bench.now).relays, 0);
+    }
+}

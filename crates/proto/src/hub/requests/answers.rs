@@ -83,6 +83,9 @@ impl Hub {
             accept.provider = Some(to.node);
         }
         self.relays.accepted(now, accept.id);
+        if matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
+            self.relays.ended(now, accept.id);
+        }
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let Stage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;

@@ -138,6 +138,9 @@ impl Hub {
     pub(super) fn hand_again(&mut self, now: Time, key: Key, link: LinkId, to: Choice, relay: Option<RequestId>) {
         let Some(asked) = self.requests.get(key) else { return };
         let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(asked) };
+        if let Some(relay) = relay {
+            self.relays.wanted(now, relay);
+        }
         let link = relay.and_then(|relay| self.relays.provider_link(relay)).unwrap_or(link);
         self.send_forward(now, key, link, to, relay, reply_to);
     }
