@@ -307,6 +307,10 @@ impl Attach {
             Question::Probe(token) => (Message::Ping(token), None),
         };
         home.exchange = Some(Exchange { question, asked: core.now, tries, told });
+        if !matches!(question, Question::Probe(_)) {
+            core.reckoned_streams = self.record.capacity.streams;
+            core.told_capacity = core.now;
+        }
         let link = home.link;
         core.send(link, &message);
         let wait = core.pto(link) * (1 << u32::from(tries - 1).min(6));

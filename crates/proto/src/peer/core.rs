@@ -16,6 +16,9 @@ use crate::service::{Role, RoleSet};
 use crate::time::Time;
 use crate::wire::Message;
 
+/// Between two renewals whose purpose is to say that a stream can be had again.
+const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
+
 /// Shared by the parts; each gets it by reference when it is called.
 pub(super) struct Core {
     pub(super) now: Time,
@@ -25,6 +28,11 @@ pub(super) struct Core {
     pub(super) timers: Timers,
     pub(super) random: SplitMix64,
     pub(super) counters: Counters,
+    /// The streams that the home may take this node to have left: what it was
+    /// told, less what this node was asked for since.
+    pub(super) reckoned_streams: u16,
+    /// When the home was last told what is left.
+    pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
     pub(super) unsettled_until: Time,
     transmits: VecDeque<Transmit>,
@@ -45,6 +53,8 @@ impl Core {
             timers: Timers::default(),
             random,
             counters: Counters::default(),
+            reckoned_streams: 0,
+            told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -105,6 +115,14 @@ impl Core {
 
     pub(super) fn set(&mut self, timer: Timer, after: Duration) {
         self.timers.set(timer, self.now + after);
+    }
+
+    /// A stream has ended: a home that may take this node to be full, and
+    /// hold it back, hears at once that it is not.
+    pub(super) fn stream_freed(&mut self) {
+        if self.reckoned_streams == 0 {
+            self.timers.set(Timer::Renew, self.now.max(self.told_capacity + CAPACITY_PAUSE));
+        }
     }
 
     /// A number for a request or a watch, not used by this node before.

@@ -151,6 +151,9 @@ impl Provide {
         if let Err(reason) = self.admit(core, &wish) {
             return decline(core, &wish, reason);
         }
+        if wish.service.is_stream() {
+            core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
+        }
         let session = SessionId(self.next);
         self.next += 1;
         core.set(Timer::Expire(session), wish.deadline);
@@ -174,6 +177,7 @@ impl Provide {
         };
         if busy {
             core.counters.declined_busy += 1;
+            core.reckoned_streams = 0;
             return Err(Reason::Busy);
         }
         Ok(())

@@ -195,12 +195,16 @@ impl Provide {
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = Phase::Done { bytes, missed };
+        let was_stream = session.wish.service.is_stream();
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));
         core.timers.set(Timer::Expire(id), expires);
+        if was_stream {
+            core.stream_freed();
+        }
         if opened {
             core.emit(Event::Close { session: id, bytes, reason });
         }

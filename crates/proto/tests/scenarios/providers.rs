@@ -1,7 +1,7 @@
 //! Providers that are busy, broken, silent or gone.
 
 use roost_proto::peer::{Command, Event};
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::wire::{Message, Mode, Reason};
 use roost_proto::{Role, Service};
 
 use crate::world::{MS, SECOND, World, node_id, object};
@@ -180,4 +180,51 @@ fn requests_that_come_together_share_one_association() {
     }
     assert_eq!(world.status(requester).links, 2, "the hub and the provider");
     assert_eq!(world.hosts[provider.0].opened.len(), 20, "each was served once");
+}
+
+#[test]
+fn a_provider_that_is_free_again_is_preferred_again_at_once() {
+    let mut world = World::new(14);
+    let hub = world.hub(Role::SuperNode);
+    let one = |config: &mut roost_proto::peer::Config| {
+        config.services = [Service::Video].into_iter().collect();
+        config.max_streams = 1;
+    };
+    let near = world.node_with(&[hub], one);
+    let far = world.node_with(&[hub], |config| {
+        one(config);
+        config.cell = roost_proto::Cell::new(9, 0);
+    });
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    world.run(3 * SECOND);
+    for _ in 0..3 {
+        let ticket = world.request(requester, Service::Video, NEAREST);
+        assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
+        world.run(SECOND);
+    }
+    assert!(world.hosts[far.0].opened.is_empty());
+}
+
+#[test]
+fn a_provider_whose_streams_come_and_go_renews_once_a_second_at_most() {
+    let mut world = World::new(15);
+    let hub = world.hub(Role::SuperNode);
+    world.node_with(&[hub], |config| {
+        config.services = [Service::Track].into_iter().collect();
+        config.max_streams = 1;
+        config.stream_duration = 100 * MS;
+    });
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    let began = world.now;
+    world.corpus = Some(Vec::new());
+    for _ in 0..20 {
+        let ticket = world.request(requester, Service::Track, NEAREST);
+        assert!(finished(&mut world, requester, ticket).complete);
+    }
+    let told = world.corpus.take().unwrap();
+    let renewals = told.iter().filter(|message| matches!(Message::decode(message), Ok(Message::Renew(_)))).count();
+    let took = world.now.since(began);
+    assert!((1..=took.as_secs() + 1).contains(&(renewals as u64)), "{renewals} renewals in {took:?}");
 }
