@@ -8,7 +8,7 @@
 //! | `attach`, `hubs` | which hub is home, when it is gone, what it is told |
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `direct` | asking a known provider without a hub |
-//! | `receive` | what belongs to a request and how it ends |
+//! | `receive`, `early` | what belongs to a request and how it ends |
 //! | `provide`, `reach`, `serve`, `session` | what to take on, how to reach the requester, what to send |
 //! | `watch`, `ping` | what their names say |
 //!
@@ -20,6 +20,7 @@ mod asked;
 mod attach;
 mod core;
 mod direct;
+mod early;
 mod hubs;
 mod links;
 mod ping;

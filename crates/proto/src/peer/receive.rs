@@ -1,12 +1,12 @@
 //! What comes in answer to a request: the acceptance, the data, the end.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::api::{Event, Summary};
 use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
+use super::provide::MAX_STREAM_DURATION;
 use super::requests::Requests;
 use super::timers::Timer;
 use crate::address::Scheme;
@@ -17,11 +17,12 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Accept, Chunk, Message, Offer, Reason};
 
-/// Messages of one flow kept while its acceptance has not come yet: a window of chunks.
-const MAX_EARLY: usize = 20;
+/// How long a stream may go on beyond what it was to last before it is ended
+/// here: sources start late and clocks differ.
+const OVERRUN: Duration = Duration::from_secs(30);
 
-/// Payload of all flows kept so, bytes.
-const MAX_EARLY_BYTES: usize = 1024 * 1024;
+/// How long an object may come no further, however much its provider says.
+const STALL: Duration = Duration::from_secs(30);
 
 /// The requester's end of a flow.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Receiving {
     scheme: Scheme,
     relayed: bool,
     flow: Flow,
+    /// When a stream has gone on for too long.
+    until: Option<Time>,
     heard: Time,
     first: Option<Time>,
     last: Time,
@@ -41,42 +44,6 @@ pub(super) struct Receiving {
 enum Flow {
     Stream(Box<StreamReceiver>),
     Object(ObjectReceiver),
-}
-
-/// Data that has overtaken its acceptance.
-#[derive(Debug, Default)]
-pub(super) struct Early {
-    messages: BTreeMap<RequestId, Vec<(LinkId, Message)>>,
-    bytes: usize,
-}
-
-impl Early {
-    fn keep(&mut self, id: RequestId, link: LinkId, message: Message) {
-        let messages = self.messages.entry(id).or_default();
-        let bytes = payload_bytes(&message);
-        if messages.len() < MAX_EARLY && self.bytes + bytes <= MAX_EARLY_BYTES {
-            self.bytes += bytes;
-            messages.push((link, message));
-        }
-    }
-
-    fn take(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
-        let messages = self.messages.remove(&id).unwrap_or_default();
-        self.bytes -= messages.iter().map(|(_, message)| payload_bytes(message)).sum::<usize>();
-        messages
-    }
-
-    pub(super) fn forget(&mut self, id: RequestId) {
-        self.take(id);
-    }
-}
-
-fn payload_bytes(message: &Message) -> usize {
-    match message {
-        Message::Packet(packet) => packet.payload.len(),
-        Message::Chunk(chunk) => chunk.payload.len(),
-        _ => 0,
-    }
 }
 
 impl Requests {
@@ -121,6 +88,7 @@ impl Requests {
         core.timers.clear(Timer::Deadline(id));
         core.set(Timer::Receive(id), SILENCE);
         core.set(Timer::Report(id), REPORT_INTERVAL);
+        let until = lasts(asked, &offer).map(|span| core.now + span + OVERRUN);
         let mut whole = None;
         let flow = match &mut offer {
             Offer::Stream { .. } => Flow::Stream(Box::new(StreamReceiver::new(id))),
@@ -131,7 +99,7 @@ impl Requests {
         };
         let now = core.now;
         let mut receiving =
-            Receiving { link, provider, cell, scheme, relayed, flow, heard: now, first: None, last: now };
+            Receiving { link, provider, cell, scheme, relayed, flow, until, heard: now, first: None, last: now };
         let ticket = asked.ticket;
         core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
         // The first report tells a stream's provider that its acceptance has come.
@@ -193,19 +161,22 @@ impl Requests {
         if matches!(&receiving.flow, Flow::Stream(stream) if stream.has_ended()) {
             return self.finish(core, id, None);
         }
-        let silent_at = receiving.heard + SILENCE;
-        if core.now < silent_at {
-            return core.timers.set(Timer::Receive(id), silent_at);
+        let due = receiving.gives_up_at();
+        if core.now < due {
+            return core.timers.set(Timer::Receive(id), due);
         }
         stop(core, receiving.link, id, Reason::TimedOut);
         self.provider_gone(core, attach, id, Reason::TimedOut);
     }
 
     pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
-        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
-            receiving.report(core, id);
-            core.set(Timer::Report(id), REPORT_INTERVAL);
+        let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
+        if receiving.until.is_some_and(|until| core.now >= until) {
+            stop(core, receiving.link, id, Reason::Protocol);
+            return self.finish(core, id, Some(Reason::Protocol));
         }
+        receiving.report(core, id);
+        core.set(Timer::Report(id), REPORT_INTERVAL);
     }
 
     /// The hub that relayed is gone: so is what came through it.
@@ -261,6 +232,14 @@ fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
         Offer::Object { bytes, .. } => !asked.wanted.service.is_stream() && *bytes <= MAX_OBJECT_BYTES as u64,
     };
     if fits { Ok(()) } else { Err(Reason::Protocol) }
+}
+
+/// How long a stream is to last: as the provider says, but no longer than it
+/// was asked to. `None` for an object.
+fn lasts(asked: &Asked, offer: &Offer) -> Option<Duration> {
+    let Offer::Stream { duration_ms, .. } = offer else { return None };
+    let longest = asked.wanted.duration.unwrap_or(MAX_STREAM_DURATION);
+    Some(Duration::from_millis((*duration_ms).into()).min(longest))
 }
 
 fn stop(core: &mut Core, link: LinkId, id: RequestId, reason: Reason) {
@@ -323,6 +302,16 @@ impl Receiving {
                 core.send_reliably(self.link, id, &report);
             }
             Flow::Object(_) => {}
+        }
+    }
+
+    /// When the provider counts as silent, unless it is heard, or an object as
+    /// stalled, unless there is more of it.
+    fn gives_up_at(&self) -> Time {
+        let silent = self.heard + SILENCE;
+        match self.flow {
+            Flow::Stream(_) => silent,
+            Flow::Object(_) => silent.min(self.last + STALL),
         }
     }
 

@@ -10,8 +10,8 @@ use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
 use super::direct;
+use super::early::Early;
 use super::links::Way;
-use super::receive::Early;
 use super::status::RequestStatus;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -340,7 +340,7 @@ impl Requests {
     pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Asked> {
         let asked = self.asked.remove(&id)?;
         self.tickets.remove(&asked.ticket);
-        self.early.forget(id);
+        self.early.take(id);
         for timer in [Timer::Ask(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)] {
             core.timers.clear(timer);
         }

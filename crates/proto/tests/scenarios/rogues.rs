@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::peer::{Command, Config, Event, Peer};
+use roost_proto::peer::{Command, Config, Event, Peer, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
 use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, Service, ServiceSet, Time};
@@ -211,4 +211,51 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
     }
     assert!(peer.status(Time::from_nanos(10_000)).links <= 8);
     assert_eq!(closed, 10_000 - 8);
+}
+
+/// Requests something of a rogue, whose machine does nothing, and gives back
+/// what the rogue needs to know for an answer.
+fn request_of_rogue(world: &mut World, requester: HostId, rogue: HostId, service: Service) -> (Ticket, Request) {
+    world.freeze(rogue);
+    world.corpus = Some(Vec::new());
+    let ticket = world.request(requester, service, Area::At(Cell::new(50, 50)));
+    world.run(50 * MS);
+    let request = world.corpus.take().unwrap_or_default().iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    });
+    (ticket, request.unwrap_or_else(|| panic!("nothing was requested")))
+}
+
+#[test]
+fn an_object_that_comes_no_further_is_given_up() {
+    let (mut world, [_, _, requester, rogue]) = with_rogue(7);
+    let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Image);
+    let Request { id, nonce, .. } = request;
+    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None };
+    let accept = Message::Accept(Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None });
+    for _ in 0..60 {
+        world.inject(rogue, requester, accept.encode());
+        world.run(SECOND);
+    }
+    assert!(world.hosts[requester.0].ending(ticket).is_some());
+}
+
+#[test]
+fn a_stream_that_does_not_end_is_ended() {
+    let (mut world, [_, _, requester, rogue]) = with_rogue(6);
+    let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Track);
+    let Request { id, nonce, .. } = request;
+    let offer = Offer::Stream { duration_ms: 2_000, bits_per_second: 1000, format: String::new() };
+    let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None };
+    world.inject(rogue, requester, Message::Accept(accept).encode());
+    let ended = |world: &World| world.hosts[requester.0].ending(ticket).is_some();
+    let lasted = (0..100).take_while(|sequence| {
+        let packet = Packet { id, sequence: *sequence, sent_us: 0, payload: Bytes::from_static(b"and on") };
+        world.inject(rogue, requester, Message::Packet(packet).encode());
+        world.run(SECOND);
+        !ended(&world)
+    });
+    assert!((2..60).contains(&lasted.count()));
+    assert!(!finished(&mut world, requester, ticket).complete);
 }

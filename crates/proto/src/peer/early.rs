@@ -1,0 +1,100 @@
+//! Data that has overtaken its acceptance, kept until that comes.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{LinkId, RequestId};
+use crate::wire::Message;
+
+/// Messages of one flow that are kept from one link: a window of chunks.
+const MAX_MESSAGES: usize = 20;
+
+/// Payload that is kept from one link, bytes: so a neighbour that guesses
+/// numbers leaves room for the others.
+const MAX_BYTES_EACH: usize = 512 * 1024;
+
+/// Payload of all flows that is kept, bytes.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// What has come for requests that are not accepted yet.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    messages: BTreeMap<(RequestId, LinkId), Vec<Message>>,
+    /// Payload kept from each link, bytes.
+    bytes: BTreeMap<LinkId, usize>,
+}
+
+impl Early {
+    /// Keeps a message of the flow `id`, which is one of this node's requests.
+    pub(super) fn keep(&mut self, id: RequestId, link: LinkId, message: Message) {
+        let bytes = payload_bytes(&message);
+        let (of_link, of_all) = (self.bytes.get(&link).copied().unwrap_or(0), self.bytes.values().sum::<usize>());
+        if of_link + bytes > MAX_BYTES_EACH || of_all + bytes > MAX_BYTES {
+            return;
+        }
+        let messages = self.messages.entry((id, link)).or_default();
+        if messages.len() < MAX_MESSAGES {
+            messages.push(message);
+            *self.bytes.entry(link).or_default() += bytes;
+        }
+    }
+
+    /// What was kept of a flow, from each link in its order.
+    pub(super) fn take(&mut self, id: RequestId) -> Vec<(LinkId, Message)> {
+        let all = (id, LinkId(0))..=(id, LinkId(u64::MAX));
+        let links: Vec<LinkId> = self.messages.range(all).map(|((_, link), _)| *link).collect();
+        let mut taken = Vec::new();
+        for link in links {
+            let messages = self.messages.remove(&(id, link)).unwrap_or_default();
+            let bytes: usize = messages.iter().map(payload_bytes).sum();
+            let left = self.bytes.get(&link).map_or(0, |held| held.saturating_sub(bytes));
+            if left == 0 {
+                self.bytes.remove(&link);
+            } else {
+                self.bytes.insert(link, left);
+            }
+            taken.extend(messages.into_iter().map(|message| (link, message)));
+        }
+        taken
+    }
+}
+
+fn payload_bytes(message: &Message) -> usize {
+    match message {
+        Message::Packet(packet) => packet.payload.len(),
+        Message::Chunk(chunk) => chunk.payload.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::Chunk;
+
+    const OURS: RequestId = RequestId(1);
+
+    fn chunk(id: RequestId) -> Message {
+        Message::Chunk(Chunk { id, offset: 0, payload: Bytes::from(vec![0; 16 * 1024]) })
+    }
+
+    #[test]
+    fn who_guesses_numbers_leaves_room_for_the_provider() {
+        let (mut early, rogue, provider) = (Early::default(), LinkId(1), LinkId(2));
+        for number in 0..100 {
+            for _ in 0..100 {
+                early.keep(RequestId(number), rogue, chunk(RequestId(number)));
+            }
+        }
+        for _ in 0..16 {
+            early.keep(OURS, provider, chunk(OURS));
+        }
+        let kept = early.take(OURS);
+        assert_eq!(kept.iter().filter(|(link, _)| *link == provider).count(), 16);
+        assert!(kept.iter().filter(|(link, _)| *link == rogue).count() <= MAX_MESSAGES);
+        assert!(early.take(OURS).is_empty());
+        (0..100).for_each(|number| drop(early.take(RequestId(number))));
+        assert!(early.bytes.is_empty());
+    }
+}
