@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use futures_util::stream;
 use roost_control::query::Params;
-use roost_control::server::{Pairs, Refusal, json};
+use roost_control::server::{Pairs, Refusal, json, json_line};
 use roost_control::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, SCHEMA, ServiceRow, Services, WatchQuery,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, SCHEMA, ServiceRow, Services, State as Doing,
+    WatchQuery,
 };
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
@@ -41,6 +42,9 @@ impl Node {
         purpose: Purpose,
         command: impl FnOnce(roost_proto::peer::Ticket) -> Command,
     ) -> Result<Replies, Refusal> {
+        if self.shared.state() == Doing::Draining {
+            return Err(leaving(Gone));
+        }
         ask(&self.tickets, &self.mailbox, purpose, command).await.map_err(|error| match error {
             AskError::TooMany => Refusal::new(Code::Busy, "too many requests wait for this daemon: try again later"),
             AskError::Gone => leaving(Gone),
@@ -137,15 +141,13 @@ async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response
     let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area }).await?;
     let lines = stream::unfold(replies, |mut replies| async move {
         loop {
-            match replies.next().await? {
-                Reply::Changed(change) => {
-                    // Texts and numbers always have a JSON form.
-                    let line = serde_json::to_string(&rows::watch_event(&change)).unwrap_or_default() + "\n";
-                    return Some((Ok(line), replies));
-                }
-                Reply::Failed { detail, .. } => return Some((Err(std::io::Error::other(detail)), replies)),
-                _ => {}
-            }
+            let line = match replies.next().await? {
+                Reply::Changed(change) => json_line(&rows::watch_event(&change)),
+                // The last line says why there are no more.
+                Reply::Failed { reason, detail } => json_line(&Refusal::new(reason.into(), detail).body()),
+                _ => continue,
+            };
+            return Some((Ok::<_, std::convert::Infallible>(line), replies));
         }
     });
     Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())

@@ -265,13 +265,12 @@ impl WatchStream {
     /// The next change; `None` when the daemon has ended the watch.
     ///
     /// # Errors
-    /// When the daemon went away or its answer is not understood.
+    /// Why the daemon ended it, or that it went away or is not understood.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                let event = serde_json::from_slice(&line).map_err(|error| ClientError::Malformed(error.to_string()))?;
-                return Ok(Some(event));
+                return read_change(&line).map(Some);
             }
             if self.buffer.len() > MAX_LINE_BYTES {
                 return Err(ClientError::Malformed("a line is longer than it may be".to_owned()));
@@ -282,6 +281,14 @@ impl WatchStream {
             }
         }
     }
+}
+
+/// A line of a watch: a change, or at last why there are no more.
+fn read_change(line: &[u8]) -> Result<WatchEvent, ClientError> {
+    if let Ok(ErrorBody { error, .. }) = serde_json::from_slice(line) {
+        return Err(error.into());
+    }
+    serde_json::from_slice(line).map_err(|error| ClientError::Malformed(error.to_string()))
 }
 
 async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, ClientError> {

@@ -60,7 +60,7 @@ impl Socket {
         }
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
-            Ok(_) if UnixStream::connect(path).await.is_ok() => return Err(SocketError::InUse(path.to_owned())),
+            Ok(_) if !is_stale(path).await.map_err(refused)? => return Err(SocketError::InUse(path.to_owned())),
             Ok(_) => std::fs::remove_file(path).map_err(refused)?,
             Err(_) => {}
         }
@@ -82,6 +82,16 @@ impl Socket {
     }
 }
 
+/// Whether nobody listens on a socket any more. A daemon that has no room for
+/// one more caller at the moment does listen.
+async fn is_stale(path: &Path) -> io::Result<bool> {
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(false),
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         // It may be gone already, which is what is wanted.
@@ -98,6 +108,11 @@ impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self(Error::new(code, message))
     }
+
+    /// It as it stands on the wire.
+    pub fn body(self) -> ErrorBody {
+        ErrorBody { schema: SCHEMA, error: self.0 }
+    }
 }
 
 impl From<QueryError> for Refusal {
@@ -109,16 +124,19 @@ impl From<QueryError> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, json(&ErrorBody { schema: SCHEMA, error: self.0 })).into_response()
+        (status, json(&self.body())).into_response()
     }
 }
 
-/// A value as an answer: JSON and a line feed, so that it ends well on a terminal.
+/// A value as an answer.
 pub fn json<T: Serialize>(value: &T) -> Response {
-    match serde_json::to_string(value) {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
+    ([(header::CONTENT_TYPE, "application/json")], json_line(value)).into_response()
+}
+
+/// A value as JSON and a line feed, so that it ends well on a terminal.
+pub fn json_line<T: Serialize>(value: &T) -> String {
+    // The types of this API hold texts and numbers, which always have a JSON form.
+    serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
 /// The parameters of a query, in their order.

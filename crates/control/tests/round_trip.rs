@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{Pairs, Refusal, Socket, SocketError, json, no_such_endpoint};
+use roost_control::server::{Pairs, Refusal, Socket, SocketError, json, json_line, no_such_endpoint};
 use roost_control::{
     Client, ClientError, Code, Error, FRAMES, Frame, Moved, Peers, Progress, RequestEvent, RequestQuery, SCHEMA,
     WatchEvent, WatchQuery,
@@ -108,6 +108,15 @@ async fn a_watch_is_read_line_by_line() {
 }
 
 #[tokio::test]
+async fn a_watch_that_is_refused_says_why() {
+    let refuse = || async { json_line(&Refusal::new(Code::Busy, "too many watches").body()) };
+    let (_folder, client) = serve(Router::new().route("/v1/watch", get(refuse))).await;
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere };
+    let error = client.watch(&query).await.unwrap().next().await.unwrap_err();
+    assert_eq!((error.exit_code(), error.to_string()), (5, "too many watches".to_owned()));
+}
+
+#[tokio::test]
 async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("daemon.sock");
@@ -123,6 +132,18 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     std::fs::write(&path, "precious").unwrap();
     assert!(matches!(Socket::bind(&path).await, Err(SocketError::NotASocket(_))));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_daemon_with_no_room_for_one_more_caller_keeps_its_socket() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("daemon.sock");
+    let busy = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    busy.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    busy.listen(0).unwrap();
+    let _waiting = tokio::net::UnixStream::connect(&path).await.unwrap();
+    assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
+    assert!(path.exists());
 }
 
 #[tokio::test]
