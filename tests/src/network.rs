@@ -124,11 +124,16 @@ impl Daemon {
         endpoint.expect("it listens on that transport").to_owned()
     }
 
-    /// Runs `roost` against this daemon.
-    pub fn roost(&self, arguments: &[&str]) -> Output {
+    /// `roost` against this daemon, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary("roost"));
         command.arg("--socket").arg(&self.socket).args(arguments).stdin(Stdio::null());
-        command.output().expect("roost starts")
+        command
+    }
+
+    /// Runs `roost` against this daemon.
+    pub fn roost(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("roost starts")
     }
 
     /// The same, insisting on success and on JSON.

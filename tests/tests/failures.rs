@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -125,6 +126,32 @@ fn a_daemon_leaves_in_order() {
     assert_eq!(provider.process.wait(PATIENCE), Some(0), "{}", provider.process.log());
     assert!(known(0).is_some(), "the entry outlived its node");
     assert!(!provider.socket.exists());
+}
+
+#[test]
+fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let near_hub = hub.endpoint("udp");
+    let mut provider = network.node("p", "5,5", &["--super", &near_hub, "--services", "video", "--drain", "1s"]);
+    let requester = network.node("r", "0,0", &["--super", &near_hub]);
+    let mut request = requester.command(&["request", "video", "--any", "--for", "60s"]);
+    let mut request = request.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(PATIENCE, || requester.status()?["receiving"].as_array()?.first().map(|_| ())).unwrap();
+    let mut watch = provider.command(&["watch", "--any"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut changes = BufReader::new(watch.stdout.take().unwrap());
+    changes.read_line(&mut String::new()).unwrap();
+    provider.process.signal("TERM");
+    let nothing_new = || (provider.roost(&["request", "video", "--any"]).status.code() == Some(3)).then_some(());
+    assert!(wait_until(PATIENCE, nothing_new).is_some(), "a draining daemon takes on nothing more");
+    assert_eq!(provider.process.wait(PATIENCE), Some(0), "{}", provider.process.log());
+    let nodes = wait_until(PATIENCE, || (hub.status()?["index"]["nodes"] == 1).then_some(()));
+    assert!(nodes.is_some(), "the entry outlived its node");
+    assert_eq!(request.wait().unwrap().code(), Some(7));
+    let watched = watch.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&watched.stderr);
+    assert!(watched.status.code() == Some(3) && said.contains("leaving"), "{said}");
 }
 
 #[test]

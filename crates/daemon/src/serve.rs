@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_control::State;
 use roost_identity::Policy;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Service};
@@ -23,8 +23,15 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How often the certificates of connected peers are judged again: they expire.
 const RECHECK: Duration = Duration::from_secs(60);
 
+/// What is left of the bound of a shutdown, at most, to break off in good order
+/// what has not finished: to withdraw, and to tell everybody concerned.
+const LEAVE: Duration = Duration::from_secs(1);
+
 /// How long the local API may take to finish answers after the machine has left.
 const API_GRACE: Duration = Duration::from_secs(1);
+
+/// What each of the last two steps gets even when the bound has passed.
+const LAST: Duration = Duration::from_millis(200);
 
 /// The code of a daemon that was told twice to end.
 const INTERRUPTED: u8 = 130;
@@ -69,7 +76,7 @@ pub(crate) async fn serve<P: Program>(
             ended = &mut driver => return Err(fault(ended)),
         }
     }
-    running.end(signals, stop_machine, stop_api, driver, local).await
+    running.end(signals, Ends { stop_machine, driver, stop_api, local }).await
 }
 
 /// The driver ends only when told to.
@@ -161,43 +168,54 @@ impl<P: Program> Daemon<P> {
         }
     }
 
-    /// Drains within the bound, then ends.
-    async fn end(
-        self,
-        mut signals: Signals,
-        stop_machine: CancellationToken,
-        stop_api: CancellationToken,
-        driver: JoinHandle<()>,
-        local: JoinHandle<std::io::Result<()>>,
-    ) -> Result<ExitCode, Failure> {
-        let shared = Arc::clone(self.service.shared());
+    /// Ends within the bound, or at once when told again.
+    async fn end(self, mut signals: Signals, ends: Ends) -> Result<ExitCode, Failure> {
+        let again = async { while signals.next().await != Request::Drain {} };
+        tokio::select! {
+            clean = self.wind_down(ends) => {
+                tracing::info!(clean, "ended");
+                Ok(ExitCode::SUCCESS)
+            }
+            () = again => {
+                tracing::warn!("told twice to end: what is under way is lost");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+        }
+    }
+
+    /// Lets what is under way finish, withdraws and closes; whether all of it
+    /// came to its own end.
+    async fn wind_down(&self, ends: Ends) -> bool {
+        let shared = self.service.shared();
         let deadline = Instant::now() + self.drain;
         tracing::info!(bound = ?self.drain, "draining");
         shared.set_state(State::Draining);
         systemd::stopping();
-        let leave = async {
-            self.service.drain().await;
-            stop_machine.cancel();
-            driver.await
-        };
-        let again = async { while signals.next().await != Request::Drain {} };
-        let ended = tokio::select! {
-            ended = tokio::time::timeout_at(deadline, leave) => ended,
-            () = again => {
-                tracing::warn!("told twice to end: what is under way is lost");
-                return Ok(ExitCode::from(INTERRUPTED));
-            }
-        };
-        stop_api.cancel();
-        let clean = matches!(ended, Ok(Ok(())));
+        let finish_by = deadline - LEAVE.min(self.drain / 4);
+        let finished = timeout_at(finish_by, self.service.drain()).await.is_ok();
+        ends.stop_machine.cancel();
+        let left = matches!(timeout_at(deadline, ends.driver).await, Ok(Ok(())));
+        let clean = finished && left;
         if !clean {
             tracing::warn!("what is under way did not finish within the bound");
         }
+        ends.stop_api.cancel();
         // An open answer does not hold the process back.
-        let _ = tokio::time::timeout(API_GRACE, local).await;
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
-        shared.transport.clone().shutdown(left).await;
-        tracing::info!(clean, "ended");
-        Ok(ExitCode::SUCCESS)
+        let _ = tokio::time::timeout(API_GRACE.min(remaining(deadline)), ends.local).await;
+        shared.transport.clone().shutdown(remaining(deadline)).await;
+        clean
     }
+}
+
+/// What has to be ended, and how.
+struct Ends {
+    stop_machine: CancellationToken,
+    driver: JoinHandle<()>,
+    stop_api: CancellationToken,
+    local: JoinHandle<std::io::Result<()>>,
+}
+
+/// The time until `deadline`, and never none.
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(LAST)
 }
