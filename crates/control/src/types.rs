@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_proto::{Cell, NodeId, Role, Scheme, Service, Version, wire};
+use roost_proto::{Capacity, Cell, NodeId, Role, Scheme, Service, Version, wire};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -290,8 +290,8 @@ pub struct Candidate {
     pub services: Vec<Service>,
     /// Streams it could still start.
     pub streams_left: u16,
-    /// Uplink not yet promised, kbit/s.
-    pub uplink_left_kbps: u32,
+    /// Uplink not yet promised, kbit/s; null if the node has set no limit.
+    pub uplink_left_kbps: Option<u32>,
     /// Where it can be dialled.
     pub addresses: Vec<String>,
     /// The version of its record as `EPOCH.SEQUENCE`.
@@ -314,7 +314,7 @@ impl From<&wire::Candidate> for Candidate {
             cell: candidate.cell,
             services: candidate.services.iter().collect(),
             streams_left: candidate.capacity.streams,
-            uplink_left_kbps: candidate.capacity.uplink_kbps,
+            uplink_left_kbps: uplink_left(candidate.capacity),
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
             name: None,
@@ -322,6 +322,12 @@ impl From<&wire::Candidate> for Candidate {
             suspended: None,
         }
     }
+}
+
+/// The uplink that is left, kbit/s, unless there is no limit: a node without
+/// one says `u32::MAX`, of which a hub takes off what it has promised since.
+pub fn uplink_left(capacity: Capacity) -> Option<u32> {
+    Some(capacity.uplink_kbps).filter(|kbps| *kbps <= u32::MAX / 2)
 }
 
 /// A record's version as this API writes it: `EPOCH.SEQUENCE`.
@@ -476,4 +482,15 @@ pub struct LogLevel {
     pub schema: u32,
     /// The level in force.
     pub level: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uplink_without_a_limit_is_none_also_after_a_promise() {
+        let left = |uplink_kbps| uplink_left(Capacity { streams: 1, uplink_kbps });
+        assert_eq!([left(u32::MAX), left(u32::MAX - 700), left(0), left(10_000)], [None, None, Some(0), Some(10_000)]);
+    }
 }

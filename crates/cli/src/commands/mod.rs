@@ -74,9 +74,9 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     table
 }
 
-/// An uplink that is left; one without a limit has `u32::MAX` less what is promised.
-fn uplink(kbps: u32) -> String {
-    if kbps > u32::MAX / 2 { "no limit".to_owned() } else { format!("{kbps} kbit/s") }
+/// An uplink that is left.
+fn uplink(kbps: Option<u32>) -> String {
+    kbps.map_or_else(|| "unlimited".to_owned(), |kbps| format!("{kbps} kbit/s"))
 }
 
 /// The names of services, as in `video,track`.

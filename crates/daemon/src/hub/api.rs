@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use roost_control::query::Params;
 use roost_control::server::{Pairs, Refusal, json};
-use roost_control::types::record_text;
+use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
 use roost_proto::{NodeId, Service, hub};
@@ -53,7 +53,7 @@ fn row(entry: &hub::IndexEntry) -> Candidate {
         cell: entry.cell,
         services: entry.services.iter().collect(),
         streams_left: entry.capacity.streams,
-        uplink_left_kbps: entry.capacity.uplink_kbps,
+        uplink_left_kbps: uplink_left(entry.capacity),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         record: record_text(entry.version),
         name: entry.name.clone(),
@@ -103,7 +103,8 @@ async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
 
 /// The round trip to a connected neighbour, as its association measured it last.
 async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
-    let node: NodeId = Params::new(&pairs, &["node"], false)?.required("node")?;
+    let none = || Refusal::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
+    let node: NodeId = Params::new(&pairs, &["node"], false)?.parsed("node")?.ok_or_else(none)?;
     let links = hub.shared.transport.links();
     let link = links.iter().filter(|link| link.peer.node == node).min_by_key(|link| link.rtt);
     let none = || Refusal::new(Code::NotFound, format!("no association with {node} is up"));
