@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     };
     let global = &cli.global;
     let output = Output::new(global.json, global.quiet, global.verbose, global.no_color);
+    let output = if cli.command.writes_data() { output.beside_data() } else { output };
     match run(&cli, output) {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use roost_control::error::plain;
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,6 +22,7 @@ pub(crate) struct Output {
     quiet: bool,
     verbose: bool,
     plain: bool,
+    beside_data: bool,
 }
 
 impl Output {
@@ -28,7 +30,13 @@ impl Output {
     pub(crate) fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb }
+        Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb, beside_data: false }
+    }
+
+    /// The same for a command that writes what it received to stdout: JSON
+    /// then goes to stderr, so that it does not get in between.
+    pub(crate) fn beside_data(self) -> Self {
+        Self { beside_data: true, ..self }
     }
 
     /// Whether JSON is wanted instead of tables.
@@ -56,13 +64,12 @@ impl Output {
 
     /// Writes one JSON object on one line.
     pub(crate) fn json(self, value: &impl Serialize) -> Outcome {
+        if self.beside_data {
+            // Nobody is left to tell if stderr is closed.
+            let _ = io::stderr().write_all(one_line(value).as_bytes());
+            return Ok(());
+        }
         self.data(&one_line(value))
-    }
-
-    /// Writes one JSON object on one line to stderr: for commands whose data goes to stdout.
-    pub(crate) fn json_aside(self, value: &impl Serialize) {
-        // Nobody is left to tell if stderr is closed.
-        let _ = io::stderr().write_all(one_line(value).as_bytes());
     }
 
     /// Says something to the person at the terminal, unless told to be quiet.
@@ -82,12 +89,15 @@ impl Output {
     /// Says what went wrong, and to scripts in JSON as well.
     pub(crate) fn failure(self, failure: &Failure) {
         let Failure::Said { code, kind, message } = failure else { return };
+        let message = &plain(message);
         let label = if !self.plain && io::stderr().is_terminal() {
             paint(AnsiColor::Red.on_default().bold(), "error:")
         } else {
             "error:".to_owned()
         };
-        self.whisper(format!("{label} {message}"));
+        if !(self.json && self.beside_data) {
+            self.whisper(format!("{label} {message}"));
+        }
         if self.json {
             let error = json!({"code": kind, "exit": *code as u8, "message": message});
             // The failure to report is the one at hand, not that of its report.

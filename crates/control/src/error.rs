@@ -95,6 +95,14 @@ impl From<Reason> for Code {
     }
 }
 
+/// A message for people: without the system's number for it, as in
+/// `Address already in use (os error 98)`.
+pub fn plain(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
+}
+
 /// An [`Error`] as it stands on the wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorBody {
@@ -113,6 +121,12 @@ mod tests {
         let error: Error = serde_json::from_str(r#"{"code":"from-the-future","message":"m"}"#).unwrap();
         assert_eq!(error.code, Code::Unknown);
         assert_eq!(error.code.exit_code(), 1);
+    }
+
+    #[test]
+    fn the_number_of_a_system_error_is_left_out() {
+        assert_eq!(plain("cannot: in use (os error 98); stop it"), "cannot: in use; stop it");
+        assert_eq!(plain("fine"), "fine");
     }
 
     #[test]

@@ -30,14 +30,6 @@ impl Failure {
     }
 }
 
-/// A message for people: without the system's number for it, as in
-/// `Address already in use (os error 98)`.
-pub(crate) fn plain(message: &str) -> String {
-    let mut parts = message.split(" (os error ");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
-}
-
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let code = if error.is_usage() { Self::USAGE } else { Self::CONFIG };
@@ -51,16 +43,5 @@ impl From<Vec<ConfigError>> for Failure {
         let code = if only_usage { Self::USAGE } else { Self::CONFIG };
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Self { code, message: lines.join("\n") }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_of_an_error_is_left_out() {
-        assert_eq!(plain("cannot: in use (os error 98); stop it"), "cannot: in use; stop it");
-        assert_eq!(plain("fine"), "fine");
     }
 }

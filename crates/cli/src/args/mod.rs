@@ -162,6 +162,13 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
+impl Command {
+    /// Whether what it received goes to stdout.
+    pub(crate) fn writes_data(&self) -> bool {
+        matches!(self, Self::Request(RequestArgs { output: Some(SinkSpec::Stdout), .. }))
+    }
+}
+
 /// See [`Command::Request`].
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]

@@ -176,10 +176,6 @@ fn report(args: &RequestArgs, summary: &Summary, written: Option<&Finished>, out
             rate_bits_per_second: rate(args, summary),
             summary,
         };
-        if data_on_stdout {
-            output.json_aside(&report);
-            return Ok(());
-        }
         return output.json(&report);
     }
     let text = describe(args, summary, written);

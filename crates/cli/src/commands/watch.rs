@@ -16,13 +16,15 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
     let area = area(args.area.wanted(), &client).await?;
     let mut changes = client.watch(&WatchQuery { services: services(&args.services), area }).await?;
     output.say(format!("Watching {area}; Ctrl-C ends it."));
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
     loop {
         tokio::select! {
             change = changes.next() => match change? {
                 Some(change) => print(&change, output)?,
                 None => return Err(Failure::new(Code::Unreachable, "the daemon has ended the watch: it is leaving")),
             },
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = &mut interrupted => return Ok(()),
         }
     }
 }

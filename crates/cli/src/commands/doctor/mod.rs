@@ -6,6 +6,7 @@ mod host;
 use std::path::Path;
 
 use roost_control::Client;
+use roost_control::error::plain;
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
@@ -42,11 +43,11 @@ impl Finding {
     }
 
     fn warn(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
+        Self { check, verdict: Verdict::Warn, found: plain(&found.into()), fix: Some(fix.into()) }
     }
 
     fn fail(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
+        Self { check, verdict: Verdict::Fail, found: plain(&found.into()), fix: Some(fix.into()) }
     }
 }
 
