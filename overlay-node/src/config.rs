@@ -1,5 +1,6 @@
 //! A node's own settings.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
@@ -31,6 +32,9 @@ pub(crate) struct Offer {
     /// Uplink for streams together, kbit/s; `u32::MAX` sets no limit.
     pub(crate) uplink_kbps: u32,
 }
+
+/// The durations that streams may have; requests may ask for no longer ones.
+const STREAM_DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 
 /// The rows that a node adds to the common settings.
 pub(crate) fn settings() -> Vec<Setting> {
@@ -161,7 +165,7 @@ impl Config {
             key: "at".to_owned(),
             advice: "say where the node is, such as --at 27,92".to_owned(),
         })?;
-        let stream_duration = settings.duration("stream_duration")?;
+        let stream_duration = settings.duration_within("stream_duration", STREAM_DURATIONS)?;
         Ok(Self { cell, hubs, hub_role, offer: Offer::read(settings)?, stream_duration })
     }
 }
@@ -217,6 +221,7 @@ mod tests {
             (vec![hub, ("server", "udp://h:2"), ("at", "1,2")], "exclude each other"),
             (vec![hub], "setting at is missing"),
             (vec![hub, ("at", "here")], "not a location"),
+            (vec![hub, ("at", "1,2"), ("stream_duration", "0s")], "between 100ms and 1day"),
             (vec![hub, ("at", "1,2"), ("services", "videos")], "unknown service"),
             (vec![hub, ("at", "1,2"), ("sources.video", "tape:1")], "is no video source"),
         ] {

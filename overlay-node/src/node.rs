@@ -13,6 +13,7 @@ use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
 use roost_proto::peer::{self, Command, Peer};
 use roost_proto::{Address, Role, RoleSet, ServiceSet};
+use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
 use crate::metrics::NodeMetrics;
@@ -61,9 +62,8 @@ impl Program for OverlayNode {
         RoleSet::ALL
     }
 
-    async fn check(config: &Config) -> Result<(), Failure> {
-        let failed = |(service, error)| Failure::config(format!("the {service} source cannot be used: {error}"));
-        config.offer.sources.check().await.map_err(failed)
+    async fn check(config: &Config, running: bool) -> Result<(), Failure> {
+        check_sources(&config.offer.sources, running).await
     }
 
     async fn spawn(config: Config, base: Base) -> Result<Running<Node>, Failure> {
@@ -86,6 +86,22 @@ impl Program for OverlayNode {
         let providers = Arc::<Providers>::default();
         Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics }, driver })
     }
+}
+
+/// Whether all sources can be used. Those of a node that is `running` may have
+/// their ports in use already.
+async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> {
+    for source in sources.iter() {
+        match source.check().await {
+            Ok(()) => {}
+            Err(SourceError::CannotListen { .. }) if running => {}
+            Err(error) => {
+                let service = source.service();
+                return Err(Failure::config(format!("the {service} source cannot be used: {error}")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn machine_config(
@@ -148,16 +164,13 @@ impl Endpoints for Node {
         api::routes(self.clone())
     }
 
-    async fn reload(&self, settings: &Settings) {
-        match Offer::read(settings) {
-            Ok(offer) => {
-                let services = offer.sources.services();
-                self.shelf.replace(offer.sources);
-                let (max_streams, uplink_kbps) = (offer.max_streams, offer.uplink_kbps);
-                self.mailbox.post(Command::Reconfigure { services, max_streams, uplink_kbps });
-            }
-            Err(error) => tracing::warn!(%error, "the services stay as they are"),
-        }
+    async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
+        let Offer { sources, max_streams, uplink_kbps } = Offer::read(settings)?;
+        check_sources(&sources, true).await?;
+        let services = sources.services();
+        self.shelf.replace(sources);
+        self.mailbox.post(Command::Reconfigure { services, max_streams, uplink_kbps });
+        Ok(())
     }
 
     /// Offers nothing any more, and lets what is under way come to its end.

@@ -1,8 +1,11 @@
 //! Bad input: one sentence and the documented exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use roost_tests::network::{Network, PATIENCE, text};
-use roost_tests::process::run;
+use std::net::UdpSocket;
+use std::process::Stdio;
+
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::{run, wait_until};
 
 fn says(program: &str, arguments: &[&str], code: i32, words: &str) {
     let output = run(program, arguments);
@@ -47,6 +50,69 @@ fn a_wrong_configuration_is_explained() {
 }
 
 #[test]
+fn a_check_leaves_the_daemon_that_runs_in_peace() {
+    let network = Network::new();
+    let video = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let hub = network.supernode("sn1", &["--metrics", "127.0.0.1:0"]);
+    let source = format!("udp://{video}");
+    let endpoint = hub.endpoint("udp");
+    let node = network.node("n1", "1,1", &["--super", &endpoint, "--sources-video", &source]);
+    // A request makes the node listen for the video.
+    let requester = network.node("r", "0,0", &["--super", &endpoint]);
+    let mut request = requester.command(&["request", "video", "--any", "--timeout", "60s"]);
+    let mut request = request.stderr(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(PATIENCE, || UdpSocket::bind(video).err()).is_some(), "{}", node.process.log());
+    let check = |program: &str, name: &str, daemon: &Daemon, more: &[&str]| {
+        let (identity, socket) = (text(&network.path(&format!("id-{name}"))), text(&daemon.socket));
+        let fixed = ["--check", "--identity", &identity, "--socket", &socket];
+        run(program, &[&fixed[..], more].concat())
+    };
+    let own = check("supernode", "sn1", &hub, &["--listen", &endpoint, "--listen", "tcp://127.0.0.1:0"]);
+    let said = String::from_utf8_lossy(&own.stderr);
+    assert!(own.status.success() && said.contains(&endpoint) && !said.contains("tcp://"), "{said}");
+    let taken = check("supernode", "sn1", &hub, &["--listen", &node.endpoint("tcp")]);
+    assert_eq!(taken.status.code(), Some(1), "a port that somebody else has is still a fault");
+    let more = ["--listen", &node.endpoint("udp"), "--super", &endpoint, "--at", "1,1", "--sources-video", &source];
+    let own = check("overlay-node", "n1", &node, &more);
+    assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
+    assert!(hub.status().is_some() && node.status().is_some(), "their sockets are still there");
+    request.kill().unwrap();
+    request.wait().unwrap();
+}
+
+#[test]
+fn a_reload_takes_over_all_or_nothing() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let file = network.path("node.toml");
+    let set = |settings: &str| std::fs::write(&file, settings).unwrap();
+    set("services = ['image']\n");
+    let node = network.node("n1", "1,1", &["--super", &hub.endpoint("udp"), "--config", &text(&file)]);
+    set("services = ['image', 'sensor']\n[sources]\nvideo = 'file:/nonexistent.ts'\n");
+    node.process.signal("HUP");
+    let refused = || node.process.log().contains("/nonexistent.ts").then_some(());
+    assert!(wait_until(PATIENCE, refused).is_some(), "{}", node.process.log());
+    let status = node.status().unwrap();
+    assert_eq!(status["services"], serde_json::json!(["image"]));
+    assert!(status["last_error"].as_str().unwrap().contains("settings stay as they are"), "{status}");
+    set("services = ['sensor']\n");
+    node.process.signal("HUP");
+    let taken = || (node.status()?["services"] == serde_json::json!(["sensor"])).then_some(());
+    assert!(wait_until(PATIENCE, taken).is_some(), "{}", node.process.log());
+}
+
+#[test]
+fn data_on_standard_output_stays_pure() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let node = network.node("n1", "1,1", &["--super", &hub.endpoint("udp")]);
+    let output = node.roost(&["request", "image", "--any", "-o", "-", "--json", "--timeout", "1s"]);
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((&said["schema"], &said["error"]["exit"]), (&1.into(), &output.status.code().into()));
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
@@ -64,8 +130,7 @@ fn an_unreachable_super_node_is_reported_and_waited_for() {
     let network = Network::new();
     let identity = network.identity("n", "node");
     let node = network.start("overlay-node", "n", &identity, &["--at", "1,1", "--super", "tcp://127.0.0.1:1"]);
-    let told =
-        roost_tests::process::wait_until(PATIENCE, || node.process.log().contains("tcp://127.0.0.1:1").then_some(()));
+    let told = wait_until(PATIENCE, || node.process.log().contains("tcp://127.0.0.1:1").then_some(()));
     assert!(told.is_some(), "{}", node.process.log());
     assert_eq!(node.status().unwrap()["state"], "attaching");
     let error = node.fails(6, &["request", "video", "--any", "--timeout", "1s", "-o", "-"]);

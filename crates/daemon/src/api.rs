@@ -14,6 +14,7 @@ use roost_control::{Code, LogLevel, SCHEMA, Status};
 
 use crate::config::Settings;
 use crate::driver::Gone;
+use crate::failure::Failure;
 use crate::metrics::TEXT_FORMAT;
 use crate::shared::Shared;
 
@@ -31,8 +32,8 @@ pub trait Service: Clone + Send + Sync + 'static {
     /// Its own endpoints.
     fn routes(&self) -> Router;
 
-    /// Takes over settings that may change while it runs.
-    fn reload(&self, settings: &Settings) -> impl Future<Output = ()> + Send;
+    /// Takes over settings that may change while it runs: all of them, or none.
+    fn reload(&self, settings: &Settings) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Finishes what is under way and takes on nothing more.
     fn drain(&self) -> impl Future<Output = ()> + Send;

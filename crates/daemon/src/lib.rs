@@ -11,6 +11,7 @@
 //! 5. drain within a bound, and say how it ended.
 
 pub mod api;
+mod check;
 pub mod config;
 pub mod driver;
 pub mod failure;

@@ -3,24 +3,27 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use roost_control::State;
+use roost_control::error::plain;
 use roost_control::server::Socket;
 use roost_identity::{Identity, Policy};
-use roost_proto::{Role, RoleSet};
-use roost_transport::{Events, Limits, Transport};
+use roost_proto::{Endpoint, Role, RoleSet};
+use roost_transport::{BindError, Events, Limits, Transport};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Service;
+use crate::check::check;
+use crate::config::{self, default_toml, reference, show};
 use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
-use crate::config::{default_toml, reference, show};
-use crate::failure::{Failure, plain};
+use crate::failure::Failure;
 use crate::logging::{self, Level};
 use crate::serve::serve;
 use crate::shared::Shared;
@@ -54,8 +57,9 @@ pub trait Program: 'static {
     /// Who may dial it.
     fn admit() -> RoleSet;
 
-    /// Checks what can be checked without starting.
-    fn check(config: &Self::Config) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Checks what can be checked without starting. If a daemon of this name
+    /// is `running`, what that one has in use is no fault.
+    fn check(config: &Self::Config, running: bool) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Starts it on transports that are open.
     fn spawn(config: Self::Config, base: Base) -> impl Future<Output = Result<Running<Self::Service>, Failure>> + Send;
@@ -116,11 +120,13 @@ pub fn table<P: Program>() -> Vec<Setting> {
 fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let invocation = match Invocation::parse(P::NAME, P::ABOUT, &table::<P>(), args) {
         Ok(invocation) => invocation,
-        Err(error) => {
-            let code = if error.use_stderr() { Failure::USAGE } else { 0 };
-            // Help goes to standard output, where a closed pipe is no failure.
-            let _ = error.print();
-            return Ok(ExitCode::from(code));
+        Err(error) if error.use_stderr() => {
+            return Err(Failure { code: Failure::USAGE, message: config::usage(&error) });
+        }
+        Err(help) => {
+            // It goes to standard output, where a closed pipe is no failure.
+            let _ = help.print();
+            return Ok(ExitCode::SUCCESS);
         }
     };
     match invocation.action {
@@ -140,11 +146,12 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let level = logging::start(common.log_format, &common.log_level).map_err(Failure::failed)?;
     runtime.block_on(async {
         raise_file_limit();
-        P::check(&config).await?;
-        let opened = open::<P>(common, level).await?;
         if invocation.action == Action::Check {
+            check::<P>(&config, common, level).await?;
             return Ok(print("settings, identity and ports are sound\n"));
         }
+        P::check(&config, false).await?;
+        let opened = open::<P>(common, level).await?;
         serve::<P>(config, settings, invocation.layers, opened).await
     })
 }
@@ -167,25 +174,28 @@ fn print(text: &str) -> ExitCode {
 }
 
 /// Loads the identity and opens every socket.
-async fn open<P: Program>(common: Common, level: Level) -> Result<Opened, Failure> {
+pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Opened, Failure> {
     let identity = Arc::new(load::<P>(&common)?);
     let policy = Policy::new(&identity).map_err(Failure::config)?;
     let socket = Socket::bind(&common.socket).await.map_err(Failure::failed)?;
     let http = match common.metrics {
-        Some(address) => {
-            let cannot = |error| Failure::failed(format!("cannot serve metrics on {address}: {error}"));
-            Some(TcpListener::bind(address).await.map_err(cannot)?)
-        }
+        Some(address) => Some(TcpListener::bind(address).await.map_err(|error| no_metrics(address, &error))?),
         None => None,
     };
-    let (transport, events) = bind::<P>(&common, &identity, &policy).await?;
+    let listen = common.listen.clone();
+    let (transport, events) = bind::<P>(&common, listen, &identity, &policy).await.map_err(Failure::failed)?;
     let shared = Shared::new(Arc::clone(&identity), transport, P::STATE, level).map_err(Failure::failed)?;
     let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
     Ok(Opened { base, policy, socket, http })
 }
 
+/// Why there is nowhere to serve metrics.
+pub(crate) fn no_metrics(address: SocketAddr, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot serve metrics on {address}: {error}"))
+}
+
 /// The identity, if it is fit for this daemon now.
-fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
+pub(crate) fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
     let identity = match &common.revocations {
         Some(list) => Identity::load_with_list(&common.identity, list),
         None => Identity::load(&common.identity),
@@ -201,17 +211,19 @@ fn load<P: Program>(common: &Common) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-async fn bind<P: Program>(
+/// Opens the transports on `listen`.
+pub(crate) async fn bind<P: Program>(
     common: &Common,
+    listen: Vec<Endpoint>,
     identity: &Arc<Identity>,
     policy: &Arc<Policy>,
-) -> Result<(Transport, Events), Failure> {
+) -> Result<(Transport, Events), BindError> {
     let config = roost_transport::Config {
         identity: Arc::clone(identity),
         policy: Arc::clone(policy),
-        listen: common.listen.clone(),
+        listen,
         admit: P::admit(),
         limits: Limits { links: common.max_links, ..Limits::default() },
     };
-    roost_transport::bind(config).await.map_err(Failure::failed)
+    roost_transport::bind(config).await
 }

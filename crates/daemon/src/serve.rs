@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Service};
-use crate::config::{Common, Layers, Settings};
+use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
 use crate::program::{Opened, Program, Running, table};
 use crate::signals::{Request, Signals};
@@ -108,36 +108,30 @@ impl<P: Program> Daemon<P> {
             }
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
-        match self.layers.read(table::<P>()) {
-            Ok(fresh) => self.take_over(fresh).await,
-            Err(errors) => {
-                errors.iter().for_each(|error| self.complain(&format!("settings stay as they are: {error}")))
-            }
+        if let Err(failure) = self.take_over().await {
+            failure.message.lines().for_each(|line| self.complain(&format!("settings stay as they are: {line}")));
         }
         systemd::ready("reloaded");
     }
 
-    async fn take_over(&mut self, fresh: Settings) {
+    /// Takes over what may change while the daemon runs: all of it, or nothing.
+    async fn take_over(&mut self) -> Result<(), Failure> {
+        let fresh = self.layers.read(table::<P>())?;
+        let common = Common::read(&fresh)?;
+        self.service.reload(&fresh).await?;
+        self.service.shared().level.set(&common.log_level).map_err(Failure::config)?;
+        self.drain = common.drain;
         let (now, later): (Vec<_>, Vec<_>) = fresh.changed(&self.settings).partition(|setting| setting.reload);
-        let keys = |settings: &[&crate::config::Setting]| settings.iter().map(|s| s.key).collect::<Vec<_>>().join(", ");
+        let keys = |settings: &[&Setting]| settings.iter().map(|s| s.key).collect::<Vec<_>>().join(", ");
         if !later.is_empty() {
             tracing::warn!(settings = keys(&later), "these take effect with the next start");
         }
         if !now.is_empty() {
             tracing::info!(settings = keys(&now), "these were taken over");
         }
-        match Common::read(&fresh) {
-            Ok(common) => {
-                self.drain = common.drain;
-                if let Err(error) = self.service.shared().level.set(&common.log_level) {
-                    self.complain(&error);
-                }
-            }
-            Err(error) => return self.complain(&format!("settings stay as they are: {error}")),
-        }
-        self.service.reload(&fresh).await;
         // What needs a restart stays different, and is named again next time.
         self.settings.adopt_reloadable(&fresh);
+        Ok(())
     }
 
     fn complain(&self, error: &str) {

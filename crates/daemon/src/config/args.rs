@@ -65,6 +65,15 @@ impl Invocation {
     }
 }
 
+/// What is wrong with a command line, on one line.
+pub fn usage(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
+    let ends = ["\n\nUsage:", "\n\nFor more information"];
+    let said = ends.iter().fold(rendered.as_str(), |text, end| text.split(end).next().unwrap_or_default());
+    let words: Vec<&str> = said.trim_start_matches("error: ").split_whitespace().collect();
+    format!("{}; `--help` has more", words.join(" ").replace(" tip: ", "; "))
+}
+
 fn command(daemon: &'static str, about: &'static str, table: &[Setting]) -> Command {
     let switch = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue).help_heading("Instead of serving")
@@ -130,7 +139,8 @@ mod tests {
 
     #[test]
     fn an_unknown_flag_is_refused_with_a_hint() {
-        let error = parse(&["--lisen", "x"]).unwrap_err().to_string();
-        assert!(error.contains("--listen"), "{error}");
+        let error = usage(&parse(&["--lisen", "x"]).unwrap_err());
+        assert!(error.starts_with("unexpected argument '--lisen'") && error.contains("'--listen'"), "{error}");
+        assert!(!error.contains('\n') && !error.contains("Usage"), "{error}");
     }
 }

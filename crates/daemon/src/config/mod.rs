@@ -11,13 +11,14 @@ mod render;
 mod setting;
 pub mod units;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use roost_proto::Endpoint;
 
-pub use args::{Action, Invocation};
+pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};
 pub use layers::{Layers, default_file};
 pub use render::{default_toml, reference, show};
@@ -174,6 +175,20 @@ impl Settings {
     /// [`ConfigError`] if it has no value or one of another kind.
     pub fn duration(&self, key: &str) -> Result<Duration, ConfigError> {
         self.read(key, units::duration)
+    }
+
+    /// A duration within bounds.
+    ///
+    /// # Errors
+    /// The same, or that it is out of bounds.
+    pub fn duration_within(&self, key: &str, bounds: RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
+        let duration = self.duration(key)?;
+        if bounds.contains(&duration) {
+            return Ok(duration);
+        }
+        let [least, greatest] = [bounds.start(), bounds.end()].map(|bound| humantime::format_duration(*bound));
+        let value = self.text(key).unwrap_or_default();
+        Err(self.wrong(key, value, format!("expected between {least} and {greatest}")))
     }
 
     /// A rate, kbit/s.

@@ -75,7 +75,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         }
     }
 
-    async fn check(_: &HubConfig) -> Result<(), Failure> {
+    async fn check(_: &HubConfig, _: bool) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -135,7 +135,9 @@ impl Service for HubService {
     }
 
     /// A hub has no reloadable settings of its own.
-    async fn reload(&self, _: &Settings) {}
+    async fn reload(&self, _: &Settings) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// The machine drains by itself when it leaves.
     async fn drain(&self) {}

@@ -81,12 +81,7 @@ impl HubConfig {
     /// # Errors
     /// When a value makes no sense.
     pub fn read(settings: &Settings) -> Result<Self, ConfigError> {
-        let lease = settings.duration("lease")?;
-        if !LEASES.contains(&lease) {
-            let value = settings.text("lease").unwrap_or_default().to_owned();
-            let (key, origin) = ("lease".to_owned(), settings.origin("lease"));
-            return Err(ConfigError::Value { key, value, origin, reason: "expected between 1s and 24h".to_owned() });
-        }
+        let lease = settings.duration_within("lease", LEASES)?;
         let limits = Limits {
             nodes: settings.required("max_nodes")?,
             relays: settings.required("max_relays")?,
@@ -126,6 +121,6 @@ mod tests {
 
     #[test]
     fn a_lease_of_no_use_is_refused() {
-        assert!(read(Kind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 24h"));
+        assert!(read(Kind::SuperNode, &[("lease", "1ms")]).unwrap_err().contains("between 1s and 1day"));
     }
 }
