@@ -131,7 +131,7 @@ async fn ping(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response,
 /// Why there is no answer: the machine's reason, else that time has passed.
 fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
     match reply {
-        Some(Reply::Failed { reason, detail }) => Refusal::new(reason.into(), detail),
+        Some(Reply::Failed { reason, detail, retry_after }) => Refusal(rows::failure(reason, detail, retry_after)),
         _ => Refusal::new(Code::TimedOut, late),
     }
 }

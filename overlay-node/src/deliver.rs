@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use roost_control::server::Refusal;
-use roost_control::{Code, Error, FRAMES, Frame, Progress, RequestEvent};
+use roost_control::{Code, FRAMES, Frame, Progress, RequestEvent};
 use roost_daemon::http::{Body, HeaderValue, IntoResponse, Response, header};
 use roost_daemon::shared::millis;
 use roost_proto::wire::Offer;
@@ -71,8 +71,8 @@ impl Framing {
                     Some(error) => RequestEvent::Failed { error, summary: Some(row) },
                 }
             }
-            Reply::Failed { reason, detail } => {
-                RequestEvent::Failed { error: Error::new(reason.into(), detail), summary: None }
+            Reply::Failed { reason, detail, retry_after } => {
+                RequestEvent::Failed { error: rows::failure(reason, detail, retry_after), summary: None }
             }
             Reply::Found(_) | Reply::Changed(_) | Reply::Pong { .. } => return None,
         };
@@ -86,7 +86,9 @@ pub(crate) async fn raw(mut replies: Replies) -> Result<Response, Refusal> {
     let accepted = loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => break accepted,
-            Some(Reply::Failed { reason, detail }) => return Err(Refusal::new(reason.into(), detail)),
+            Some(Reply::Failed { reason, detail, retry_after }) => {
+                return Err(Refusal(rows::failure(reason, detail, retry_after)));
+            }
             Some(_) => {}
             None => return Err(Refusal::new(Code::Leaving, "the daemon is shutting down")),
         }

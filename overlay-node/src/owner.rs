@@ -65,9 +65,9 @@ impl NodeOwner {
                 }
                 return;
             }
-            Event::Failed { ticket, reason, detail } => {
+            Event::Failed { ticket, reason, detail, retry_after } => {
                 let sentence = detail.clone();
-                let reply = Reply::Failed { reason, detail };
+                let reply = Reply::Failed { reason, detail, retry_after };
                 if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
                     tracing::debug!(%service, ?reason, detail = sentence, "a request came to nothing");

@@ -90,6 +90,12 @@ pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
     row
 }
 
+/// Why something came to nothing.
+pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Duration>) -> Error {
+    let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
+    Error { retry_after_ms, ..Error::new(reason.into(), detail) }
+}
+
 pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
     control::Summary {
         provider: summary.provider,

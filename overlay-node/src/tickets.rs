@@ -36,7 +36,7 @@ pub(crate) enum Reply {
     /// It is over.
     Finished(Summary),
     /// It came to nothing.
-    Failed { reason: Reason, detail: String },
+    Failed { reason: Reason, detail: String, retry_after: Option<Duration> },
     /// Who offers it.
     Found(Found),
     /// What has changed.
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_last_reply_ends_the_ticket() {
         let (tickets, _receiver, _) = taken(Purpose::Other);
-        let failed = || Reply::Failed { reason: Reason::TimedOut, detail: "late".to_owned() };
+        let failed = || Reply::Failed { reason: Reason::TimedOut, detail: "late".to_owned(), retry_after: None };
         assert_eq!(tickets.deliver(Ticket(1), failed()), Some(Purpose::Other));
         assert_eq!(tickets.deliver(Ticket(1), failed()), None);
         assert!(tickets.lock().is_empty());

@@ -79,7 +79,7 @@ impl Failure {
     pub(crate) fn api(error: &roost_control::Error) -> Self {
         let code = Code::of(error.code.exit_code());
         let message = match error.retry_after_ms {
-            Some(wait) => format!("{}; try again in {wait} ms", error.message),
+            Some(wait) => format!("{}; try again in about {} s", error.message, wait.div_ceil(1000).max(1)),
             None => error.message.clone(),
         };
         Self::Said { code, kind: kind(error.code), message }
@@ -150,5 +150,20 @@ const fn kind(code: roost_control::Code) -> &'static str {
         Api::Incomplete => "incomplete",
         Api::Leaving => "leaving",
         _ => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_busy_says_when_to_come_again() {
+        let mut error = roost_control::Error::new(roost_control::Code::Busy, "every provider is busy");
+        assert_eq!(Failure::api(&error).to_string(), "every provider is busy");
+        for (wait, words) in [(3_600, "in about 4 s"), (250, "in about 1 s"), (0, "in about 1 s")] {
+            error.retry_after_ms = Some(wait);
+            assert_eq!(Failure::api(&error).to_string(), format!("every provider is busy; try again {words}"));
+        }
     }
 }

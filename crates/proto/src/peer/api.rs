@@ -274,6 +274,8 @@ pub enum Event {
         reason: Reason,
         /// The same in a sentence.
         detail: String,
+        /// When it may be worth asking again, as those who refused say.
+        retry_after: Option<Duration>,
     },
     /// The answer to a lookup.
     Found {

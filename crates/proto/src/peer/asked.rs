@@ -39,6 +39,8 @@ pub(super) struct Asked {
     pub(super) numbers: u32,
     /// What to say if nothing better turns up.
     pub(super) last: Option<Reason>,
+    /// When to ask again, as was said with the last refusal.
+    pub(super) retry_after: Option<Duration>,
 }
 
 /// How far a request has come.

@@ -315,7 +315,7 @@ impl Peer {
             return;
         };
         let detail = "this node has left".to_owned();
-        self.core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail });
+        self.core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
     }
 
     fn leave(&mut self) {

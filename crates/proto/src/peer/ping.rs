@@ -99,5 +99,5 @@ impl Pings {
 }
 
 fn fail(core: &mut Core, ticket: Ticket, reason: Reason, detail: &str) {
-    core.emit(Event::Failed { ticket, reason, detail: detail.to_owned() });
+    core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
 }

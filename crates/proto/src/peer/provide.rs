@@ -26,6 +26,11 @@ pub const MAX_ANSWERS: usize = 1024;
 /// The longest that a stream may last.
 pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
 
+/// The bounds of when a requester is told to try again.
+const SHORTEST_RETRY: Duration = Duration::from_millis(250);
+/// See [`SHORTEST_RETRY`]: streams may be stopped early.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
 /// The longest that a request's deadline is believed.
 const MAX_DEADLINE: Duration = Duration::from_secs(600);
 
@@ -102,7 +107,7 @@ impl Provide {
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
         };
         if forward.provider.is_some_and(|provider| provider != core.node) {
-            return decline(core, &wish, Reason::NotFound);
+            return decline(core, &wish, Reason::NotFound, None);
         }
         self.consider(core, wish);
     }
@@ -127,7 +132,7 @@ impl Provide {
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
         };
         if request.mode == Mode::Locate {
-            return decline(core, &wish, Reason::NotAllowed);
+            return decline(core, &wish, Reason::NotAllowed, None);
         }
         self.consider(core, wish);
     }
@@ -149,7 +154,9 @@ impl Provide {
             self.remove(core, session);
         }
         if let Err(reason) = self.admit(core, &wish) {
-            return decline(core, &wish, reason);
+            let busy = reason == Reason::Busy && wish.service.is_stream();
+            let retry_after = self.until_free(core.now).filter(|_| busy);
+            return decline(core, &wish, reason, retry_after);
         }
         if wish.service.is_stream() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
@@ -183,6 +190,12 @@ impl Provide {
         Ok(())
     }
 
+    /// How long the stream that ends first goes on.
+    fn until_free(&self, now: Time) -> Option<Duration> {
+        let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.wish.duration?));
+        lasting.min().map(|end| end.since(now).clamp(SHORTEST_RETRY, LONGEST_RETRY))
+    }
+
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
     fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: LinkId) {
@@ -213,7 +226,7 @@ impl Provide {
     pub(super) fn refuse(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
         self.finish(core, id, Some(reason));
         if let Some(session) = self.remove(core, id) {
-            decline(core, &session.wish, reason);
+            decline(core, &session.wish, reason, None);
         }
     }
 
@@ -313,8 +326,9 @@ fn schemes(params: Option<Params>) -> SchemeSet {
     params.and_then(|params| params.transports).unwrap_or_default()
 }
 
-fn decline(core: &mut Core, wish: &Wish, reason: Reason) {
+fn decline(core: &mut Core, wish: &Wish, reason: Reason, retry_after: Option<Duration>) {
     let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(wish.asked_by));
-    let decline = Decline { id: wish.key.1, reason, retry_after_ms: None, requester };
+    let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
+    let decline = Decline { id: wish.key.1, reason, retry_after_ms, requester };
     core.send(wish.asked_by, &Message::Decline(decline));
 }

@@ -58,7 +58,7 @@ impl Requests {
             None
         };
         if let Some((reason, detail)) = refusal {
-            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned() });
+            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         let id = self.insert(core, ticket, wanted);
         self.ask(core, attach, id);
@@ -75,7 +75,7 @@ impl Requests {
     ) {
         if self.asked.len() >= MAX_REQUESTS || !area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
-            return core.emit(Event::Failed { ticket, reason, detail });
+            return core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
         }
         let count = count.min(MAX_CANDIDATES as u8);
         let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
@@ -98,6 +98,7 @@ impl Requests {
             tries: 0,
             numbers: 0,
             last: None,
+            retry_after: None,
         };
         self.number(core, asked)
     }
@@ -222,13 +223,14 @@ impl Requests {
             core.counters.stale += 1;
             return false;
         };
+        asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
         match decline.reason {
             // The request goes to the next home.
             Reason::Leaving if !asked.is_direct() => return true,
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
-                let pause = decline.retry_after_ms.map_or(longer, |millis| Duration::from_millis(millis.into()));
+                let pause = asked.retry_after.unwrap_or(longer);
                 let id = self.renumber(core, id);
                 core.set(Timer::Ask(id), pause.clamp(SHORT_PAUSE, Duration::from_secs(1)));
             }
@@ -333,7 +335,8 @@ impl Requests {
     pub(super) fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(asked) = self.remove(core, id) {
             let detail = sentence(reason, &asked.wanted);
-            core.emit(Event::Failed { ticket: asked.ticket, reason, detail });
+            let retry_after = asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany));
+            core.emit(Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
         }
     }
 

@@ -61,7 +61,7 @@ impl Watches {
     pub(super) fn watch(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, services: ServiceSet, area: Area) {
         if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
             let detail = "the watch is malformed or one too many".to_owned();
-            return core.emit(Event::Failed { ticket, reason: Reason::TooMany, detail });
+            return core.emit(Event::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
         }
         let id = core.next_request();
         let (known, doubtful) = (BTreeMap::new(), BTreeSet::new());
@@ -146,7 +146,7 @@ impl Watches {
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };
         let detail = "the hub does not keep the watch".to_owned();
-        core.emit(Event::Failed { ticket: watching.ticket, reason: decline.reason, detail });
+        core.emit(Event::Failed { ticket: watching.ticket, reason: decline.reason, detail, retry_after: None });
         true
     }
 
@@ -159,7 +159,7 @@ impl Watches {
         }
         self.remove(core, id);
         let detail = "the watch was cancelled".to_owned();
-        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail });
+        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
         true
     }
 
@@ -167,7 +167,7 @@ impl Watches {
     pub(super) fn leave(&mut self, core: &mut Core) {
         for (_, watching) in std::mem::take(&mut self.watches) {
             let detail = "this node is leaving".to_owned();
-            core.emit(Event::Failed { ticket: watching.ticket, reason: Reason::Leaving, detail });
+            core.emit(Event::Failed { ticket: watching.ticket, reason: Reason::Leaving, detail, retry_after: None });
         }
     }
 

@@ -1,10 +1,10 @@
 //! Providers that are busy, broken, silent or gone.
 
-use roost_proto::peer::{Command, Event};
+use roost_proto::peer::{Command, Event, Provider};
 use roost_proto::wire::{Message, Mode, Reason};
 use roost_proto::{Role, Service};
 
-use crate::world::{MS, SECOND, World, node_id, object};
+use crate::world::{MS, SECOND, World, addresses, node_id, object};
 use crate::{ANYWHERE, NEAREST, failed, finished, four, three};
 
 #[test]
@@ -227,4 +227,35 @@ fn a_provider_whose_streams_come_and_go_renews_once_a_second_at_most() {
     let renewals = told.iter().filter(|message| matches!(Message::decode(message), Ok(Message::Renew(_)))).count();
     let took = world.now.since(began);
     assert!((1..=took.as_secs() + 1).contains(&(renewals as u64)), "{renewals} renewals in {took:?}");
+}
+
+#[test]
+fn who_is_busy_says_when_the_first_stream_ends() {
+    for peers in [1, 2] {
+        let mut world = World::new(16);
+        let hubs = world.mesh(peers);
+        let busy = world.node_with(&hubs[peers - 1..], |config| {
+            config.services = [Service::Video].into_iter().collect();
+            config.max_streams = 2;
+        });
+        let requester = world.node((0, 0), &[], &hubs[..1]);
+        world.settle();
+        world.run(3 * SECOND);
+        for seconds in [10, 5] {
+            world.request_with(requester, Service::Video, NEAREST, |wanted| wanted.duration = Some(seconds * SECOND));
+        }
+        world.run(2 * SECOND);
+        let wait = |world: &mut World, provider: Option<Provider>| {
+            let ticket = world.request_with(requester, Service::Video, NEAREST, |wanted| wanted.provider = provider);
+            match world.outcome(requester, ticket) {
+                Event::Failed { reason: Reason::Busy, retry_after, .. } => retry_after,
+                other => panic!("{other:?}"),
+            }
+        };
+        let known = Some(Provider { node: node_id(busy.0), addresses: addresses(busy.0) });
+        for provider in [None, known] {
+            let left = wait(&mut world, provider).unwrap();
+            assert!(left > 2500 * MS && left <= 3 * SECOND, "{left:?}");
+        }
+    }
 }

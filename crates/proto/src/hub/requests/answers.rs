@@ -10,6 +10,9 @@ use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
 use crate::wire::{Accept, Decline, Message, Offer, Reason, Request};
 
+/// The longest that a provider is believed to stay busy, milliseconds.
+const LONGEST_RETRY_MS: u32 = 60_000;
+
 impl Hub {
     /// Finds the request that a provider, or the peer it is at, talks about.
     pub(super) fn handed_to(&self, from: Sender, id: RequestId, requester: Option<NodeId>) -> Option<(Key, Choice)> {
@@ -41,7 +44,10 @@ impl Hub {
         }
         let (relay, carried) = (asked.relay(), asked.is_carried());
         match decline.reason {
-            Reason::Busy => self.directory.busy(to.node),
+            Reason::Busy => {
+                self.directory.busy(to.node);
+                self.note_retry(key, decline.retry_after_ms);
+            }
             Reason::Leaving => self.directory.suspend(to.node),
             _ => {}
         }
@@ -56,6 +62,13 @@ impl Hub {
         }
         self.note(key, to_requester(decline.reason));
         self.advance(now, key);
+    }
+
+    /// Keeps when the first of the busy providers may be free.
+    fn note_retry(&mut self, key: Key, after_ms: Option<u32>) {
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let after_ms = after_ms.map(|millis| millis.min(LONGEST_RETRY_MS));
+        asked.retry_after_ms = asked.retry_after_ms.into_iter().chain(after_ms).min();
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
@@ -121,6 +134,7 @@ impl Hub {
             _ => None,
         }
         .map(|after| u32::try_from(after.as_millis()).unwrap_or(u32::MAX));
+        let retry_after_ms = asked.retry_after_ms.filter(|_| reason == Reason::Busy).or(retry_after_ms);
         asked.reason = reason;
         asked.stage = Stage::Refused { retry_after_ms };
         if !asked.is_carried() {

@@ -50,6 +50,8 @@ pub(in crate::hub) struct Asked {
     pub(super) stage: Stage,
     /// The gravest reason so far why nobody serves it.
     pub(super) reason: Reason,
+    /// When the first of the providers that are busy may be free, as they say.
+    pub(super) retry_after_ms: Option<u32>,
 }
 
 /// A provider to try, and the peer at which it is.
@@ -124,6 +126,7 @@ impl Asked {
             choices: VecDeque::new(),
             stage: Stage::Seeking,
             reason: Reason::NotFound,
+            retry_after_ms: None,
         }
     }
 
@@ -143,6 +146,7 @@ impl Asked {
             choices: VecDeque::new(),
             stage: Stage::Seeking,
             reason: Reason::NotFound,
+            retry_after_ms: None,
         }
     }
 
