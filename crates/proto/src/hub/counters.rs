@@ -110,7 +110,7 @@ pub struct Counters {
     pub not_own: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
-    /// Requests, watches and flows declined because of a limit.
+    /// Requests, watches, flows and publications declined or dropped because of a limit.
     pub over_limit: u64,
     /// Requests handed on, each provider counted.
     pub forwards: u64,
