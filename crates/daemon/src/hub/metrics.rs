@@ -44,7 +44,11 @@ const COUNTERS: [(&str, &str, Total<Counters>); 23] = [
     ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
     ("roost_hub_not_own_total", "Records that somebody else tried to publish.", |c| c.not_own),
     ("roost_hub_stray_total", "Messages of flows that the hub does not know.", |c| c.stray),
-    ("roost_hub_over_limit_total", "Requests, watches, flows and publications declined or dropped because of a limit.", |c| c.over_limit),
+    (
+        "roost_hub_over_limit_total",
+        "Requests, watches, flows and publications declined or dropped because of a limit.",
+        |c| c.over_limit,
+    ),
     ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
