@@ -144,7 +144,9 @@ async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response
             let line = match replies.next().await? {
                 Reply::Changed(change) => json_line(&rows::watch_event(&change)),
                 // The last line says why there are no more.
-                Reply::Failed { reason, detail } => json_line(&Refusal::new(reason.into(), detail).body()),
+                Reply::Failed { reason, detail, retry_after } => {
+                    json_line(&Refusal(rows::failure(reason, detail, retry_after)).body())
+                }
                 _ => continue,
             };
             return Some((Ok::<_, std::convert::Infallible>(line), replies));
