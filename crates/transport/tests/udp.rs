@@ -6,10 +6,12 @@
 mod support;
 
 use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, LinkId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
 use support::{Node, RELIABLE, World};
 
@@ -100,6 +102,82 @@ async fn a_dial_ends_in_time_however_often_its_peer_begins_anew() {
     beginning_anew.abort();
 }
 
+/// What follows a datagram from somebody who can send from either address but
+/// has no key: it again, it damaged, and what needs no key.
+fn forged(datagram: &[u8]) -> Vec<Vec<u8>> {
+    let damaged = |at: usize| {
+        let mut copy = datagram.to_vec();
+        copy[at] ^= 1;
+        copy
+    };
+    let alert = vec![21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 40];
+    let half = datagram[..datagram.len() / 2].to_vec();
+    let mut forged = vec![datagram.to_vec(), alert, half, hello(0), vec![datagram[0]], vec![2; 17]];
+    forged.extend([0, 1, datagram.len() / 2, datagram.len() - 1].map(damaged));
+    forged
+}
+
+/// Carries datagrams between whoever dials `front` and the peer of `back`, and
+/// forged ones after each once it is `hostile`.
+async fn meddle(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, hostile: Arc<AtomicBool>) {
+    let (mut there, mut here) = ([0; 2000], [0; 2000]);
+    let mut dialler = None;
+    let follow = |datagram: &[u8]| if hostile.load(Ordering::Relaxed) { forged(datagram) } else { Vec::new() };
+    loop {
+        tokio::select! {
+            Ok((len, from)) = front.recv_from(&mut there) => {
+                dialler = Some(from);
+                for datagram in std::iter::once(there[..len].to_vec()).chain(follow(&there[..len])) {
+                    back.send(&datagram).await.expect("room");
+                }
+            }
+            Ok(len) = back.recv(&mut here) => {
+                let Some(dialler) = dialler else { continue };
+                for datagram in std::iter::once(here[..len].to_vec()).chain(follow(&here[..len])) {
+                    front.send_to(&datagram, dialler).await.expect("room");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_no_key_can_neither_end_a_link_nor_repeat_its_messages() {
+    let world = World::new();
+    let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    back.connect(hub.address().primary().expect("a host")).await.expect("a route");
+    let at = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    let hostile = Arc::new(AtomicBool::new(false));
+    let meddling = tokio::spawn(meddle(front, back, Arc::clone(&hostile)));
+    node.dial(vec![at], RoleSet::ALL);
+    let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+    hostile.store(true, Ordering::Relaxed);
+    for index in 0..30u8 {
+        for channel in [Channel::Datagram, RELIABLE] {
+            node.send(at_node, channel, vec![index; 100]);
+            assert_eq!(hub.message().await, (at_hub, vec![index; 100].into()));
+            hub.send(at_hub, channel, vec![index; 100]);
+            assert_eq!(node.message().await, (at_node, vec![index; 100].into()));
+        }
+    }
+    assert!(hub.is_quiet().await && node.is_quiet().await);
+    meddling.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_greeting_gets_no_more_than_a_cookie() {
+    let world = World::new();
+    let hub = world.hub(Scheme::Udp).await;
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    socket.send_to(&hello(1), hub.address().primary().expect("a host")).await.expect("room");
+    let mut answer = [0; 2000];
+    let (len, _) = socket.recv_from(&mut answer).await.expect("a cookie");
+    assert_eq!((len, answer[0]), (17, 2));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_strangers_must_prove_its_addresses_and_members_still_pass() {
     let world = World::new();
@@ -108,7 +186,7 @@ async fn a_crowd_of_strangers_must_prove_its_addresses_and_members_still_pass() 
     let mut node = world.node("uav").await;
     node.connect(&mut hub).await;
     let counters = hub.transport.counters();
-    // Two begin unproved; the others get a cookie of 17 bytes each.
+    // Each gets a cookie of 17 bytes.
     assert!(counters.of(Scheme::Udp).datagrams_sent >= 190, "{counters:?}");
     assert_eq!(counters.of(Scheme::Udp).turned_away, 0);
 }

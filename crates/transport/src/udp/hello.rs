@@ -1,8 +1,9 @@
 //! What a stranger's datagram may be: the first of a handshake, or noise.
 //!
-//! Under load a listener asks for proof that the sender's address is real
-//! before it keeps anything (as QUIC's Retry): it answers the ClientHello with
-//! a cookie, and the dialler repeats it with the cookie in front. DTLS records
+//! Under load, or if the ClientHello is short, a listener asks for proof that
+//! the sender's address is real before it keeps anything (as QUIC's Retry): it
+//! answers with a cookie, and the dialler repeats the ClientHello with the
+//! cookie in front. DTLS records
 //! begin with 20 to 63, so these two kinds cannot be taken for one.
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +17,11 @@ pub(super) const COOKIE: usize = 16;
 pub(super) const PROVED: u8 = 1;
 /// The answer to a ClientHello: come back with this cookie.
 pub(super) const RETRY: u8 = 2;
+/// The least size of a ClientHello's first datagram, bytes, that is answered
+/// without proof of the address: the answer and its repetitions take three
+/// times as much, the most that RFC 9000, section 8.1, lets go to an address
+/// that may not be the sender's. Ours fill a packet.
+pub(super) const MIN_UNPROVED: usize = 1100;
 /// How long a cookie is good, at least.
 const COOKIE_LIFE: Duration = Duration::from_secs(30);
 

@@ -166,7 +166,7 @@ impl<'a> Turning<'a> {
                 Turn::Same
             });
         }
-        if inherited.is_none() && !self.admit(route, cookie) {
+        if inherited.is_none() && !self.admit(route, cookie, records.len()) {
             return;
         }
         let (dial, until) = inherited.unzip();
@@ -180,14 +180,14 @@ impl<'a> Turning<'a> {
         self.with(slot, |entry, desk| entry.receive(records, desk));
     }
 
-    /// Whether a stranger may begin a handshake.
-    fn admit(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>) -> bool {
+    /// Whether a stranger may begin a handshake with a first datagram of `size` bytes.
+    fn admit(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>, size: usize) -> bool {
         if self.endpoint.context.closing.load(Ordering::Relaxed) {
             return false;
         }
         let limit = self.endpoint.context.limits.handshakes;
         let proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
-        if !proved && self.table.strangers * 4 >= limit {
+        if !proved && (self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED) {
             let cookie = self.table.cookies.make(self.now, route.to);
             self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
             return false;
