@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use crate::tcp::frame::{self, Frame};
-use crate::udp::session::{Packet, Received, Session};
+use crate::udp::session::{Packet, Session};
 
 /// The most memory for messages that are not delivered yet, bytes: the limits
 /// on reliable messages and on pieces, and a message more.
@@ -30,11 +30,7 @@ pub fn udp_session(bytes: &[u8]) {
         let (content, after) = tail.split_at(length.min(tail.len()));
         rest = after;
         now += Duration::from_millis(u64::from(*pause));
-        let receive = |received| {
-            if let Received::Message(message) = received {
-                assert!(message.len() <= MAX_MESSAGE_BYTES);
-            }
-        };
+        let receive = |message: Bytes| assert!(message.len() <= MAX_MESSAGE_BYTES);
         let sound = Packet::parse(content).is_none_or(|packet| session.handle_packet(now, packet, receive).is_ok());
         if !sound || session.handle_timeout(now).is_err() {
             return;

@@ -9,7 +9,7 @@ use roost_proto::{Channel, LinkId};
 
 use super::entry::{Desk, Entry, NO_REFUSAL, Phase};
 use super::handshake::Dialling;
-use super::session::{Packet, Received, Violation, write_close};
+use super::session::{Packet, Violation, write_close};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
@@ -41,27 +41,19 @@ impl Entry {
 
     /// A packet of an established link.
     pub(super) fn received(&mut self, link: LinkId, packet: Packet<'_>, desk: &mut Desk<'_>) {
-        if matches!(packet, Packet::Ready) {
+        match packet {
             // Its first one led here, so ours was lost.
-            if self.by_peer {
-                self.seal_ready(desk);
-            }
-            return;
+            Packet::Ready if self.by_peer => return self.seal_ready(desk),
+            Packet::Close { code, reason } => return self.end(refused(code, reason), desk),
+            Packet::Reliable { .. } | Packet::Ack(_) => self.stirred = true,
+            Packet::Ready | Packet::Datagram(_) | Packet::Fragment(_) => {}
         }
-        self.stirred |= matches!(packet, Packet::Reliable { .. } | Packet::Ack(_));
-        let mut closed = None;
         let (events, count) = (&mut *desk.events, &mut self.messages_received);
-        let outcome = self.session.handle_packet(desk.now, packet, |received| match received {
-            Received::Message(message) => {
-                *count += 1;
-                events.push(Event::Message { link, message });
-            }
-            Received::Close { code, reason } => closed = Some(refused(code, &reason)),
-            Received::Ready => {}
+        let outcome = self.session.handle_packet(desk.now, packet, |message| {
+            *count += 1;
+            events.push(Event::Message { link, message });
         });
-        if let Some(reason) = closed {
-            self.end(reason, desk);
-        } else if let Err(Violation(what)) = outcome {
+        if let Err(Violation(what)) = outcome {
             Live::add(&desk.live.malformed, 1);
             self.end(format!("the peer broke the protocol: {what}"), desk);
             self.farewell(NO_REFUSAL, &format!("you broke the protocol: {what}"), desk);

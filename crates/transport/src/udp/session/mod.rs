@@ -38,14 +38,6 @@ pub(crate) struct Session {
     receiver: Option<Box<Receiver>>,
 }
 
-/// What a packet led to.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    Ready,
-    Message(Bytes),
-    Close { code: u8, reason: String },
-}
-
 impl Session {
     pub(crate) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration) -> Self {
         Self { packet_bytes, queue_bytes, rtt, next_fragment: 0, fragments: None, sender: None, receiver: None }
@@ -73,28 +65,27 @@ impl Session {
         if self.rtt.is_zero() { recovery::INITIAL_RTT } else { self.rtt }
     }
 
-    /// Takes a packet from the peer.
+    /// Takes a packet from the peer; hands out the messages that are whole with it.
     pub(crate) fn handle_packet(
         &mut self,
         now: Instant,
         packet: Packet<'_>,
-        mut receive: impl FnMut(Received),
+        mut deliver: impl FnMut(Bytes),
     ) -> Result<(), Violation> {
         match packet {
-            Packet::Ready => receive(Received::Ready),
-            Packet::Close { code, reason } => receive(Received::Close { code, reason: reason.to_owned() }),
-            Packet::Datagram(message) => receive(Received::Message(Bytes::copy_from_slice(message))),
+            // These concern the link and not its messages.
+            Packet::Ready | Packet::Close { .. } => {}
+            Packet::Datagram(message) => deliver(Bytes::copy_from_slice(message)),
             Packet::Fragment(part) => {
                 let fragments = self.fragments.get_or_insert_default();
                 if let Some(message) = fragments.insert(now, &part) {
-                    receive(Received::Message(message));
+                    deliver(message);
                 }
                 self.drop_idle_fragments();
             }
             Packet::Reliable { number, follows, part } => {
                 let receiver = self.receiver.get_or_insert_default();
-                return receiver
-                    .insert(now, number, follows, &part, &mut |message| receive(Received::Message(message)));
+                return receiver.insert(now, number, follows, &part, &mut deliver);
             }
             Packet::Ack(ack) => {
                 if let Some(sender) = &mut self.sender {
