@@ -18,6 +18,7 @@ mod handshake;
 mod hello;
 mod outbox;
 pub(crate) mod session;
+mod signing;
 mod table;
 
 use std::io;
@@ -58,6 +59,7 @@ impl Udp {
     pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
         let identity = &context.identity;
         let config = dimpl::Config::builder()
+            .with_crypto_provider(signing::provider())
             .mtu(context.limits.packet() + SEAL_BYTES)
             .require_client_certificate(true)
             // Ours is cheaper: it keeps nothing, and is asked for under load only.
