@@ -154,8 +154,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
-/// The answer where there is no such endpoint.
-pub async fn no_such_endpoint(request: axum::extract::Request) -> Refusal {
+/// The router with an error in the form of all errors wherever there is no such endpoint.
+pub fn answering(router: Router) -> Router {
+    router.fallback(no_such_endpoint).method_not_allowed_fallback(no_such_endpoint)
+}
+
+async fn no_such_endpoint(request: axum::extract::Request) -> Refusal {
     let message = format!("this daemon has no {} {}", request.method(), request.uri().path());
     Refusal::new(Code::NoSuchEndpoint, message)
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_control::server::{Pairs, Refusal, Socket, SocketError, json, json_line, no_such_endpoint};
+use roost_control::server::{Pairs, Refusal, Socket, SocketError, answering, json, json_line};
 use roost_control::{
     Client, ClientError, Code, Error, FRAMES, Frame, Moved, Peers, Progress, RequestEvent, RequestQuery, SCHEMA,
     WatchEvent, WatchQuery,
@@ -20,8 +20,7 @@ async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run/daemon.sock");
     let socket = Socket::bind(&path).await.unwrap();
-    let router = router.fallback(no_such_endpoint);
-    tokio::spawn(socket.serve(router, std::future::pending()));
+    tokio::spawn(socket.serve(answering(router), std::future::pending()));
     (folder, Client::connect(path).await.unwrap())
 }
 
@@ -39,12 +38,14 @@ async fn json_goes_both_ways() {
 #[tokio::test]
 async fn an_error_arrives_with_its_code() {
     let busy = || async { Refusal::new(Code::Busy, "all are busy") };
-    let (_folder, client) = serve(Router::new().route("/v1/peers", get(busy))).await;
+    let (_folder, client) = serve(Router::new().route("/v1/peers", get(busy)).route("/v1/move", get(busy))).await;
     let error = client.peers().await.unwrap_err();
     assert!(matches!(&error, ClientError::Api(Error { code: Code::Busy, .. })), "{error:?}");
     assert_eq!((error.exit_code(), error.to_string()), (5, "all are busy".to_owned()));
-    let error = client.status().await.unwrap_err();
-    assert!(matches!(&error, ClientError::Api(Error { code: Code::NoSuchEndpoint, .. })), "{error:?}");
+    let there_is_not = [client.status().await.map(drop), client.move_to(Cell::new(0, 0)).await.map(drop)];
+    for error in there_is_not.map(Result::unwrap_err) {
+        assert!(matches!(&error, ClientError::Api(Error { code: Code::NoSuchEndpoint, .. })), "{error:?}");
+    }
 }
 
 #[tokio::test]

@@ -3,12 +3,17 @@
 //! Times on the wall clock are Unix seconds, durations name their unit, byte
 //! counts are bytes. Fields are only ever added.
 
+mod directory;
+mod transfer;
+
 use std::collections::BTreeMap;
 
-use roost_proto::{Capacity, Cell, NodeId, Role, Scheme, Service, Version, wire};
+use roost_proto::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use transfer::{Accepted, Progress, RequestEvent, Summary};
+
 use crate::text;
 
 /// `GET /v1/status`: who the daemon is and how it is doing.
@@ -251,203 +256,6 @@ pub struct ServiceRow {
     pub providers: Option<u64>,
 }
 
-/// `GET /v1/index`: what a hub's own directory holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Index {
-    /// The version of this object, [`crate::SCHEMA`].
-    pub schema: u32,
-    /// The sums.
-    pub totals: IndexTotals,
-    /// The nodes, at most as many as were asked for.
-    pub nodes: Vec<Candidate>,
-}
-
-/// `POST /v1/lookup`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Lookup {
-    /// The version of this object, [`crate::SCHEMA`].
-    pub schema: u32,
-    /// How far the answer reaches: `whole`, `young` (a hub started less than a
-    /// lease ago), `partial` (a hub did not answer in time).
-    pub coverage: String,
-    /// Who offers it, the best first.
-    pub candidates: Vec<Candidate>,
-    /// How long the lookup took, milliseconds.
-    pub elapsed_ms: f64,
-}
-
-/// One provider.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// Who.
-    #[serde(with = "text")]
-    pub node: NodeId,
-    /// Where.
-    #[serde(with = "text")]
-    pub cell: Cell,
-    /// What it offers.
-    #[serde(with = "text::list")]
-    pub services: Vec<Service>,
-    /// Streams it could still start.
-    pub streams_left: u16,
-    /// Uplink not yet promised, kbit/s; null if the node has set no limit.
-    pub uplink_left_kbps: Option<u32>,
-    /// Where it can be dialled.
-    pub addresses: Vec<String>,
-    /// The version of its record as `EPOCH.SEQUENCE`.
-    pub record: String,
-    /// The name in its certificate; in a hub's index, while it is connected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// When its lease ends unless it is heard, seconds; in a hub's index.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_in_s: Option<f64>,
-    /// Whether it is held back until it speaks again; in a hub's index.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspended: Option<bool>,
-}
-
-impl From<&wire::Candidate> for Candidate {
-    fn from(candidate: &wire::Candidate) -> Self {
-        Self {
-            node: candidate.node,
-            cell: candidate.cell,
-            services: candidate.services.iter().collect(),
-            streams_left: candidate.capacity.streams,
-            uplink_left_kbps: uplink_left(candidate.capacity),
-            addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
-            record: record_text(candidate.version),
-            name: None,
-            expires_in_s: None,
-            suspended: None,
-        }
-    }
-}
-
-/// The uplink that is left, kbit/s, unless there is no limit: a node without
-/// one says `u32::MAX`, of which a hub takes off what it has promised since.
-pub fn uplink_left(capacity: Capacity) -> Option<u32> {
-    Some(capacity.uplink_kbps).filter(|kbps| *kbps <= u32::MAX / 2)
-}
-
-/// A record's version as this API writes it: `EPOCH.SEQUENCE`.
-pub fn record_text(version: Version) -> String {
-    format!("{}.{}", version.epoch, version.sequence)
-}
-
-/// What happens to a request, in the order accepted, progress…, finished; or failed.
-///
-/// The first three come again after a `progress` if a provider is lost before
-/// any data was delivered and another one takes over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum RequestEvent {
-    /// A provider serves it. Data follows.
-    Accepted(Accepted),
-    /// How far it is, once a second.
-    Progress(Progress),
-    /// All of it has come; the last event.
-    Finished(Summary),
-    /// It will not come, or not all of it; the last event.
-    Failed {
-        /// Why.
-        error: Error,
-        /// What did come, if it had begun.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        summary: Option<Summary>,
-    },
-}
-
-/// See [`RequestEvent::Accepted`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Accepted {
-    /// Who provides.
-    #[serde(with = "text")]
-    pub provider: NodeId,
-    /// Where it is.
-    #[serde(with = "text")]
-    pub cell: Cell,
-    /// The transport over which the data arrives here.
-    #[serde(with = "text")]
-    pub transport: Scheme,
-    /// Whether it comes through the hub.
-    pub relayed: bool,
-    /// The media type or format of the payload.
-    pub format: String,
-    /// The size of an object, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// How long a stream lasts, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u32>,
-    /// The rate of a stream, bits per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bits_per_second: Option<u32>,
-}
-
-/// See [`RequestEvent::Progress`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Payload bytes so far.
-    pub bytes: u64,
-    /// How long since the request, milliseconds.
-    pub elapsed_ms: f64,
-}
-
-/// What came, and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Who provided.
-    #[serde(with = "text")]
-    pub provider: NodeId,
-    /// Where it is.
-    #[serde(with = "text")]
-    pub cell: Cell,
-    /// The transport over which the data arrived here.
-    #[serde(with = "text")]
-    pub transport: Scheme,
-    /// Whether it came through the hub.
-    pub relayed: bool,
-    /// Payload bytes received.
-    pub bytes: u64,
-    /// Datagrams of a stream, each counted once; 0 for an object.
-    pub packets: u64,
-    /// Datagrams that never came.
-    pub lost: u64,
-    /// Datagrams that came after a later one.
-    pub reordered: u64,
-    /// Datagrams that came again.
-    pub duplicates: u64,
-    /// Datagrams that came but that the reader of this API was too slow for.
-    pub unread: u64,
-    /// Interarrival jitter, milliseconds (RFC 3550, section 6.4.1).
-    pub jitter_ms: f64,
-    /// From the request to the first byte, milliseconds.
-    pub first_byte_ms: f64,
-    /// From the request to the end, milliseconds.
-    pub elapsed_ms: f64,
-    /// Whether the digest is that of the provider; null where it cannot be
-    /// told, as for a stream that lost something.
-    pub digest_ok: Option<bool>,
-    /// Whether all of it came.
-    pub complete: bool,
-}
-
-/// One line of `GET /v1/watch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WatchEvent {
-    /// The version of this object, [`crate::SCHEMA`].
-    pub schema: u32,
-    /// Counts the changes from 1; a gap is a change that was lost.
-    pub number: u64,
-    /// Came, moved or changed.
-    pub present: Vec<Candidate>,
-    /// Gone from the area.
-    #[serde(with = "text::list")]
-    pub gone: Vec<NodeId>,
-}
-
 /// `POST /v1/ping`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ping {
@@ -482,15 +290,4 @@ pub struct LogLevel {
     pub schema: u32,
     /// The level in force.
     pub level: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_uplink_without_a_limit_is_none_also_after_a_promise() {
-        let left = |uplink_kbps| uplink_left(Capacity { streams: 1, uplink_kbps });
-        assert_eq!([left(u32::MAX), left(u32::MAX - 700), left(0), left(10_000)], [None, None, Some(0), Some(10_000)]);
-    }
 }
