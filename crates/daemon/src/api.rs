@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_control::query::Params;
-use roost_control::server::{Pairs, Refusal, json, no_such_endpoint};
+use roost_control::server::{Pairs, Refusal, answering, json};
 use roost_control::{Code, LogLevel, SCHEMA, Status};
 
 use crate::config::Settings;
@@ -62,12 +62,12 @@ pub fn local<S: Service>(service: S) -> Router {
         .route("/v1/peers", get(peers::<S>))
         .route("/v1/log", post(log::<S>))
         .with_state(service.clone());
-    own.merge(common).merge(observable(service)).fallback(no_such_endpoint)
+    answering(own.merge(common).merge(observable(service)))
 }
 
 /// What is served over HTTP.
 pub fn public<S: Service>(service: S) -> Router {
-    observable(service).fallback(no_such_endpoint)
+    answering(observable(service))
 }
 
 fn observable<S: Service>(service: S) -> Router {

@@ -75,22 +75,34 @@ struct Named {
 }
 
 impl Redial {
-    /// Resolves the hubs, and remembers those that have names.
+    /// Resolves the hubs, and remembers those that have names. One that has no
+    /// address is left out, as long as there is another.
     ///
     /// # Errors
-    /// When a host has no address.
+    /// When none of the hubs has an address.
     pub async fn resolve(hubs: &[Vec<Endpoint>]) -> Result<(Self, Vec<Vec<Address>>), ResolveError> {
         let mut named = Vec::new();
         let mut resolved = Vec::with_capacity(hubs.len());
+        let mut left_out = None;
         for endpoints in hubs {
-            let told = resolve_all(endpoints).await?;
+            let told = match resolve_all(endpoints).await {
+                Ok(told) => told,
+                Err(error) => {
+                    tracing::warn!(%error, "this hub is left out until the next start");
+                    left_out = Some(error);
+                    continue;
+                }
+            };
             if endpoints.iter().any(|endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err())) {
                 let latest = Mutex::new(told.clone());
                 named.push(Named { endpoints: endpoints.clone(), told: told.clone(), latest });
             }
             resolved.push(told);
         }
-        Ok((Self { hubs: Arc::new(named) }, resolved))
+        match left_out {
+            Some(error) if resolved.is_empty() => Err(error),
+            _ => Ok((Self { hubs: Arc::new(named) }, resolved)),
+        }
     }
 
     /// Whether one of the addresses belongs to a hub with a name.
@@ -143,6 +155,17 @@ mod tests {
         let udp_only: Vec<Address> =
             hubs[0].iter().filter(|address| address.scheme == roost_proto::Scheme::Udp).cloned().collect();
         assert_eq!(redial.refresh(udp_only.clone()).await, udp_only);
+    }
+
+    #[tokio::test]
+    async fn a_hub_without_an_address_does_not_stop_a_daemon_that_has_another() {
+        // Longer than a label may be: no resolver is asked.
+        let name = "n".repeat(64);
+        let (nowhere, here) = (vec![endpoint(&format!("udp://{name}:9"))], vec![endpoint("udp://127.0.0.1:9")]);
+        let (_, hubs) = Redial::resolve(&[nowhere.clone(), here]).await.unwrap();
+        assert_eq!(hubs.len(), 1);
+        let error = Redial::resolve(&[nowhere]).await.unwrap_err().to_string();
+        assert!(error.contains(&name), "{error}");
     }
 
     #[tokio::test]

@@ -245,7 +245,11 @@ mod tests {
     #[test]
     fn a_misspelt_variable_is_refused_and_a_foreign_one_is_not() {
         let read = |name| Layers { environment: vec![pair(name, "1")], ..Layers::default() }.read(table());
-        assert!(read("ROOST_MAX_STREAM").unwrap_err()[0].to_string().contains("ROOST_MAX_STREAMS"));
+        assert!(
+            read("ROOST_MAX_STREAM").unwrap_err()[0]
+                .to_string()
+                .starts_with("unknown variable \"ROOST_MAX_STREAM\"; did you mean \"ROOST_MAX_STREAMS\"")
+        );
         assert!(read("ROOST_DRAIN_LOG").is_ok());
         assert!(read("ROOST_GROUP").is_ok());
     }

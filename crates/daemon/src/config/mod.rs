@@ -69,7 +69,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// There is no such setting.
-    #[error("unknown setting {key:?} in {origin}{}", hint(.nearest.as_deref()))]
+    #[error("unknown {}{}", described(.key, .origin), hint(.nearest.as_deref()))]
     Unknown {
         /// The key as written.
         key: String,
@@ -107,6 +107,14 @@ impl ConfigError {
     /// Whether the fault lies in the command line rather than in the configuration.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Unknown { origin: Origin::Flag(_), .. } | Self::Value { origin: Origin::Flag(_), .. })
+    }
+}
+
+/// An unknown key and where it stands; a variable stands nowhere else.
+fn described(key: &str, origin: &Origin) -> String {
+    match origin {
+        Origin::Environment(variable) => format!("variable {variable:?}"),
+        _ => format!("setting {key:?} in {origin}"),
     }
 }
 
