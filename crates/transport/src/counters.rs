@@ -36,6 +36,9 @@ pub struct SchemeCounters {
     pub malformed: u64,
     /// Handshakes that led to a link.
     pub handshakes: u64,
+    /// Handshakes that a peer began and that came to nothing: broken off, late,
+    /// refused, or no handshake at all.
+    pub failed_handshakes: u64,
     /// Handshakes turned away because of a limit.
     pub turned_away: u64,
     /// Peers refused by us, by the label of [`Refusal`].
@@ -52,6 +55,7 @@ pub(crate) struct Live {
     pub(crate) dropped: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) handshakes: AtomicU64,
+    pub(crate) failed_handshakes: AtomicU64,
     pub(crate) turned_away: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
@@ -80,6 +84,7 @@ impl Live {
             dropped: get(&self.dropped),
             malformed: get(&self.malformed),
             handshakes: get(&self.handshakes),
+            failed_handshakes: get(&self.failed_handshakes),
             turned_away: get(&self.turned_away),
             refused: Refusal::ALL.iter().zip(&self.refused).map(|(kind, count)| (kind.label(), get(count))).collect(),
         }

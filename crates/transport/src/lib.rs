@@ -25,6 +25,7 @@
 
 mod config;
 mod counters;
+mod crowd;
 mod dial;
 mod error;
 mod event;

@@ -243,9 +243,28 @@ async fn garbage_disturbs_nobody(scheme: Scheme) {
     node.send(at_node, RELIABLE, pattern(100));
     assert_eq!(hub.message().await, (at_hub, pattern(100)));
     assert!(hub.is_quiet().await && node.is_quiet().await);
-    if scheme == Scheme::Udp {
-        assert!(hub.transport.counters().of(scheme).malformed > 100);
+    let counters = hub.transport.counters().of(scheme).clone();
+    match scheme {
+        Scheme::Tcp => assert_eq!(counters.failed_handshakes, 40),
+        Scheme::Udp | Scheme::Quic => assert!(counters.malformed > 100, "{counters:?}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_gets_in_past_a_crowd_that_holds_the_line() {
+    let world = World::new();
+    let mut hub = world.hub_with(Scheme::Tcp, Limits { handshakes: 8, ..Limits::default() }).await;
+    let to = hub.address().primary().expect("a host");
+    let mut crowd = Vec::new();
+    for index in 0..60 {
+        let mut stream = TcpStream::connect(to).await.expect("a connection");
+        if index % 2 == 0 {
+            stream.write_all(&[22]).await.expect("room");
+        }
+        crowd.push(stream);
+    }
+    world.node("uav").await.connect(&mut hub).await;
+    assert!(hub.transport.counters().of(Scheme::Tcp).turned_away >= 50);
 }
 
 async fn a_peer_that_restarts_gets_a_new_link(scheme: Scheme) {

@@ -190,3 +190,32 @@ async fn a_crowd_of_strangers_must_prove_its_addresses_and_members_still_pass() 
     assert!(counters.of(Scheme::Udp).datagrams_sent >= 190, "{counters:?}");
     assert_eq!(counters.of(Scheme::Udp).turned_away, 0);
 }
+
+/// Knocks from `count` addresses that all prove to be real, and says no more.
+fn linger(at: &Address, count: u8) -> Vec<UdpSocket> {
+    let proved = |index| {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.connect(at.primary().expect("a host")).expect("a route");
+        socket.send(&hello(index)).expect("room");
+        let mut answer = [0; 2000];
+        socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
+        if matches!(socket.recv(&mut answer), Ok(17)) {
+            // The cookie comes back before the greeting: byte 1 says so.
+            let datagram = [&[1], &answer[1..17], &hello(index)[..]].concat();
+            socket.send(&datagram).expect("room");
+        }
+        socket
+    };
+    (0..count).map(proved).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_pass_a_crowd_that_has_proved_its_addresses() {
+    let world = World::new();
+    let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 8, ..Limits::default() }).await;
+    let address = hub.address();
+    let _crowd = tokio::task::spawn_blocking(move || linger(&address, 30)).await.expect("the crowd");
+    let mut node = world.node("uav").await;
+    node.connect(&mut hub).await;
+    assert!(hub.transport.counters().of(Scheme::Udp).turned_away > 0);
+}

@@ -20,7 +20,7 @@ pub struct TransportMetrics {
 /// A counter of one transport: its name, its help, and where its total is.
 type Row = (&'static str, &'static str, Total<SchemeCounters>);
 
-const BY_TRANSPORT: [Row; 8] = [
+const BY_TRANSPORT: [Row; 9] = [
     ("roost_transport_sent_bytes_total", "Bytes handed to sockets: UDP payloads, TCP bytes with TLS.", |c| {
         c.bytes_sent
     }),
@@ -30,6 +30,7 @@ const BY_TRANSPORT: [Row; 8] = [
     ("roost_transport_dropped_total", "Messages and packets dropped because a queue was full.", |c| c.dropped),
     ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),
     ("roost_transport_handshakes_total", "Handshakes that led to an association.", |c| c.handshakes),
+    ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
 ];
 

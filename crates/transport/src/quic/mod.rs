@@ -19,7 +19,6 @@ use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Run
 use roost_identity::{Refusal, Side};
 use roost_proto::{DialId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
-use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -28,6 +27,7 @@ use link::{CLOSED, READY};
 use socket::CountedSocket;
 
 use crate::counters::{Live, SchemeCounters};
+use crate::crowd::Crowd;
 use crate::dial::{Wish, unexpected};
 use crate::link::{Identified, seen_at};
 use crate::tcp::{Passed, verified};
@@ -49,7 +49,7 @@ pub(crate) struct Quic {
 struct Inner {
     live: Arc<Live>,
     context: Arc<Context>,
-    handshakes: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
 }
 
 impl Quic {
@@ -62,11 +62,7 @@ impl Quic {
             endpoints: RwLock::default(),
             listeners: Mutex::default(),
             busy: Arc::default(),
-            inner: Arc::new(Inner {
-                live: Arc::default(),
-                handshakes: Arc::new(Semaphore::new(context.limits.handshakes)),
-                context,
-            }),
+            inner: Arc::new(Inner { live: Arc::default(), crowd: Crowd::new(context.limits.handshakes), context }),
         })
     }
 
@@ -148,26 +144,29 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
     let limits = inner.context.limits;
     let mut bucket = Bucket::new(limits.handshakes_per_second, Instant::now());
     while let Some(incoming) = endpoint.accept().await {
-        let under_way = limits.handshakes - inner.handshakes.available_permits().min(limits.handshakes);
-        if under_way * 4 >= limits.handshakes && incoming.may_retry() && !incoming.remote_address_validated() {
+        if inner.crowd.len() * 4 >= limits.handshakes && incoming.may_retry() && !incoming.remote_address_validated() {
             // It may retry, so this does not fail.
             let _ = incoming.retry();
             continue;
         }
-        let room = inner.context.registry.len() < limits.links && bucket.take(Instant::now());
-        let permit = Arc::clone(&inner.handshakes).try_acquire_owned();
-        let (true, Ok(permit)) = (room, permit) else {
+        if inner.context.registry.len() >= limits.links || !bucket.take(Instant::now()) {
             Live::add(&inner.live.turned_away, 1);
             incoming.refuse();
             continue;
-        };
+        }
+        // It has sent a ClientHello.
+        let (mut place, displaced) = inner.crowd.enter(true);
+        Live::add(&inner.live.turned_away, u64::from(displaced));
         let (inner, busy) = (Arc::clone(&inner), Arc::clone(&busy));
         tokio::spawn(async move {
             let from = incoming.remote_address();
-            if let Ok(Err(reason)) = timeout(limits.handshake_timeout, inner.greet(incoming, busy)).await {
+            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, busy));
+            // Who has lost the place was counted by the one that took it.
+            let Some(greeted) = place.hold(greeting).await else { return };
+            Live::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
+            if let Ok(Err(reason)) = greeted {
                 tracing::debug!(peer = %from, reason, "handshake failed");
             }
-            drop(permit);
         });
     }
 }

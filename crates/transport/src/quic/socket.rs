@@ -12,6 +12,18 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 use crate::counters::Live;
 
+/// The shortest datagram that is of QUIC: a stateless reset (RFC 9000, section 10.3).
+const SHORTEST: usize = 21;
+
+/// Whether a datagram cannot be of QUIC, version 1. What has a short header
+/// may be; quinn looks whether it belongs to a connection, and keeps it to itself.
+fn is_noise(datagram: &[u8]) -> bool {
+    let is_long = datagram.first().is_some_and(|first| first & 0x80 != 0);
+    let of_version = |version: u32| datagram[1..5] == version.to_be_bytes();
+    // Version 0 marks a negotiation of versions.
+    datagram.len() < SHORTEST || is_long && !of_version(1) && !of_version(0)
+}
+
 /// A socket and the counts of all of QUIC.
 pub(super) struct CountedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
@@ -50,7 +62,9 @@ impl AsyncUdpSocket for CountedSocket {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        for meta in &meta[..count] {
+        for (buffer, meta) in bufs.iter().zip(&meta[..count]) {
+            let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
+            Live::add(&self.live.malformed, datagrams.filter(|datagram| is_noise(datagram)).count() as u64);
             Live::add(&self.live.bytes_received, meta.len as u64);
             Live::add(&self.live.datagrams_received, meta.len.div_ceil(meta.stride.max(1)) as u64);
         }

@@ -19,7 +19,6 @@ use roost_proto::machine::Peer;
 use roost_proto::{DialId, RoleSet, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -30,6 +29,7 @@ pub(crate) use link::{TcpLink, after};
 use link::{sentence, tls_error};
 
 use crate::counters::Live;
+use crate::crowd::{Crowd, Place};
 use crate::dial::{Wish, unexpected};
 use crate::link::{Identified, Tally, seen_at};
 use crate::transport::Context;
@@ -40,12 +40,15 @@ const BACKLOG: i32 = 1024;
 /// How long to wait when the system has no file descriptor for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long somebody who has connected may take to send a first byte.
+const FIRST_BYTE: Duration = Duration::from_secs(1);
+
 /// Everything that is TCP.
 pub(crate) struct Tcp {
     pub(crate) live: Arc<Live>,
     context: Arc<Context>,
     acceptor: TlsAcceptor,
-    handshakes: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     listeners: Mutex<Vec<AbortHandle>>,
     /// A clone is held by every task of every link.
     busy: Arc<()>,
@@ -56,7 +59,7 @@ struct Listener {
     live: Arc<Live>,
     context: Arc<Context>,
     acceptor: TlsAcceptor,
-    handshakes: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     busy: Arc<()>,
 }
 
@@ -69,7 +72,7 @@ impl Tcp {
         Ok(Self {
             live: Arc::default(),
             acceptor: TlsAcceptor::from(server.map_err(|error| error.to_string())?),
-            handshakes: Arc::new(Semaphore::new(context.limits.handshakes)),
+            crowd: Crowd::new(context.limits.handshakes),
             listeners: Mutex::default(),
             busy: Arc::default(),
             context,
@@ -89,7 +92,7 @@ impl Tcp {
             live: Arc::clone(&self.live),
             context: Arc::clone(&self.context),
             acceptor: self.acceptor.clone(),
-            handshakes: Arc::clone(&self.handshakes),
+            crowd: Arc::clone(&self.crowd),
             busy: Arc::clone(&self.busy),
         });
         let task = tokio::spawn(listener.accept(sockets));
@@ -151,7 +154,7 @@ impl Tcp {
 
 impl Listener {
     async fn accept(self: Arc<Self>, sockets: TcpListener) {
-        let mut bucket = Bucket::new(self.context.limits.handshakes_per_second, Instant::now());
+        let bucket = Arc::new(Mutex::new(Bucket::new(self.context.limits.handshakes_per_second, Instant::now())));
         loop {
             let (stream, from) = match sockets.accept().await {
                 Ok(accepted) => accepted,
@@ -161,22 +164,35 @@ impl Listener {
                     continue;
                 }
             };
-            let room = self.context.registry.len() < self.context.limits.links && bucket.take(Instant::now());
-            let permit = Arc::clone(&self.handshakes).try_acquire_owned();
-            let (true, Ok(permit)) = (room, permit) else {
+            if self.context.registry.len() >= self.context.limits.links {
                 Live::add(&self.live.turned_away, 1);
                 continue;
-            };
-            let listener = Arc::clone(&self);
-            tokio::spawn(async move {
-                let limit = listener.context.limits.handshake_timeout;
-                let greeted = timeout(limit, listener.greet(stream, from)).await;
-                drop(permit);
-                if let Ok(Err(error)) = greeted {
-                    count_refusal(&listener.live, &error);
-                    tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
-                }
-            });
+            }
+            let (place, displaced) = self.crowd.enter(false);
+            Live::add(&self.live.turned_away, u64::from(displaced));
+            let (listener, bucket) = (Arc::clone(&self), Arc::clone(&bucket));
+            tokio::spawn(async move { listener.attend(stream, from, place, &bucket).await });
+        }
+    }
+
+    /// Waits for a first byte, which costs us nothing, and then greets; counts
+    /// what comes to nothing.
+    async fn attend(&self, stream: TcpStream, from: SocketAddr, mut place: Place, bucket: &Mutex<Bucket>) {
+        // Who has lost the place was counted by the one that took it.
+        let Some(spoke) = place.hold(timeout(FIRST_BYTE, stream.readable())).await else { return };
+        if !matches!(spoke, Ok(Ok(()))) {
+            return Live::add(&self.live.failed_handshakes, 1);
+        }
+        place.heard();
+        if !bucket.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now()) {
+            return Live::add(&self.live.turned_away, 1);
+        }
+        let limit = self.context.limits.handshake_timeout;
+        let Some(greeted) = place.hold(timeout(limit, self.greet(stream, from))).await else { return };
+        Live::add(&self.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
+        if let Ok(Err(error)) = greeted {
+            count_refusal(&self.live, &error);
+            tracing::debug!(peer = %from, reason = sentence(&error), "handshake failed");
         }
     }
 

@@ -310,7 +310,10 @@ impl Entry {
         if let Phase::Handshake(handshake) = &mut self.phase {
             match handshake.dial.take() {
                 Some(dial) => dial.settle(Err(reason.to_owned())),
-                None => tracing::debug!(peer = %self.route.to, reason, "handshake failed"),
+                None => {
+                    Live::add(&desk.live.failed_handshakes, 1);
+                    tracing::debug!(peer = %self.route.to, reason, "handshake failed");
+                }
             }
             self.phase = Phase::Gone;
         } else {

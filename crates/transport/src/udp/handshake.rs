@@ -192,6 +192,11 @@ impl Handshake {
         })
     }
 
+    /// Up to when it may take.
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
     /// Whether it is time to greet again.
     pub(super) fn ready_due(&mut self, now: Instant) -> bool {
         let Some((at, interval)) = &mut self.greeting else { return false };

@@ -192,11 +192,32 @@ impl<'a> Turning<'a> {
             self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
             return false;
         }
-        let admitted = self.table.strangers < limit && self.table.bucket.take(self.now);
-        if !admitted {
+        let admitted = self.table.bucket.take(self.now);
+        let full = self.table.strangers >= limit;
+        if !admitted || full {
             Live::add(&self.endpoint.live.turned_away, 1);
         }
+        if admitted && full {
+            self.displace_oldest();
+        }
         admitted
+    }
+
+    /// Ends the oldest handshake that a stranger began. Looks at all that are
+    /// under way, which the bucket before it keeps cheap.
+    fn displace_oldest(&mut self) {
+        let began = |slot: &Slot| match self.table.entries.get(*slot as usize)?.as_deref()? {
+            Entry { phase: Phase::Handshake(handshake), by_peer: true, .. } if handshake.dial.is_none() => {
+                Some((handshake.until(), *slot))
+            }
+            _ => None,
+        };
+        if let Some((_, oldest)) = self.table.handshaking.values().filter_map(began).min() {
+            self.with(oldest, |entry, _| {
+                entry.phase = Phase::Gone;
+                Turn::Same
+            });
+        }
     }
 
     /// The listener wants proof of our address.
