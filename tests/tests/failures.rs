@@ -148,7 +148,9 @@ fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
     assert_eq!(provider.process.wait(PATIENCE), Some(0), "{}", provider.process.log());
     let nodes = wait_until(PATIENCE, || (hub.status()?["index"]["nodes"] == 1).then_some(()));
     assert!(nodes.is_some(), "the entry outlived its node");
-    assert_eq!(request.wait().unwrap().code(), Some(7));
+    let requested = request.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&requested.stderr);
+    assert!(requested.status.code() == Some(7) && said.contains("the provider left"), "{said}");
     let watched = watch.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&watched.stderr);
     assert!(watched.status.code() == Some(3) && said.contains("leaving"), "{said}");
