@@ -47,3 +47,21 @@ fn every_metric_is_documented() {
         }
     }
 }
+
+#[test]
+fn every_daemon_lets_the_variables_of_the_others_be() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("docs/src/reference/configuration.md")).unwrap();
+    let variables: Vec<&str> = page.split('`').filter(|word| word.starts_with("ROOST_")).collect();
+    assert!(variables.len() > 20, "{variables:?}");
+    for daemon in ["overlay-node", "supernode", "cs-server"] {
+        let mut command = Command::new(binary(daemon));
+        command.args(["--print-config", "--origin"]).env("ROOST_BOGUS", "1").env("ROOST_LOG", "info");
+        variables.iter().for_each(|variable| drop(command.env(variable, "x")));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        let unknown: Vec<&str> = said.lines().filter(|line| line.contains("unknown variable")).collect();
+        assert!(matches!(unknown[..], [line] if line.contains("ROOST_BOGUS")), "{unknown:?}");
+    }
+}

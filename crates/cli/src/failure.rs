@@ -130,6 +130,7 @@ impl From<ClientError> for Failure {
 fn unreachable(socket: &Path, source: &io::Error) -> String {
     let advice = match source.kind() {
         io::ErrorKind::PermissionDenied => "you may not open it: join its group or use sudo",
+        io::ErrorKind::InvalidInput => "its path is too long: 107 bytes are the most that the system allows",
         io::ErrorKind::NotFound => "there is no such socket: start the daemon, or name its socket with --socket",
         _ => "start the daemon, or name another socket with --socket",
     };

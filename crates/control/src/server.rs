@@ -20,6 +20,9 @@ use crate::query::QueryError;
 /// Owner and group may use the socket: who may open it may command the daemon.
 const SOCKET_MODE: u32 = 0o660;
 
+/// The longest path that the system gives to a socket, bytes.
+pub const MAX_SOCKET_PATH: usize = 107;
+
 /// Why there is no control socket. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,6 +33,9 @@ pub enum SocketError {
     /// The path is taken by something that is no socket.
     #[error("{} is there already and is no socket: choose another path", .0.display())]
     NotASocket(PathBuf),
+    /// The path does not fit into what the system has for it.
+    #[error("the control socket's path has {} bytes and may have {MAX_SOCKET_PATH}: choose a shorter one than {}", .0.as_os_str().len(), .0.display())]
+    TooLong(PathBuf),
     /// The system refused.
     #[error("cannot make the control socket {}: {source}", .path.display())]
     Refused {
@@ -54,6 +60,9 @@ impl Socket {
     /// # Errors
     /// See [`SocketError`].
     pub async fn bind(path: &Path) -> Result<Self, SocketError> {
+        if path.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(SocketError::TooLong(path.to_owned()));
+        }
         let refused = |source| SocketError::Refused { path: path.to_owned(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(refused)?;

@@ -128,6 +128,9 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     assert_eq!(error.exit_code(), 3, "{error}");
     let socket = Socket::bind(&path).await.unwrap();
     assert!(matches!(Socket::bind(&path).await, Err(SocketError::InUse(_))));
+    let long = path.with_file_name("s".repeat(108));
+    let error = Socket::bind(&long).await.unwrap_err().to_string();
+    assert!(error.contains("may have 107"), "{error}");
     drop(socket);
     assert!(!path.exists());
     std::fs::write(&path, "precious").unwrap();

@@ -20,7 +20,7 @@ use roost_proto::Endpoint;
 
 pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};
-pub use layers::{Layers, default_file};
+pub use layers::{FAMILY, Layers, default_file};
 pub use render::{default_toml, reference, show};
 pub use setting::{Kind, Setting};
 
@@ -61,11 +61,15 @@ pub enum ConfigError {
         reason: String,
     },
     /// The file is no TOML.
-    #[error("{} is not valid TOML: {reason}", .path.display())]
+    #[error("{} is not valid TOML at line {line}, column {column}: {reason}", .path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// In which line, from 1.
+        line: usize,
+        /// At which character of it, from 1.
+        column: usize,
+        /// Why.
         reason: String,
     },
     /// There is no such setting.
