@@ -131,6 +131,10 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
         Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent",
         Some(_) => "the other end broke it off",
     };
+    let why = match &summary.broken {
+        Some(broken) => format!("the association with the provider has ended: {broken}"),
+        None => why.to_owned(),
+    };
     let message = format!("the transfer is incomplete after {} bytes: {why}", summary.bytes);
     Some(Error::new(Code::Incomplete, message))
 }

@@ -85,6 +85,20 @@ impl Refusal {
         }
     }
 
+    /// Whether it concerns a member of the group, who is not admitted any more
+    /// or not yet. Other refusals may come from whoever has taken over an address.
+    pub const fn bars_member(self) -> bool {
+        matches!(self, Self::Revoked | Self::Expired | Self::NotYetValid)
+    }
+
+    /// Whose refusal a sentence of [`Side::sentence`] speaks of: the one form
+    /// in which the end of a link tells it on every transport.
+    pub fn in_sentence(text: &str) -> Option<(Side, Self)> {
+        let sides = [Side::Us, Side::Peer].into_iter();
+        let mut all = sides.flat_map(|side| Self::ALL.into_iter().map(move |refusal| (side, refusal)));
+        all.find(|(side, refusal)| side.sentence(*refusal) == text)
+    }
+
     /// The rustls error that makes rustls send the right alert.
     ///
     /// The choice of two is for the alert and for telling refusals apart on
@@ -188,6 +202,14 @@ mod tests {
     fn alerts_are_the_standard_ones() {
         let alerts = Refusal::ALL.map(Refusal::alert);
         assert_eq!(alerts, [42, 48, 48, 45, 46, 44, 49]);
+    }
+
+    #[test]
+    fn sentences_read_back() {
+        for (side, refusal) in [Side::Us, Side::Peer].into_iter().flat_map(|side| Refusal::ALL.map(|r| (side, r))) {
+            assert_eq!(Refusal::in_sentence(&side.sentence(refusal)), Some((side, refusal)));
+        }
+        assert_eq!(Refusal::in_sentence("the peer closed the link"), None);
     }
 
     #[test]

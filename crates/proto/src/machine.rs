@@ -53,6 +53,9 @@ pub enum Input<C> {
         link: LinkId,
         /// Why, in a sentence for people.
         reason: String,
+        /// Whether one side does not admit the other any more: no other way
+        /// leads there.
+        refused: bool,
     },
     /// None of a dial's addresses led to an association.
     DialFailed {
@@ -60,6 +63,8 @@ pub enum Input<C> {
         dial: DialId,
         /// Why, in a sentence for people.
         reason: String,
+        /// Whether one side does not admit the other: no other way leads there.
+        refused: bool,
     },
     /// A whole message from a peer.
     Message {

@@ -8,7 +8,7 @@ use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
 
-use crate::event::Event;
+use crate::event::{Event, tells_refusal};
 use crate::transport::Shared;
 use crate::udp::Dialling;
 
@@ -33,10 +33,12 @@ pub(crate) fn unexpected(peer: &Peer) -> String {
 /// Tries the addresses in turn. The transport that succeeds announces the link.
 pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address>) {
     let mut reason = String::new();
+    let mut refused = false;
     for address in addresses.iter().take(MAX_ADDRESSES) {
         match try_address(&shared, wish, address).await {
             Ok(()) => return,
             Err(why) => {
+                refused |= tells_refusal(&why);
                 let comma = if reason.is_empty() { "" } else { "; " };
                 // Writing to a string does not fail.
                 let _ = write!(reason, "{comma}{address}: {why}");
@@ -47,7 +49,7 @@ pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address
         reason = "there is no address to dial".to_owned();
     }
     tracing::debug!(dial = wish.dial.0, reason, "dial failed");
-    shared.context.queue.push(Event::DialFailed { dial: wish.dial, reason });
+    shared.context.queue.push(Event::DialFailed { dial: wish.dial, reason, refused });
 }
 
 /// Tries the hosts of one address in turn; the last one's failure is the answer.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
+use roost_identity::Refusal;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, LinkId};
 use tokio::sync::Notify;
@@ -39,6 +40,8 @@ pub enum Event {
         link: LinkId,
         /// Why, in a sentence for people.
         reason: String,
+        /// Whether the group's policy has barred one side from the other.
+        refused: bool,
     },
     /// None of a dial's addresses led to a link.
     DialFailed {
@@ -46,6 +49,8 @@ pub enum Event {
         dial: DialId,
         /// What was tried and why it failed, in a sentence for people.
         reason: String,
+        /// Whether the group's policy bars one side from the other.
+        refused: bool,
     },
     /// A whole message.
     Message {
@@ -56,7 +61,17 @@ pub enum Event {
     },
 }
 
+/// Whether a sentence tells that the policy bars a member of the group.
+pub(crate) fn tells_refusal(reason: &str) -> bool {
+    Refusal::in_sentence(reason).is_some_and(|(_, refusal)| refusal.bars_member())
+}
+
 impl Event {
+    /// The end of a link.
+    pub(crate) fn down(link: LinkId, reason: String) -> Self {
+        Self::Down { link, refused: tells_refusal(&reason), reason }
+    }
+
     /// What the event counts for against [`crate::Limits::event_queue_bytes`].
     fn weight(&self) -> usize {
         match self {

@@ -205,7 +205,7 @@ impl Transport {
             let Some(leaf) = certificate(link, &carrier) else { continue };
             let Err(refusal) = context.policy.verify(&leaf, RoleSet::ALL, SystemTime::now()) else { continue };
             self.close(link, Side::Peer.sentence(refusal));
-            context.queue.push(Event::Down { link, reason: Side::Us.sentence(refusal) });
+            context.queue.push(Event::down(link, Side::Us.sentence(refusal)));
             ended += 1;
         }
         ended

@@ -102,7 +102,8 @@ async fn a_certificate_that_is_refused_is_told_why(scheme: Scheme) {
     for (identity, label, why) in cases {
         let mut node = Node::start(identity, Some(&member), &[], Limits::default()).await;
         node.dial(vec![hub.address()], RoleSet::ALL);
-        let reason = node.dial_failed().await;
+        let (reason, refused) = node.unreached().await;
+        assert_eq!(refused, matches!(label, "revoked" | "expired"), "{label}");
         let expected = format!("{}: the peer refused our certificate because {why}", hub.address());
         assert!(reason.starts_with(&expected), "{label}: {reason}");
         hub.await_refusal(scheme, label).await;
@@ -121,8 +122,8 @@ async fn a_member_that_is_struck_off_loses_its_links(scheme: Scheme) {
     world.group.revoke("suspect").expect("a list");
     hub.policy.reload().expect("the new list");
     assert_eq!(hub.transport.recheck().await, 1);
-    assert_eq!(hub.down().await, (at_hub, "we refused the peer's certificate because it was revoked".into()));
-    assert_eq!(node.down().await, (at_node, "the peer refused our certificate because it was revoked".into()));
+    assert_eq!(hub.lost().await, (at_hub, "we refused the peer's certificate because it was revoked".into(), true));
+    assert_eq!(node.lost().await, (at_node, "the peer refused our certificate because it was revoked".into(), true));
     assert!(other.is_quiet().await);
 }
 

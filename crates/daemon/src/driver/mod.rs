@@ -171,7 +171,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
         tracing::warn!(link = link.0, class = traffic.name(), %error, "the association is given up");
         let reason = error.to_string();
         self.network.close(link, reason.clone());
-        self.machine.handle(self.now(), Input::LinkDown { link, reason });
+        self.machine.handle(self.now(), Input::LinkDown { link, reason, refused: false });
     }
 
     fn now(&self) -> Time {
@@ -183,8 +183,8 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 fn input<C>(event: Event) -> Input<C> {
     match event {
         Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-        Event::Down { link, reason } => Input::LinkDown { link, reason },
-        Event::DialFailed { dial, reason } => Input::DialFailed { dial, reason },
+        Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
+        Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
         Event::Message { link, message } => Input::Message { link, message },
     }
 }

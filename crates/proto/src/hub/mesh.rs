@@ -258,7 +258,7 @@ mod tests {
         for _ in 0..9 {
             let (dial, _) = bench.dialled.pop().unwrap();
             let before = bench.now;
-            bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned() });
+            bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
             while bench.dialled.is_empty() {
                 bench.now = bench.hub.poll_deadline().unwrap().at;
                 bench.input(Input::Timeout);

@@ -298,8 +298,8 @@ impl Machine for Hub {
         self.started.get_or_insert(now);
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
-            Input::LinkDown { link, reason } => self.link_down(now, link, &reason),
-            Input::DialFailed { dial, reason } => self.dial_ended(now, Some(dial), Err(&reason)),
+            Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),
+            Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
             Input::Message { link, message } => self.message(now, link, &message),
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),

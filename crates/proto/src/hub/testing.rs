@@ -153,7 +153,7 @@ impl Bench {
     }
 
     pub(super) fn down(&mut self, link: LinkId) -> Vec<(LinkId, Message)> {
-        self.input(Input::LinkDown { link, reason: "gone".to_owned() })
+        self.input(Input::LinkDown { link, reason: "gone".to_owned(), refused: false })
     }
 
     /// Attaches a node that offers everything at [`HERE`].

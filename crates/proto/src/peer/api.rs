@@ -344,4 +344,7 @@ pub struct Summary {
     pub complete: bool,
     /// Why it ended early.
     pub reason: Option<Reason>,
+    /// Why the association over which it came had gone, if it had, in a
+    /// sentence for people.
+    pub broken: Option<String>,
 }

@@ -4,7 +4,7 @@
 use super::api::{Provider, Wanted};
 use super::asked::{Asked, Phase};
 use super::core::Core;
-use super::links::Way;
+use super::links::{Loss, Way};
 use super::requests::Requests;
 use super::session::DOUBTFUL_TRIES;
 use super::timers::Timer;
@@ -33,6 +33,7 @@ pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> Option<String> {
         Reason::Busy => Some(format!("that provider of {service} is busy")),
         Reason::NoTransport => Some("no transport that the request allows leads to that node".to_owned()),
         Reason::Unreachable => Some("that node could not be reached".to_owned()),
+        Reason::NotAllowed => Some("that node does not allow this request".to_owned()),
         Reason::TimedOut => Some(format!("that node has not answered within {deadline:?}")),
         _ => None,
     }
@@ -67,9 +68,10 @@ impl Requests {
         }
     }
 
-    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, way: Way) {
+    pub(super) fn on_provider_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
+        let reason = if loss.refused { Reason::NotAllowed } else { Reason::Unreachable };
         for id in self.reaching(|asked| goes(asked, way)) {
-            self.fail(core, id, Reason::Unreachable);
+            self.fail_because(core, id, reason, format!("that node could not be reached: {}", loss.reason));
         }
     }
 

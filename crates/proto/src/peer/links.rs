@@ -39,6 +39,22 @@ pub(super) struct Way {
     pub(super) schemes: SchemeSet,
 }
 
+/// Why an association is gone, or could not be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss<'a> {
+    /// In a sentence for people.
+    pub(super) reason: &'a str,
+    /// Whether one side does not admit the other, so that no way leads there.
+    pub(super) refused: bool,
+}
+
+impl<'a> Loss<'a> {
+    /// One that says nothing of other ways.
+    pub(super) fn new(reason: &'a str) -> Self {
+        Self { reason, refused: false }
+    }
+}
+
 /// One association.
 #[derive(Debug)]
 pub(super) struct Link {

@@ -41,7 +41,7 @@ use bytes::Bytes;
 
 use self::attach::{Attach, Notice};
 use self::core::Core;
-use self::links::{IDLE, Link, MAX_LINKS, Purpose};
+use self::links::{IDLE, Link, Loss, MAX_LINKS, Purpose};
 use self::ping::Pings;
 use self::provide::Provide;
 use self::requests::Requests;
@@ -100,14 +100,15 @@ impl Peer {
         let purpose = dial.and_then(|dial| self.core.links.answered(dial));
         if !self.is_welcome(&peer, purpose) {
             self.core.close(link, "not wanted");
-            return self.on_unreached(purpose, "the association is not wanted");
+            return self.on_unreached(purpose, Loss::new("the association is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now };
         self.core.links.insert(link, entry);
         if let Some(spare) = self.core.links.spare(node, link).filter(|_| dial.is_none()) {
-            self.core.close(spare, "one association too many");
-            self.on_link_gone(spare);
+            let why = "one association too many";
+            self.core.close(spare, why);
+            self.on_link_gone(spare, Loss::new(why));
         }
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
@@ -130,36 +131,36 @@ impl Peer {
         !self.left && fits && room && peer.node != self.core.node
     }
 
-    fn on_dial_failed(&mut self, dial: DialId, reason: &str) {
+    fn on_dial_failed(&mut self, dial: DialId, loss: Loss<'_>) {
         let purpose = self.core.links.answered(dial);
-        self.on_unreached(purpose, reason);
+        self.on_unreached(purpose, loss);
     }
 
-    fn on_unreached(&mut self, purpose: Option<Purpose>, reason: &str) {
+    fn on_unreached(&mut self, purpose: Option<Purpose>, loss: Loss<'_>) {
         match purpose {
-            Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, reason),
+            Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
             Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(Purpose::Node(way)) => {
-                self.provide.on_requester_unreachable(&mut self.core, way);
-                self.requests.on_provider_unreachable(&mut self.core, way);
+                self.provide.on_requester_unreachable(&mut self.core, way, loss);
+                self.requests.on_provider_unreachable(&mut self.core, way, loss);
             }
             None => {}
         }
     }
 
-    fn on_link_down(&mut self, link: LinkId, reason: &str) {
+    fn on_link_down(&mut self, link: LinkId, loss: Loss<'_>) {
         if self.core.links.remove(link).is_none() {
             return;
         }
         self.core.timers.clear(Timer::Idle(link));
-        self.attach.on_link_down(&mut self.core, link, reason);
-        self.on_link_gone(link);
+        self.attach.on_link_down(&mut self.core, link, loss.reason);
+        self.on_link_gone(link, loss);
     }
 
     /// What depended on an association looks for another way.
-    fn on_link_gone(&mut self, link: LinkId) {
-        self.requests.on_link_down(&mut self.core, &self.attach, link);
-        self.provide.on_link_down(&mut self.core, link);
+    fn on_link_gone(&mut self, link: LinkId, loss: Loss<'_>) {
+        self.requests.on_link_down(&mut self.core, &self.attach, link, loss);
+        self.provide.on_link_down(&mut self.core, link, loss);
         self.pings.on_link_down(&mut self.core, link);
     }
 
@@ -266,7 +267,7 @@ impl Peer {
             return self.core.timers.set(Timer::Idle(link), idle_at);
         }
         self.core.close(link, "idle");
-        self.on_link_gone(link);
+        self.on_link_gone(link, Loss::new("idle"));
     }
 
     fn on_command(&mut self, command: Command) {
@@ -346,10 +347,10 @@ impl Peer {
                     self.watches.on_attached(&mut self.core, &self.attach);
                 }
                 Notice::Lost { link, reason } => {
-                    self.core.emit(Event::Detached { reason });
                     if let Some(link) = link {
-                        self.on_link_gone(link);
+                        self.on_link_gone(link, Loss::new(&reason));
                     }
+                    self.core.emit(Event::Detached { reason });
                 }
             }
         }
@@ -368,8 +369,8 @@ impl Machine for Peer {
         }
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
-            Input::LinkDown { link, reason } => self.on_link_down(link, &reason),
-            Input::DialFailed { dial, reason } => self.on_dial_failed(dial, &reason),
+            Input::LinkDown { link, reason, refused } => self.on_link_down(link, Loss { reason: &reason, refused }),
+            Input::DialFailed { dial, reason, refused } => self.on_dial_failed(dial, Loss { reason: &reason, refused }),
             Input::Message { link, message } => self.on_message(link, &message),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),

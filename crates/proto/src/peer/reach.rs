@@ -2,7 +2,7 @@
 
 use super::api::{Event, SessionId};
 use super::core::Core;
-use super::links::{Link, Way};
+use super::links::{Link, Loss, Way};
 use super::provide::{Provide, Wish};
 use super::session::{Phase, REDIAL_PAUSE, Session};
 use super::timers::Timer;
@@ -104,11 +104,15 @@ impl Provide {
         }
     }
 
-    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: Way) {
+    /// A dial to a requester has failed. Who is not admitted there is not to
+    /// serve in another way, through a hub, either.
+    pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
         for id in self.end_dial(way) {
             let Some(session) = self.sessions.get(&id) else { continue };
             if matches!(session.phase, Phase::Reaching) {
-                self.refuse(core, id, Reason::Unreachable);
+                self.refuse(core, id, if loss.refused { Reason::NotAllowed } else { Reason::Unreachable });
+            } else if loss.refused {
+                self.finish(core, id, Some(Reason::NotAllowed));
             } else if session.waits_for_link() {
                 core.set(Timer::Accept(id), REDIAL_PAUSE);
             }

@@ -6,6 +6,7 @@ use super::api::{Event, Summary};
 use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
+use super::links::Loss;
 use super::provide::MAX_STREAM_DURATION;
 use super::requests::Requests;
 use super::timers::Timer;
@@ -35,6 +36,8 @@ pub(super) struct Receiving {
     flow: Flow,
     /// When a stream has gone on for too long.
     until: Option<Time>,
+    /// Why the association over which it came has gone, until there is another.
+    broken: Option<String>,
     heard: Time,
     first: Option<Time>,
     last: Time,
@@ -98,8 +101,19 @@ impl Requests {
             }
         };
         let now = core.now;
-        let mut receiving =
-            Receiving { link, provider, cell, scheme, relayed, flow, until, heard: now, first: None, last: now };
+        let mut receiving = Receiving {
+            link,
+            provider,
+            cell,
+            scheme,
+            relayed,
+            flow,
+            until,
+            broken: None,
+            heard: now,
+            first: None,
+            last: now,
+        };
         let ticket = asked.ticket;
         core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
         // The first report tells a stream's provider that its acceptance has come.
@@ -135,6 +149,7 @@ impl Requests {
             return stop(core, link, id, Reason::Cancelled);
         }
         receiving.heard = core.now;
+        receiving.broken = None;
         let ticket = asked.ticket;
         let fresh = match message {
             Message::Packet(packet) => receiving.packet(core.now, packet),
@@ -177,6 +192,22 @@ impl Requests {
         }
         receiving.report(core, id);
         core.set(Timer::Report(id), REPORT_INTERVAL);
+    }
+
+    /// The association over which data comes has gone. The provider comes
+    /// back over another one, unless one of the two is not admitted any more.
+    pub(super) fn on_way_lost(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
+        let mut over = Vec::new();
+        for (id, asked) in &mut self.asked {
+            let Phase::Receiving(receiving) = &mut asked.phase else { continue };
+            if receiving.link == link {
+                receiving.broken = Some(loss.reason.to_owned());
+                over.extend(Some(*id).filter(|_| loss.refused));
+            }
+        }
+        for id in over {
+            self.provider_gone(core, attach, id, Reason::NotAllowed);
+        }
     }
 
     /// The hub that relayed is gone: so is what came through it.
@@ -251,6 +282,7 @@ impl Receiving {
     /// it has not heard of us.
     fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         self.link = link;
+        self.broken = None;
         self.heard = core.now;
         let message = match &mut self.flow {
             Flow::Stream(stream) => Message::Report(stream.report()),
@@ -360,6 +392,7 @@ impl Receiving {
             digest_ok,
             complete,
             reason: if complete { None } else { reason.or(damaged) },
+            broken: self.broken.clone().filter(|_| !complete),
         }
     }
 }

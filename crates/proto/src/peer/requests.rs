@@ -11,7 +11,7 @@ use super::attach::Attach;
 use super::core::Core;
 use super::direct;
 use super::early::Early;
-use super::links::Way;
+use super::links::{Loss, Way};
 use super::status::RequestStatus;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -271,7 +271,7 @@ impl Requests {
 
     /// An association has gone: what was asked over it is asked elsewhere, and
     /// what a hub relayed over it has lost its provider.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, attach: &Attach, link: LinkId) {
+    pub(super) fn on_link_down(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
         for id in self.unaccepted() {
             let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { continue };
             asked.via = None;
@@ -283,6 +283,7 @@ impl Requests {
                 self.ask(core, attach, id);
             }
         }
+        self.on_way_lost(core, attach, link, loss);
         self.reach_lost_providers(core, link);
         self.on_relay_lost(core, attach, link);
     }
@@ -333,8 +334,14 @@ impl Requests {
     }
 
     pub(super) fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
-        if let Some(asked) = self.remove(core, id) {
+        if let Some(asked) = self.asked.get(&id) {
             let detail = sentence(reason, &asked.wanted);
+            self.fail_because(core, id, reason, detail);
+        }
+    }
+
+    pub(super) fn fail_because(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: String) {
+        if let Some(asked) = self.remove(core, id) {
             let retry_after = asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany));
             core.emit(Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
         }

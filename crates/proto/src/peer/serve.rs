@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::api::{Event, Opened, SessionId};
 use super::core::Core;
+use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
 use super::session::{DOUBTFUL_TRIES, Phase};
 use super::timers::Timer;
@@ -144,11 +145,15 @@ impl Provide {
 
     /// An association has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
-    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId) {
+    pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, loss: Loss<'_>) {
         for id in self.live_where(|session| session.link == Some(link)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             session.link = None;
             session.confirmed = false;
+            if loss.refused {
+                self.finish(core, id, Some(Reason::NotAllowed));
+                continue;
+            }
             if session.wish.relayed {
                 self.finish(core, id, Some(Reason::Unreachable));
                 continue;

@@ -259,3 +259,39 @@ fn who_is_busy_says_when_the_first_stream_ends() {
         }
     }
 }
+
+#[test]
+fn a_provider_that_the_requester_does_not_admit_serves_it_in_no_way() {
+    let (mut world, _, [near, far], requester) = four(17);
+    world.bar(requester, near);
+    let ticket = world.request(requester, Service::Image, NEAREST);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.provider == node_id(far.0) && !summary.relayed, "{summary:?}");
+    world.bar(requester, far);
+    let ticket = world.request(requester, Service::Image, NEAREST);
+    assert_eq!(failed(&mut world, requester, ticket), Reason::Unreachable);
+    assert!(world.hosts[near.0].opened.is_empty(), "its source was not even opened");
+}
+
+#[test]
+fn a_stream_from_a_provider_that_is_barred_ends_at_once_and_says_why() {
+    let (mut world, _, provider, requester) = three(18, Role::SuperNode);
+    let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(60 * SECOND));
+    world.run(SECOND);
+    world.bar(requester, provider);
+    world.run(SECOND);
+    assert!(world.status(provider).sessions.is_empty(), "the provider stops as well");
+    let summary = finished(&mut world, requester, ticket);
+    assert!(!summary.complete && summary.elapsed < 2 * SECOND, "{summary:?}");
+    assert_eq!(summary.broken.as_deref(), Some("it was revoked"));
+}
+
+#[test]
+fn a_stream_whose_provider_does_not_come_back_says_how_it_was_lost() {
+    let (mut world, _, provider, requester) = three(19, Role::SuperNode);
+    let ticket = world.request(requester, Service::Video, ANYWHERE);
+    world.run(SECOND);
+    world.kill(provider);
+    let summary = finished(&mut world, requester, ticket);
+    assert_eq!(summary.broken.as_deref(), Some("the other end has gone"));
+}

@@ -62,6 +62,17 @@ impl World {
         self.cut.push((a, b));
     }
 
+    /// `a` does not admit `b` any more, and ends what associations there are.
+    pub fn bar(&mut self, a: HostId, b: HostId) {
+        self.barred.push((a, b));
+        let between = |link: &WorldLink| link.host == a && link.far_host == b;
+        let ends: Vec<_> = self.links.iter().filter(|(_, link)| between(link)).map(|(id, _)| *id).collect();
+        for end in ends {
+            self.hang_up(end);
+            self.take_down(end);
+        }
+    }
+
     /// All associations between two hosts break, and both notice.
     pub fn break_links(&mut self, a: HostId, b: HostId) {
         let between = |link: &WorldLink| link.host == a && link.far_host == b;

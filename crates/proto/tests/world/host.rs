@@ -18,8 +18,8 @@ pub struct HostId(pub usize);
 /// What every machine takes, whatever its commands.
 pub enum Raw {
     LinkUp { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
-    LinkDown { link: LinkId, reason: String },
-    DialFailed { dial: DialId, reason: String },
+    LinkDown { link: LinkId, reason: String, refused: bool },
+    DialFailed { dial: DialId, reason: String, refused: bool },
     Message { link: LinkId, message: Bytes },
     Timeout,
 }
@@ -28,8 +28,8 @@ impl Raw {
     fn into_input<C>(self) -> Input<C> {
         match self {
             Self::LinkUp { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
-            Self::LinkDown { link, reason } => Input::LinkDown { link, reason },
-            Self::DialFailed { dial, reason } => Input::DialFailed { dial, reason },
+            Self::LinkDown { link, reason, refused } => Input::LinkDown { link, reason, refused },
+            Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
             Self::Message { link, message } => Input::Message { link, message },
             Self::Timeout => Input::Timeout,
         }

@@ -37,6 +37,8 @@ pub struct World {
     random: SplitMix64,
     /// Pairs of hosts that cannot reach one another.
     cut: Vec<(HostId, HostId)>,
+    /// Pairs of hosts of which the first does not admit the second.
+    barred: Vec<(HostId, HostId)>,
     trace: u64,
     /// Messages and bytes handed to the network.
     pub messages: u64,
@@ -60,6 +62,7 @@ enum Action {
 enum Dialled {
     To { host: HostId, address: Address },
     Failed(&'static str),
+    Refused,
 }
 
 impl World {
@@ -73,6 +76,7 @@ impl World {
             next: 0,
             random: SplitMix64::new(seed),
             cut: Vec::new(),
+            barred: Vec::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             messages: 0,
             bytes: 0,

@@ -153,10 +153,15 @@ impl World {
     fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
         let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
         let (delay, outcome) = match outcome {
+            Some((host, _)) if self.bars(from, host) => (self.path.delay * 4, Dialled::Refused),
             Some((host, address)) => (self.path.delay * 4, Dialled::To { host, address }),
             None => (DIAL_TIMEOUT, Dialled::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
+    }
+
+    fn bars(&self, a: HostId, b: HostId) -> bool {
+        self.barred.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
     }
 
     fn listener(
@@ -177,11 +182,15 @@ impl World {
     /// half a round trip before the other.
     pub(super) fn answer(&mut self, from: HostId, dial: DialId, outcome: Dialled) {
         let Dialled::To { host, address } = outcome else {
-            let Dialled::Failed(reason) = outcome else { return };
-            return self.feed(from, Raw::DialFailed { dial, reason: reason.to_owned() });
+            let (reason, refused) = match outcome {
+                Dialled::Failed(reason) => (reason, false),
+                _ => ("the peer refused our certificate because it was revoked", true),
+            };
+            return self.feed(from, Raw::DialFailed { dial, reason: reason.to_owned(), refused });
         };
         if !self.hosts[host.0].alive || !self.hosts[from.0].alive || !self.reaches(from, host) {
-            return self.feed(from, Raw::DialFailed { dial, reason: "nobody answers there".to_owned() });
+            return self
+                .feed(from, Raw::DialFailed { dial, reason: "nobody answers there".to_owned(), refused: false });
         }
         let near = LinkId(self.next * 2);
         let far = LinkId(self.next * 2 + 1);
@@ -223,7 +232,9 @@ impl World {
 
     pub(super) fn take_down(&mut self, link: LinkId) {
         if let Some(entry) = self.links.remove(&link).filter(|link| link.up) {
-            self.feed(entry.host, Raw::LinkDown { link, reason: "the other end has gone".to_owned() });
+            let refused = self.bars(entry.host, entry.far_host);
+            let reason = if refused { "it was revoked" } else { "the other end has gone" }.to_owned();
+            self.feed(entry.host, Raw::LinkDown { link, reason, refused });
         }
     }
 }

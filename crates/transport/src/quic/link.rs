@@ -159,7 +159,7 @@ impl QuicLink {
     /// The link is over and the owner is told.
     fn end(&self, reason: String) {
         if self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(Event::Down { link: self.identified.link, reason });
+            self.context.queue.push(Event::down(self.identified.link, reason));
         }
         self.say_farewell(String::new());
     }

@@ -159,7 +159,7 @@ impl Entry {
         if let Phase::Up(identified) = &self.phase
             && desk.context.registry.remove(identified.link)
         {
-            desk.events.push(Event::Down { link: identified.link, reason });
+            desk.events.push(Event::down(identified.link, reason));
         }
         self.phase = Phase::Gone;
     }

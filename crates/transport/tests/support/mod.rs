@@ -179,15 +179,26 @@ impl Node {
     }
 
     pub(crate) async fn down(&mut self) -> (LinkId, String) {
+        let (link, reason, _) = self.lost().await;
+        (link, reason)
+    }
+
+    /// How a link has ended, and whether because the policy bars one side from the other.
+    pub(crate) async fn lost(&mut self) -> (LinkId, String, bool) {
         match self.next().await {
-            Event::Down { link, reason } => (link, reason),
+            Event::Down { link, reason, refused } => (link, reason, refused),
             other => panic!("{other:?} instead of a link going down"),
         }
     }
 
     pub(crate) async fn dial_failed(&mut self) -> String {
+        self.unreached().await.0
+    }
+
+    /// Why a dial has failed, and whether the policy bars one side from the other.
+    pub(crate) async fn unreached(&mut self) -> (String, bool) {
         match self.next().await {
-            Event::DialFailed { reason, .. } => reason,
+            Event::DialFailed { reason, refused, .. } => (reason, refused),
             other => panic!("{other:?} instead of a failed dial"),
         }
     }
