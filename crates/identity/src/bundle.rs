@@ -94,10 +94,10 @@ impl Identity {
     /// [`LoadError::Expired`] or [`LoadError::NotYetValid`].
     pub fn check_validity(&self, now: SystemTime) -> Result<(), LoadError> {
         let path = self.certificate_path.clone();
-        match self.leaf.check_time(now) {
+        match self.leaf.standing.check_time(now) {
             Ok(()) => Ok(()),
-            Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(self.leaf.not_after) }),
-            Err(_) => Err(LoadError::NotYetValid { path, not_before: date(self.leaf.not_before) }),
+            Err(Refusal::Expired) => Err(LoadError::Expired { path, not_after: date(self.leaf.standing.not_after) }),
+            Err(_) => Err(LoadError::NotYetValid { path, not_before: date(self.leaf.standing.not_before) }),
         }
     }
 
@@ -123,12 +123,12 @@ impl Identity {
 
     /// The first moment of our certificate's validity.
     pub fn not_before(&self) -> SystemTime {
-        self.leaf.not_before
+        self.leaf.standing.not_before
     }
 
     /// The last second of our certificate's validity.
     pub fn not_after(&self) -> SystemTime {
-        self.leaf.not_after
+        self.leaf.standing.not_after
     }
 
     /// Our certificate, DER.

@@ -88,9 +88,11 @@ impl<'a> Certificate<'a> {
         Some(Leaf {
             node: node_id(spki),
             subject: self.subject()?,
-            serial: Serial::from_raw(x509.raw_serial()),
-            not_before: system_time(x509.validity().not_before)?,
-            not_after: system_time(x509.validity().not_after)?,
+            standing: Standing {
+                serial: Serial::from_raw(x509.raw_serial()),
+                not_before: system_time(x509.validity().not_before)?,
+                not_after: system_time(x509.validity().not_after)?,
+            },
         })
     }
 }
@@ -136,6 +138,13 @@ pub(crate) fn date(time: SystemTime) -> String {
 pub(crate) struct Leaf {
     pub(crate) node: NodeId,
     pub(crate) subject: Subject,
+    pub(crate) standing: Standing,
+}
+
+/// What time and revocation can turn against a member that once passed: its
+/// certificate's serial number and validity. [`crate::Policy::recheck`] judges it.
+#[derive(Clone, Debug)]
+pub struct Standing {
     pub(crate) serial: Serial,
     pub(crate) not_before: SystemTime,
     pub(crate) not_after: SystemTime,
@@ -145,7 +154,9 @@ impl Leaf {
     pub(crate) fn peer(&self) -> Peer {
         Peer { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
     }
+}
 
+impl Standing {
     /// Both ends of the validity belong to it (RFC 5280, section 4.1.2.5).
     pub(crate) fn check_time(&self, now: SystemTime) -> Result<(), Refusal> {
         // Certificates count whole seconds.

@@ -38,7 +38,7 @@ mod subject;
 pub mod tls;
 
 pub use bundle::Identity;
-pub use certificate::read_unverified;
+pub use certificate::{Standing, read_unverified};
 pub use error::{ListFault, LoadError};
 pub use policy::Policy;
 pub use refusal::{Refusal, Side};

@@ -9,7 +9,7 @@ use roost_proto::RoleSet;
 use roost_proto::machine::Peer;
 
 use crate::bundle::Identity;
-use crate::certificate::{Authority, Certificate, Leaf};
+use crate::certificate::{Authority, Certificate, Leaf, Standing};
 use crate::error::LoadError;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
@@ -46,20 +46,35 @@ impl Policy {
     /// # Errors
     /// The first check that fails.
     pub fn verify(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<Peer, Refusal> {
+        self.admit(leaf_der, expect, now).map(|(peer, _)| peer)
+    }
+
+    /// As [`Self::verify`], with what [`Self::recheck`] needs later on.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn admit(&self, leaf_der: &[u8], expect: RoleSet, now: SystemTime) -> Result<(Peer, Standing), Refusal> {
         let leaf = member(leaf_der, &self.authority)?;
-        leaf.check_time(now)?;
-        if self.held().contains(&leaf.serial) {
-            return Err(Refusal::Revoked);
-        }
+        self.recheck(&leaf.standing, now)?;
         if !expect.contains(leaf.subject.role) {
             return Err(Refusal::WrongRole);
         }
-        Ok(leaf.peer())
+        Ok((leaf.peer(), leaf.standing))
+    }
+
+    /// Judges a member that has passed before by what may have changed since:
+    /// validity and revocation.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn recheck(&self, standing: &Standing, now: SystemTime) -> Result<(), Refusal> {
+        standing.check_time(now)?;
+        if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
     }
 
     /// Reads the revocation list again and returns how many certificates it
-    /// revokes. Associations that are up are not ended by it: verify the
-    /// certificates of their peers again.
+    /// revokes. Associations that are up are not ended by it:
+    /// [`Self::recheck`] their peers.
     ///
     /// # Errors
     /// If the list is missing, malformed, not signed by the group or older

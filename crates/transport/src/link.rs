@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use roost_identity::Standing;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, LinkId, Scheme};
 
@@ -65,13 +66,19 @@ impl Tally {
     }
 }
 
+/// A peer that the policy lets pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Passed {
+    pub(crate) peer: Peer,
+    pub(crate) standing: Standing,
+}
+
 /// What never changes in a link's life.
 #[derive(Clone, Debug)]
 pub(crate) struct Identified {
     pub(crate) link: LinkId,
     pub(crate) peer: Peer,
-    /// The peer's certificate, DER.
-    pub(crate) leaf: Box<[u8]>,
+    pub(crate) standing: Standing,
     pub(crate) address: Address,
     pub(crate) dialled: bool,
     pub(crate) rtt: Duration,

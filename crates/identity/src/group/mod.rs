@@ -93,9 +93,9 @@ impl Issued {
             name: leaf.subject.name.clone(),
             role: leaf.subject.role,
             node: leaf.node,
-            serial: leaf.serial.to_string(),
-            not_before: leaf.not_before,
-            not_after: leaf.not_after,
+            serial: leaf.standing.serial.to_string(),
+            not_before: leaf.standing.not_before,
+            not_after: leaf.standing.not_after,
             revoked: None,
         }
     }
@@ -238,7 +238,7 @@ impl Group {
         let (_, newest) = self.state(&mut self.index()?)?;
         // The group's authority, not the bundle's, which may be of another group.
         let policy = crate::Policy::of(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
-        let revoked = newest.revoked_at(&identity.leaf().serial);
+        let revoked = newest.revoked_at(&identity.leaf().standing.serial);
         let certificate = Issued { revoked, ..Issued::new(identity.leaf()) };
         let refusal = policy.verify(identity.certificate_der(), RoleSet::ALL, now).err();
         let list_outdated = identity.list().number() < newest.number();

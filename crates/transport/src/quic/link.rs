@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendDatagramError, SendStream, VarInt};
+use roost_identity::Standing;
 use roost_proto::Channel;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use tokio::sync::Notify;
@@ -254,9 +255,8 @@ impl QuicLink {
         }
     }
 
-    /// The peer's certificate, DER.
-    pub(crate) fn leaf(&self) -> &[u8] {
-        &self.identified.leaf
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.identified.standing
     }
 
     pub(crate) fn info(&self) -> LinkInfo {

@@ -29,8 +29,8 @@ use socket::CountedSocket;
 use crate::counters::{Live, SchemeCounters};
 use crate::crowd::Crowd;
 use crate::dial::{Wish, unexpected};
-use crate::link::{Identified, seen_at};
-use crate::tcp::{Passed, verified};
+use crate::link::{Identified, Passed, seen_at};
+use crate::tcp::verified;
 use crate::transport::Context;
 use crate::udp::{Bucket, can_reach, unspecified};
 
@@ -199,7 +199,7 @@ impl Inner {
         let identified = Identified {
             link: self.context.registry.allocate(),
             peer: passed.peer,
-            leaf: passed.leaf,
+            standing: passed.standing,
             address: seen_at(Scheme::Quic, connection.remote_address()),
             dialled: dial.is_some(),
             rtt: connection.rtt(),

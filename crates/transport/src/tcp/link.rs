@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_identity::Side;
 use roost_identity::tls::refusal_from_tls_error;
+use roost_identity::{Side, Standing};
 use roost_proto::Channel;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
@@ -203,9 +203,8 @@ impl TcpLink {
         }
     }
 
-    /// The peer's certificate, DER.
-    pub(crate) fn leaf(&self) -> &[u8] {
-        &self.identified.leaf
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.identified.standing
     }
 
     pub(crate) fn info(&self) -> LinkInfo {

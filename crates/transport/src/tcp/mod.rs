@@ -15,7 +15,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use roost_identity::Side;
 use roost_identity::tls::{self, refusal_from_tls_error};
-use roost_proto::machine::Peer;
 use roost_proto::{DialId, RoleSet, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +30,7 @@ use link::{sentence, tls_error};
 use crate::counters::Live;
 use crate::crowd::{Crowd, Place};
 use crate::dial::{Wish, unexpected};
-use crate::link::{Identified, Tally, seen_at};
+use crate::link::{Identified, Passed, Tally, seen_at};
 use crate::transport::Context;
 use crate::udp::Bucket;
 
@@ -239,7 +238,7 @@ impl Parts<'_> {
         let identified = Identified {
             link: self.context.registry.allocate(),
             peer: passed.peer,
-            leaf: passed.leaf,
+            standing: passed.standing,
             address: seen_at(Scheme::Tcp, at),
             dialled: dial.is_some(),
             rtt,
@@ -252,13 +251,6 @@ impl Parts<'_> {
     }
 }
 
-/// A peer that the policy lets pass.
-pub(crate) struct Passed {
-    pub(crate) peer: Peer,
-    /// Its certificate, DER.
-    pub(crate) leaf: Box<[u8]>,
-}
-
 /// Who the certificate of a finished handshake names.
 pub(crate) fn verified<C: AsRef<[u8]>>(
     context: &Context,
@@ -266,9 +258,9 @@ pub(crate) fn verified<C: AsRef<[u8]>>(
     expect: RoleSet,
 ) -> Result<Passed, String> {
     let leaf = certificates.and_then(<[C]>::first).ok_or("the peer showed no certificate")?.as_ref();
-    let verdict = context.policy.verify(leaf, expect, SystemTime::now());
-    let peer = verdict.map_err(|refusal| Side::Us.sentence(refusal))?;
-    Ok(Passed { peer, leaf: leaf.into() })
+    let verdict = context.policy.admit(leaf, expect, SystemTime::now());
+    let (peer, standing) = verdict.map_err(|refusal| Side::Us.sentence(refusal))?;
+    Ok(Passed { peer, standing })
 }
 
 /// Counts a refusal of ours that is behind a failed handshake.

@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use dimpl::DtlsCertificate;
 use quinn::udp::{RecvMeta, UdpSocketState};
+use roost_identity::Standing;
 use roost_proto::{Channel, LinkId};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -185,9 +186,8 @@ impl Endpoint {
         self.context.queue.waker.wake();
     }
 
-    /// The certificate of a link's peer, DER.
-    pub(crate) fn leaf(&self, slot: Slot, link: LinkId) -> Option<Box<[u8]>> {
-        self.lock().entries.get(slot as usize)?.as_ref()?.leaf(link)
+    pub(crate) fn standing(&self, slot: Slot, link: LinkId) -> Option<Standing> {
+        self.lock().entries.get(slot as usize)?.as_ref()?.standing(link)
     }
 
     pub(crate) fn info(&self, slot: Slot, link: LinkId) -> Option<LinkInfo> {

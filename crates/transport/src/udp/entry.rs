@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use dimpl::{Dtls, Output};
-use roost_proto::machine::Peer;
+use roost_identity::Standing;
 use roost_proto::{LinkId, Scheme};
 
 use super::endpoint::{Endpoint, Slot};
@@ -15,7 +15,7 @@ use super::outbox::{Outbox, Route};
 use super::session::{Packet, PeerSilent, Session, write_ready};
 use crate::counters::Live;
 use crate::event::Event;
-use crate::link::{Identified, LinkInfo, seen_at};
+use crate::link::{Identified, LinkInfo, Passed, seen_at};
 use crate::transport::Context;
 
 /// dimpl names a deadline even when it has nothing to do; one that is this far
@@ -250,11 +250,11 @@ impl Entry {
                     self.fail(&refused(code, reason), desk);
                     return Turn::Same;
                 }
-                let Some(peer) = handshake.take_peer() else { return Turn::Same };
+                let Some(passed) = handshake.take_passed() else { return Turn::Same };
                 if !matches!(packet, Packet::Ready) {
                     handshake.early = Some(plain.to_vec());
                 }
-                self.establish(peer, desk)
+                self.establish(passed, desk)
             }
             Phase::Up(identified) => {
                 let link = identified.link;
@@ -278,7 +278,7 @@ impl Entry {
     }
 
     /// The peer has passed and has let us pass: the link is up.
-    fn establish(&mut self, peer: Peer, desk: &mut Desk<'_>) -> Turn {
+    fn establish(&mut self, passed: Passed, desk: &mut Desk<'_>) -> Turn {
         let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
         let dial = handshake.dial.take();
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
@@ -289,8 +289,8 @@ impl Entry {
         let (early, client) = (handshake.early.take(), handshake.client);
         let identified = Identified {
             link: desk.context.registry.allocate(),
-            peer,
-            leaf: std::mem::take(&mut handshake.leaf),
+            peer: passed.peer,
+            standing: passed.standing,
             address: seen_at(Scheme::Udp, self.route.to),
             dialled: dial.is_some(),
             rtt: handshake.rtt(desk.now),
@@ -377,10 +377,9 @@ impl Entry {
         })
     }
 
-    /// The certificate of the link's peer, DER.
-    pub(super) fn leaf(&self, link: LinkId) -> Option<Box<[u8]>> {
+    pub(super) fn standing(&self, link: LinkId) -> Option<Standing> {
         match &self.phase {
-            Phase::Up(identified) if identified.link == link => Some(identified.leaf.clone()),
+            Phase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
             _ => None,
         }
     }

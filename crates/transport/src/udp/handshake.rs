@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use roost_identity::{Refusal, Side};
-use roost_proto::machine::Peer;
 use roost_proto::{DialId, NodeId, RoleSet};
 use tokio::sync::oneshot;
 
 use super::entry::{Desk, NO_REFUSAL};
 use super::hello::COOKIE;
 use crate::dial::unexpected;
+use crate::link::Passed;
 
 /// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
 const MAX_BYTES: usize = 32 * 1024;
@@ -46,8 +46,6 @@ pub(super) struct Handshake {
     pub(super) cookie: Option<[u8; COOKIE]>,
     /// Our first datagram, to be repeated with a cookie.
     pub(super) hello: Vec<u8>,
-    /// The peer's certificate, once it has passed.
-    pub(super) leaf: Box<[u8]>,
     /// A packet that overtook the peer's greeting.
     pub(super) early: Option<Vec<u8>>,
     /// When it is given up.
@@ -55,7 +53,7 @@ pub(super) struct Handshake {
     last_sent: Instant,
     rtt: Option<Duration>,
     received: usize,
-    verdict: Option<Result<Peer, Verdict>>,
+    verdict: Option<Result<Passed, Verdict>>,
     connected: bool,
     greeting: Option<(Instant, Duration)>,
 }
@@ -85,7 +83,6 @@ impl Handshake {
             random: None,
             cookie: None,
             hello: Vec::new(),
-            leaf: Box::default(),
             early: None,
             until: now + limit,
             last_sent: now,
@@ -103,10 +100,10 @@ impl Handshake {
             return dialling.settle(Err("another dial to it is under way".into()));
         }
         match &self.verdict {
-            Some(Ok(peer)) if !dialling.expect.contains(peer.role) => {
+            Some(Ok(Passed { peer, .. })) if !dialling.expect.contains(peer.role) => {
                 dialling.settle(Err(Side::Us.sentence(Refusal::WrongRole)));
             }
-            Some(Ok(peer)) if dialling.node.is_some_and(|node| node != peer.node) => {
+            Some(Ok(Passed { peer, .. })) if dialling.node.is_some_and(|node| node != peer.node) => {
                 dialling.settle(Err(unexpected(peer)));
             }
             _ => {
@@ -138,11 +135,11 @@ impl Handshake {
 
     /// Looks at the peer's certificate.
     pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
-        let verdict = desk.context.policy.verify(der, self.expect, SystemTime::now());
-        self.leaf = der.into();
+        let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
+        let wanted = self.dial.as_ref().and_then(|dial| dial.node);
         self.verdict = Some(match verdict {
-            Ok(peer) if self.dial.as_ref().and_then(|dial| dial.node).is_none_or(|node| node == peer.node) => Ok(peer),
-            Ok(peer) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
+            Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => Ok(Passed { peer, standing }),
+            Ok((peer, _)) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
             Err(refusal) => {
                 desk.live.refuse(refusal);
                 tracing::debug!(peer = %from, %refusal, "refused a certificate");
@@ -170,9 +167,9 @@ impl Handshake {
     }
 
     /// The peer, if it has passed; the handshake is over with that.
-    pub(super) fn take_peer(&mut self) -> Option<Peer> {
+    pub(super) fn take_passed(&mut self) -> Option<Passed> {
         match self.verdict.take_if(|_| self.connected) {
-            Some(Ok(peer)) => Some(peer),
+            Some(Ok(passed)) => Some(passed),
             _ => None,
         }
     }
