@@ -28,8 +28,13 @@ impl Owner<Peer> for NodeOwner {
                 self.shared.set_state(State::Attached);
             }
             Event::Detached { reason } => {
-                tracing::warn!(reason, "detached from the hub");
-                self.shared.note_error(format!("detached from the hub: {reason}"));
+                if self.shared.state() == State::Attaching {
+                    tracing::warn!(reason, "not attached yet");
+                    self.shared.note_error(reason);
+                } else {
+                    tracing::warn!(reason, "detached from the hub");
+                    self.shared.note_error(format!("detached from the hub: {reason}"));
+                }
                 self.shared.set_state(State::Attaching);
             }
             Event::Open { session, service, duration, requester } => {

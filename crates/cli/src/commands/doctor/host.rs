@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 
 use super::super::date;
-use super::Finding;
+use super::{Finding, Verdict};
 
 /// No clock can rightly show less: the first of January 2025.
 const EARLIEST: Duration = Duration::from_secs(1_735_689_600);
@@ -84,6 +84,10 @@ fn listen(scheme: Scheme, host: &str, port: u16) -> std::io::Result<()> {
 /// Whether an identity can be used here and now.
 pub(super) fn identity(dir: &Path) -> Vec<Finding> {
     let mut findings = vec![key(&dir.join("identity.key"))];
+    if findings.iter().any(|finding| finding.verdict == Verdict::Fail) {
+        // The rest cannot be read, or not used, for the same reason.
+        return findings;
+    }
     match Identity::load(dir) {
         Ok(identity) => findings.push(dates(&identity)),
         Err(error) => {
@@ -133,7 +137,6 @@ fn dates(identity: &Identity) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
 
     #[test]
@@ -155,6 +158,8 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(key(&path).verdict, verdict);
         }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(identity(dir.path()).len(), 1, "one fault, one finding");
         assert_eq!(key(&dir.path().join("missing")).verdict, Verdict::Fail);
     }
 }
