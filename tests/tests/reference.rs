@@ -57,7 +57,7 @@ fn every_daemon_lets_the_variables_of_the_others_be() {
     for daemon in ["overlay-node", "supernode", "cs-server"] {
         let mut command = Command::new(binary(daemon));
         command.args(["--print-config", "--origin"]).env("ROOST_BOGUS", "1").env("ROOST_LOG", "info");
-        variables.iter().for_each(|variable| drop(command.env(variable, "x")));
+        command.envs(variables.iter().map(|variable| (variable, "x")));
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(78), "{said}");
