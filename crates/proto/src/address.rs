@@ -204,6 +204,24 @@ impl Address {
         }
         self
     }
+
+    /// Whether a host of it means something on its own machine only: a
+    /// loopback or unspecified one.
+    pub fn is_confined(&self) -> bool {
+        self.hosts.iter().any(is_confined)
+    }
+
+    /// What of the address is of use on other machines; `None` if nothing is.
+    #[must_use]
+    pub fn abroad(mut self) -> Option<Self> {
+        self.hosts.retain(|host| !is_confined(host));
+        (!self.hosts.is_empty()).then_some(self)
+    }
+}
+
+fn is_confined(host: &IpAddr) -> bool {
+    let host = host.to_canonical();
+    host.is_loopback() || host.is_unspecified()
 }
 
 impl fmt::Display for Address {
@@ -281,6 +299,21 @@ mod tests {
             let error = text.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn only_hosts_that_mean_the_same_everywhere_go_abroad() {
+        let address = |hosts: &[&str]| Address {
+            scheme: Scheme::Quic,
+            port: 7700,
+            hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+        };
+        let mixed = address(&["127.0.0.1", "10.0.0.1", "::1", "::ffff:127.0.0.2", "0.0.0.0"]);
+        assert!(mixed.is_confined());
+        assert_eq!(mixed.abroad(), Some(address(&["10.0.0.1"])));
+        assert_eq!(address(&["127.0.0.1", "::"]).abroad(), None);
+        let open = address(&["10.0.0.1", "fd00::1"]);
+        assert_eq!((open.is_confined(), open.clone().abroad()), (false, Some(open)));
     }
 
     #[test]

@@ -59,6 +59,8 @@ struct Slot {
     addresses: Box<[u8]>,
     services: ServiceSet,
     suspended: bool,
+    /// Whether one of the addresses means something on the node's own machine only.
+    confined: bool,
 }
 
 /// What became of a record that was published.
@@ -162,6 +164,7 @@ impl Directory {
             addresses: encode_addresses(&record.addresses),
             services: record.services,
             suspended: false,
+            confined: record.addresses.iter().any(Address::is_confined),
         };
         self.address_bytes += slot.addresses.len();
         let number = match self.free.pop() {
@@ -193,6 +196,7 @@ impl Directory {
         slot.version = record.version;
         (slot.told, slot.left) = (record.capacity, record.capacity);
         (slot.cell, slot.services) = (record.cell, record.services);
+        slot.confined = record.addresses.iter().any(Address::is_confined);
         let addresses = mem::replace(&mut slot.addresses, encode_addresses(&record.addresses));
         self.address_bytes = self.address_bytes - addresses.len() + slot.addresses.len();
         if (place.cell, place.services) != (record.cell, record.services) {
@@ -368,6 +372,11 @@ impl Entry<'_> {
     /// The same as they go over the wire.
     pub(crate) fn encoded_addresses(&self) -> &[u8] {
         &self.slot.addresses
+    }
+
+    /// Whether one of the addresses means something on the node's own machine only.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.slot.confined
     }
 
     /// The record as a lookup shows it.

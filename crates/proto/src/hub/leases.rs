@@ -72,11 +72,11 @@ impl Hub {
 
     fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.siblings() } else { Vec::new() };
+        let mut siblings = if with_siblings { self.shareable(from.link, self.siblings()) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
-        let own = self.config.addresses.iter().take(MAX_ADDRESSES).cloned();
-        let addresses = (with_siblings && !self.config.addresses.is_empty()).then(|| own.collect());
+        let own = if with_siblings { self.own_addresses(from.link) } else { Vec::new() };
+        let addresses = (!own.is_empty()).then_some(own);
         let lease = Message::Lease { version, lease_ms, siblings, addresses };
         self.send(from.link, Channel::Datagram, traffic, &lease);
     }

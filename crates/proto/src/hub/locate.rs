@@ -6,6 +6,7 @@ use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
+use super::disclose::abroad;
 use super::seek::Waiter;
 use super::{Hub, Kind, Outcome, Sender};
 use crate::directory::{Directory, Hit, Query, Rank};
@@ -32,7 +33,7 @@ impl Hub {
         } else {
             self.count_listed(query.service, hits.len());
             let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
-            let message = encode_found(&self.directory, request.id, &hits, coverage);
+            let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
             let (channel, traffic) = (Channel::Datagram, Traffic::Lookup);
             self.out.push_back(Transmit::Message { link: from.link, channel, traffic, message });
         }
@@ -59,7 +60,7 @@ impl Hub {
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
         self.count_listed(query.service, ranked.len());
-        let candidates = ranked.into_iter().map(|(_, candidate)| candidate).collect();
+        let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(link, candidate)).collect();
         let found = Message::Found(Found { id, candidates, coverage });
         self.send(link, Channel::Datagram, Traffic::Lookup, &found);
     }
@@ -111,10 +112,11 @@ fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &Query, candidate: &Candida
     }
 }
 
-/// The same bytes as `Message::Found(…).encode()`, without the records in between.
-fn encode_found(directory: &Directory, id: RequestId, hits: &[Hit], coverage: Coverage) -> Bytes {
+/// The same bytes as `Message::Found(…).encode()`, without the records in
+/// between. Whoever is `here`, on the hub's machine, sees all addresses.
+fn encode_found(directory: &Directory, id: RequestId, hits: &[Hit], coverage: Coverage, here: bool) -> Bytes {
     let mut buffer = Vec::with_capacity(16 + hits.len() * 96);
-    match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage) {
+    match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage, here) {
         Ok(()) => Bytes::from(buffer),
         // A `Vec` takes every write.
         Err(error) => unreachable!("encoding into memory cannot fail: {error}"),
@@ -127,6 +129,7 @@ fn write_found<W: Write>(
     id: RequestId,
     hits: &[Hit],
     coverage: Coverage,
+    here: bool,
 ) -> Result<(), Error<W::Error>> {
     /// The number of `Found` among the messages.
     const FOUND: u8 = 10;
@@ -135,7 +138,11 @@ fn write_found<W: Write>(
         let entry = directory.hit(*hit);
         e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
         e.encode(entry.services())?.encode(entry.capacity())?;
-        e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
+        if here || !entry.is_confined() {
+            e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
+        } else {
+            e.encode(abroad(entry.addresses()))?;
+        }
     }
     e.encode(coverage)?.ok()
 }
@@ -174,7 +181,7 @@ mod tests {
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
         let found = Found { id: RequestId(70_000), candidates, coverage: Coverage::Young };
-        let short = encode_found(&directory, found.id, &hits, found.coverage);
+        let short = encode_found(&directory, found.id, &hits, found.coverage, false);
         assert_eq!(hits.len(), 3);
         assert_eq!(short, Message::Found(found).encode());
     }

@@ -19,6 +19,7 @@
 mod api;
 mod config;
 mod counters;
+mod disclose;
 mod leases;
 mod leave;
 mod locate;

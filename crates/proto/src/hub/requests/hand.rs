@@ -13,7 +13,7 @@ impl Hub {
     pub(in crate::hub) fn hand(&mut self, now: Time, key: Key, choice: Choice, relay: bool) -> Result<(), Reason> {
         let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
-        let reply_to = if relay { Vec::new() } else { self.reply_to(asked) };
+        let reply_to = if relay { Vec::new() } else { self.reply_to(asked, choice) };
         let relay = reply_to.is_empty();
         if relay && asked.named_requester().is_some() {
             // The peer that carries the request relays it, if anybody does.
@@ -43,14 +43,17 @@ impl Hub {
     }
 
     /// Where the provider can answer over a transport that the request allows.
-    pub(super) fn reply_to(&self, asked: &Asked) -> Vec<Address> {
-        if asked.is_carried() {
-            return asked.reply_to.clone();
-        }
-        let mut addresses = self.directory.get(asked.requester).map_or(Vec::new(), |entry| entry.addresses());
+    pub(super) fn reply_to(&self, asked: &Asked, to: Choice) -> Vec<Address> {
+        let mut addresses = match asked.is_carried() {
+            true => asked.reply_to.clone(),
+            false => self.directory.get(asked.requester).map_or(Vec::new(), |entry| entry.addresses()),
+        };
         let allowed = asked.transports();
         addresses.retain(|address| allowed.contains(address.scheme));
-        addresses
+        match self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) {
+            Some(link) => self.shareable(link, addresses),
+            None => addresses,
+        }
     }
 
     pub(super) fn send_forward(
@@ -137,7 +140,15 @@ impl Hub {
 
     pub(super) fn hand_again(&mut self, now: Time, key: Key, link: LinkId, to: Choice, relay: Option<RequestId>) {
         let Some(asked) = self.requests.get(key) else { return };
-        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(asked) };
+        let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(asked, to) };
+        if relay.is_none() && reply_to.is_empty() {
+            // What could be dialled before cannot be any more.
+            if let Err(reason) = self.hand(now, key, to, true) {
+                self.note(key, reason);
+                self.advance(now, key);
+            }
+            return;
+        }
         if let Some(relay) = relay {
             self.relays.wanted(now, relay);
         }

@@ -162,7 +162,7 @@ impl Hub {
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
         let hits = self.search(&Query { service, area, origin, count, except: None, suspended: false });
-        let candidates = hits.iter().map(|hit| self.directory.hit(*hit).candidate()).collect();
+        let candidates = hits.iter().map(|hit| self.shown(from.link, self.directory.hit(*hit).candidate())).collect();
         self.hits = hits;
         let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
         let found = Message::Found(Found { id: seek.id, candidates, coverage });

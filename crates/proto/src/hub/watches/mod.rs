@@ -182,6 +182,7 @@ impl Hub {
         watching.number += 1;
         let (link, number, id) = (watching.link, watching.number, key.1);
         self.counters.changes += 1;
+        let present = present.into_iter().map(|candidate| self.shown(link, candidate)).collect();
         let change = Message::Change(Change { id, number, present, gone });
         self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }

@@ -1,0 +1,162 @@
+//! Which addresses a neighbour gets to see.
+//!
+//! A loopback address means the machine of whoever reads it. It is of use to a
+//! neighbour that is itself seen on the loopback, hence on this machine;
+//! anybody else would dial itself, in vain, and wait for it.
+
+use super::Hub;
+use crate::address::Address;
+use crate::ids::LinkId;
+use crate::record::MAX_ADDRESSES;
+use crate::wire::Candidate;
+
+impl Hub {
+    /// Whether the neighbour at `link` is on the hub's own machine, as far as
+    /// one can see.
+    pub(super) fn is_here(&self, link: LinkId) -> bool {
+        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+        seen.is_some_and(|seen| seen.ip().to_canonical().is_loopback())
+    }
+
+    /// Those of others' addresses that the neighbour at `link` can use.
+    pub(super) fn shareable(&self, link: LinkId, addresses: Vec<Address>) -> Vec<Address> {
+        if self.is_here(link) { addresses } else { abroad(addresses) }
+    }
+
+    /// A candidate as the neighbour at `link` gets to see it.
+    pub(super) fn shown(&self, link: LinkId, candidate: Candidate) -> Candidate {
+        Candidate { addresses: self.shareable(link, candidate.addresses), ..candidate }
+    }
+
+    /// The hub's own addresses that the neighbour at `link` can use. It puts
+    /// the host that it sees in the place of an unspecified one.
+    pub(super) fn own_addresses(&self, link: LinkId) -> Vec<Address> {
+        let here = self.is_here(link);
+        let own = self.config.addresses.iter().take(MAX_ADDRESSES).cloned();
+        let usable = own.filter_map(|mut address| {
+            address.hosts.retain(|host| here || !host.to_canonical().is_loopback());
+            (!address.hosts.is_empty()).then_some(address)
+        });
+        usable.collect()
+    }
+}
+
+/// What of the addresses is of use on other machines.
+pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
+    addresses.into_iter().filter_map(Address::abroad).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::super::testing::{Bench, address, forwarded, node, record, request};
+    use super::super::{Config, Kind};
+    use super::*;
+    use crate::address::Scheme;
+    use crate::grid::Area;
+    use crate::record::Record;
+    use crate::service::{Role, ServiceSet};
+    use crate::wire::{Message, Mode, Reason, Watch};
+
+    fn udp(host: [u8; 4], port: u16) -> Address {
+        Address::single(Scheme::Udp, SocketAddr::from((host, port)))
+    }
+
+    const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+
+    /// Attaches a node that is seen at `seen` and listens at `listens`.
+    fn attach(bench: &mut Bench, number: u8, seen: Address, listens: Vec<Address>) -> LinkId {
+        let link = bench.up_over(number, Role::Node, seen, None);
+        bench.say(link, &Message::Publish(Record { addresses: listens, ..record(number) }));
+        link
+    }
+
+    #[test]
+    fn a_requester_on_the_loopback_is_answered_by_relay_unless_the_provider_is_there_too() {
+        for (host, relayed) in [([10, 0, 0, 1], true), (LOOPBACK, false)] {
+            let mut bench = Bench::new();
+            let provider = attach(&mut bench, 1, udp(host, 9), vec![udp(host, 9)]);
+            let asker = attach(&mut bench, 2, udp(LOOPBACK, 10), vec![udp([0, 0, 0, 0], 10)]);
+            let (link, forward) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+            assert_eq!((link, forward.reply_to.is_empty(), forward.id.is_of_hub()), (provider, relayed, relayed));
+            // The repetition goes the same way.
+            let (_, again) = forwarded(&bench.ask(asker, request(1, Mode::Forward)));
+            assert_eq!((again.id, again.reply_to), (forward.id, forward.reply_to));
+        }
+    }
+
+    #[test]
+    fn a_requester_with_another_address_is_answered_there() {
+        let mut bench = Bench::new();
+        attach(&mut bench, 1, address(1), vec![address(1)]);
+        let asker = attach(&mut bench, 2, address(2), vec![udp(LOOPBACK, 10), address(2)]);
+        assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).1.reply_to, [address(2)]);
+    }
+
+    #[test]
+    fn a_peer_on_another_machine_relays_for_a_requester_on_the_loopback() {
+        let mut bench = Bench::new();
+        let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
+        let provider = bench.provider(1);
+        let carried = crate::wire::Forward {
+            id: crate::ids::RequestId(5),
+            nonce: crate::ids::Nonce::from_u64(5),
+            service: crate::service::Service::Track,
+            requester: node(50),
+            reply_to: vec![udp(LOOPBACK, 50)],
+            deadline_ms: 5_000,
+            provider: Some(node(1)),
+            params: None,
+        };
+        let sent = bench.say(peer, &Message::Forward(carried));
+        assert!(
+            matches!(&sent[..], [(link, Message::Decline(decline))]
+                if *link == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
+            "{sent:?} (the provider is at {provider:?})"
+        );
+    }
+
+    #[test]
+    fn lookups_and_watches_show_what_can_be_dialled() {
+        for (host, shown) in [([10, 0, 0, 2], vec![address(1)]), (LOOPBACK, vec![udp(LOOPBACK, 9), address(1)])] {
+            let mut bench = Bench::new();
+            attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
+            let asker = bench.up_over(2, Role::Node, udp(host, 10), None);
+            let sent = bench.ask(asker, request(1, Mode::Locate));
+            let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!(found.candidates[0].addresses, shown);
+            let area = Area::Anywhere;
+            let watch = Watch { id: crate::ids::RequestId(9), services: ServiceSet::ALL, area, seen: 0 };
+            let sent = bench.say(asker, &Message::Watch(watch));
+            let [(_, Message::Change(change))] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!(change.present[0].addresses, shown);
+        }
+    }
+
+    #[test]
+    fn a_lease_names_what_the_node_can_dial() {
+        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        let (wide, lan) = (udp([0, 0, 0, 0], 1), udp([10, 0, 0, 9], 2));
+        config.addresses = vec![wide.clone(), lan.clone(), udp(LOOPBACK, 3)];
+        config.peers = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];
+        let mut bench = Bench::with(config);
+        for (index, (dial, addresses)) in std::mem::take(&mut bench.dialled).into_iter().enumerate() {
+            bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));
+        }
+        let mut lease = |number, seen| {
+            let link = bench.up_over(number, Role::Node, seen, None);
+            let sent = bench.say(link, &Message::Publish(record(number)));
+            let lease = sent.into_iter().find_map(|(to, message)| match message {
+                Message::Lease { siblings, addresses, .. } if to == link => Some((siblings, addresses)),
+                _ => None,
+            });
+            lease.unwrap()
+        };
+        let (siblings, addresses) = lease(1, address(1));
+        assert_eq!(siblings, Some(vec![udp([10, 0, 0, 8], 5)]));
+        assert_eq!(addresses, Some(vec![wide, lan]));
+        let (siblings, addresses) = lease(2, udp(LOOPBACK, 7));
+        assert_eq!((siblings.unwrap().len(), addresses.unwrap().len()), (2, 3));
+    }
+}
