@@ -115,6 +115,12 @@ pub enum SinkError {
         /// What the system says.
         reason: String,
     },
+    /// A folder where a file's name is wanted.
+    #[error("{path} is a folder; name a file in it")]
+    Folder {
+        /// Which.
+        path: String,
+    },
     /// This sink cannot take this service or format.
     #[error("{what} cannot go to {to}; {instead}")]
     Unsuitable {

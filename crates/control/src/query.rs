@@ -81,7 +81,7 @@ impl LookupQuery {
         Ok(Self {
             service: params.required("service")?,
             area: params.area()?,
-            count: params.parsed("k")?.unwrap_or(0),
+            count: params.number("k", u8::MAX)?.unwrap_or(0),
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
         })
     }
@@ -126,7 +126,7 @@ impl RequestQuery {
             service: params.required("service")?,
             area: if provider.is_some() && !params.name_area() { Area::Anywhere } else { params.area()? },
             provider,
-            count: params.parsed("k")?.unwrap_or(0),
+            count: params.number("k", u8::MAX)?.unwrap_or(0),
             mode,
             duration: params.duration("for")?,
             transport: params.parsed("transport")?,
@@ -241,6 +241,15 @@ impl<'a> Params<'a> {
         self.parsed(key)?.ok_or_else(|| QueryError(format!("parameter {key:?} is missing")))
     }
 
+    /// A whole number of at most `max`.
+    fn number<T: std::str::FromStr>(&self, key: &str, max: T) -> Result<Option<T>, QueryError>
+    where
+        T: std::fmt::Display + Copy,
+    {
+        let wrong = |text| QueryError(format!("{key}={text}: expected a whole number from 0 to {max}"));
+        self.get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
     /// A duration with its unit, at most [`MAX_DURATION`].
     fn duration(&self, key: &str) -> Result<Option<Duration>, QueryError> {
         let Some(text) = self.get(key) else { return Ok(None) };
@@ -258,7 +267,7 @@ impl<'a> Params<'a> {
     }
 
     fn area(&self) -> Result<Area, QueryError> {
-        let radius = self.parsed("within")?;
+        let radius = self.number("within", u32::MAX)?;
         let named = ["at", "near", "rect", "any"].into_iter().filter(|key| self.get(key).is_some()).count();
         let wrong = "name one area: at=X,Y, near=X,Y, near=X,Y&within=R, rect=X1,Y1,X2,Y2 or any=true";
         let area = match (self.parsed("at")?, self.parsed("near")?, self.get("rect"), self.get("any"), radius) {
@@ -360,6 +369,8 @@ mod tests {
             ("service=video&any=true&for=0s", "more than nothing"),
             ("service=video&any=true&transport=sctp", "unknown transport"),
             ("service=video&any=true&mode=fast", "unknown mode"),
+            ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
+            ("service=video&near=1,2&within=-1", "within=-1: expected a whole number from 0 to"),
             ("service=video&provider=me", "not a node id"),
             ("service=video&provider=07070707070707070707070707070707&within=3", "name one area"),
         ] {

@@ -114,6 +114,8 @@ pub enum Finished {
         /// Bytes written.
         bytes: u64,
     },
+    /// The reader of the pipe went before it had everything.
+    ReaderGone,
     /// The stream broke off: what came is kept under another name.
     KeptPart {
         /// Where.
@@ -131,6 +133,8 @@ pub struct Sink {
     form: Form,
     output: Output,
     bytes: u64,
+    left_out: u64,
+    reader_gone: bool,
 }
 
 #[derive(Debug)]
@@ -165,7 +169,7 @@ impl Sink {
             Service::Track => Form::Records(form),
             Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
         };
-        Ok(Self { form, output, bytes: 0 })
+        Ok(Self { form, output, bytes: 0, left_out: 0, reader_gone: false })
     }
 
     /// Takes the payload of one datagram, or one piece of an object.
@@ -173,6 +177,12 @@ impl Sink {
     /// # Errors
     /// It cannot be written; call [`Sink::finish`] with `complete: false` then.
     pub async fn write(&mut self, payload: &Bytes) -> Result<Flow, SinkError> {
+        let flow = self.take(payload).await?;
+        self.reader_gone |= flow == Flow::Closed;
+        Ok(flow)
+    }
+
+    async fn take(&mut self, payload: &Bytes) -> Result<Flow, SinkError> {
         if payload.is_empty() {
             return Ok(Flow::More);
         }
@@ -184,6 +194,7 @@ impl Sink {
             Form::Records(form) => {
                 for line in payload.split_inclusive(|byte| *byte == b'\n') {
                     let Some(line) = records::convert(line, *form) else {
+                        self.left_out += u64::from(!line.trim_ascii().is_empty());
                         continue;
                     };
                     self.bytes += line.len() as u64;
@@ -207,6 +218,11 @@ impl Sink {
         }
     }
 
+    /// Lines of a track that were no records, and so were not written.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// Ends the transfer. `complete` says that everything that was promised
     /// has come and, for an object, that its digest matches. Only then does a
     /// file get its final name. Dropping a sink instead is the same as `false`.
@@ -219,7 +235,10 @@ impl Sink {
                 return Ok(Finished::Discarded);
             }
             let held = std::mem::take(held);
-            self.output.put(&held).await?;
+            self.reader_gone = self.output.put(&held).await? == Flow::Closed;
+        }
+        if self.reader_gone {
+            return Ok(Finished::ReaderGone);
         }
         self.output.finish(complete, self.bytes).await
     }

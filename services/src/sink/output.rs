@@ -84,7 +84,7 @@ async fn write_through(output: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) 
 async fn open_path(path: &Path, keep_part: bool) -> Result<Output, SinkError> {
     let name = path.display().to_string();
     match tokio::fs::metadata(path).await {
-        Ok(found) if found.is_dir() => Err(SinkError::Unwritable { path: name, reason: "it is a folder".to_owned() }),
+        Ok(found) if found.is_dir() => Err(SinkError::Folder { path: name }),
         Ok(found) if !found.is_file() => {
             let file = tokio::fs::OpenOptions::new().write(true).open(path).await;
             Ok(Output::Device(name.clone(), file.map_err(|error| SinkError::unwritable(name, &error))?))

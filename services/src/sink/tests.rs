@@ -102,7 +102,7 @@ async fn a_link_stays_a_link_and_a_device_a_device() {
 async fn a_folder_a_missing_folder_and_unfit_sinks_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = open(Service::Image, folder.path()).await.unwrap_err().to_string();
-    assert!(error.contains("it is a folder"), "{error}");
+    assert!(error.ends_with("is a folder; name a file in it"), "{error}");
     let error = open(Service::Image, &folder.path().join("no/such")).await.unwrap_err().to_string();
     assert!(error.contains("no such file or directory;"), "{error}");
     let udp = "udp://127.0.0.1:5000".parse().unwrap();
@@ -129,6 +129,22 @@ async fn track_lines_are_written_one_by_one_and_rubbish_is_left_out() {
     let mut sink = open(Service::Track, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"{\"raw\":\"$GPRMC\"}\nrubbish\n\n{\"n\":1}")).await.unwrap();
     sink.write(&Bytes::new()).await.unwrap();
+    assert_eq!(sink.left_out(), 1);
     sink.finish(true).await.unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "$GPRMC\n{\"n\":1}\n");
+}
+
+#[tokio::test]
+async fn a_reader_that_closes_early_is_told_from_one_that_took_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for (service, size) in [(Service::Image, 1_000_000), (Service::Video, 1_000_000)] {
+        let reader = path.clone();
+        let reading = std::thread::spawn(move || drop(std::fs::File::open(reader).unwrap()));
+        let mut sink = open(service, &path).await.unwrap();
+        let _ = sink.write(&Bytes::from(vec![7; size])).await.unwrap();
+        reading.join().unwrap();
+        assert_eq!(sink.finish(true).await.unwrap(), Finished::ReaderGone);
+    }
 }

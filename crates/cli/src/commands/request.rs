@@ -70,7 +70,14 @@ struct Transfer<'a> {
     args: &'a RequestArgs,
     progress: Progress,
     sink: Option<Sink>,
-    written: Option<Finished>,
+    written: Option<Written>,
+}
+
+/// What became of the output.
+struct Written {
+    finished: Finished,
+    /// Lines of a track that were no records.
+    left_out: u64,
 }
 
 /// How a transfer ended.
@@ -132,7 +139,9 @@ impl Transfer<'_> {
 
     async fn close(&mut self, complete: bool) -> Outcome {
         if let Some(sink) = self.sink.take() {
-            self.written = Some(sink.finish(complete).await.map_err(|error| unwritten(&error))?);
+            let left_out = sink.left_out();
+            let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
+            self.written = Some(Written { finished, left_out });
         }
         Ok(())
     }
@@ -166,7 +175,7 @@ struct Report<'a> {
 }
 
 /// Prints the summary: on stdout, unless the data went there.
-fn report(args: &RequestArgs, summary: &Summary, written: Option<&Finished>, output: Output) -> Outcome {
+fn report(args: &RequestArgs, summary: &Summary, written: Option<&Written>, output: Output) -> Outcome {
     let data_on_stdout = args.output == Some(SinkSpec::Stdout);
     if output.is_json() {
         let report = Report {
@@ -186,7 +195,7 @@ fn report(args: &RequestArgs, summary: &Summary, written: Option<&Finished>, out
     output.data(&text)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Finished>) -> String {
+fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Written>) -> String {
     let path = if summary.relayed { "through the hub" } else { "directly" };
     let digest = match summary.digest_ok {
         Some(true) => "ok",
@@ -213,15 +222,19 @@ fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Finished>) -
     if summary.unread > 0 {
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
     }
+    if let Some(Written { left_out: count @ 1.., .. }) = written {
+        lines.push(format!("left out    {count} lines that are no track records"));
+    }
     lines.push(format!("digest      {digest}"));
     lines.extend(destination(args, written));
     lines.join("\n") + "\n"
 }
 
-fn destination(args: &RequestArgs, written: Option<&Finished>) -> Option<String> {
+fn destination(args: &RequestArgs, written: Option<&Written>) -> Option<String> {
     let target = args.output.as_ref()?;
-    Some(match written? {
+    Some(match &written?.finished {
         Finished::Written { bytes: count } => format!("written     {} to {target}", bytes(*count)),
+        Finished::ReaderGone => format!("closed      the reader of {target} closed early and has only a part"),
         Finished::KeptPart { path, .. } => format!("incomplete  what came is kept as {}", path.display()),
         Finished::Discarded => format!("incomplete  nothing was written to {target}"),
     })
