@@ -136,7 +136,7 @@ fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
     let mut provider = network.node("p", "5,5", &["--super", &near_hub, "--services", "video", "--drain", "1s"]);
     let requester = network.node("r", "0,0", &["--super", &near_hub]);
     let mut request = requester.command(&["request", "video", "--any", "--for", "60s"]);
-    let mut request = request.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let request = request.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until(PATIENCE, || requester.status()?["receiving"].as_array()?.first().map(|_| ())).unwrap();
     let mut watch = provider.command(&["watch", "--any"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
