@@ -65,6 +65,12 @@ impl Asked {
         self.wanted.provider.is_some()
     }
 
+    /// Whether nothing at all has come from the hub since the request was made.
+    fn is_unheard(&self, core: &Core) -> bool {
+        let heard = self.via.and_then(|link| core.links.get(link)).map(|link| link.heard);
+        heard.is_none_or(|heard| heard <= self.commanded)
+    }
+
     /// Whether a refusal may turn out otherwise in a moment: because the hub is
     /// young, because a provider's silence was but loss, or because the home has
     /// changed and the providers, who had the same home, are on their way to
@@ -107,19 +113,24 @@ impl Asked {
 }
 
 /// Why a request failed, for people.
-pub(super) fn sentence(reason: Reason, wanted: &Wanted) -> String {
+pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
+    let wanted = &asked.wanted;
     let Wanted { service, area, deadline, .. } = wanted;
     if let Some(detail) = wanted.provider.as_ref().and_then(|_| direct::sentence(reason, wanted)) {
         return detail;
     }
     match reason {
+        Reason::Unreachable | Reason::TimedOut if matches!(asked.phase, Phase::Homeless) => {
+            format!("no hub could be reached within {deadline:?}")
+        }
+        Reason::TimedOut if asked.is_unheard(core) => format!("the hub has not answered within {deadline:?}"),
         Reason::NotFound => format!("nobody offers {service} {area}"),
         Reason::NotYetKnown => {
             format!("nobody is known yet to offer {service} {area}: the hub has just started")
         }
         Reason::Busy => format!("every provider of {service} {area} is busy"),
         Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
-        Reason::Unreachable => "no hub or no provider could be reached".to_owned(),
+        Reason::Unreachable => format!("no provider of {service} {area} could be reached"),
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
         Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),

@@ -335,7 +335,7 @@ impl Requests {
 
     pub(super) fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(asked) = self.asked.get(&id) {
-            let detail = sentence(reason, &asked.wanted);
+            let detail = sentence(reason, asked, core);
             self.fail_because(core, id, reason, detail);
         }
     }

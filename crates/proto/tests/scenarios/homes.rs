@@ -168,3 +168,27 @@ fn a_hub_that_leaves_sends_its_nodes_on_and_ends_what_it_relays() {
     world.run(30 * SECOND);
     assert_eq!([provider, requester].map(|node| world.home(node)), [Some(hubs[1]); 2]);
 }
+
+#[test]
+fn who_does_not_answer_is_named() {
+    for (deadline, words) in
+        [(200 * MS, "the hub has not answered within 200ms"), (8 * SECOND, "no hub could be reached")]
+    {
+        let (mut world, hub, _, requester) = three(31, Role::SuperNode);
+        world.freeze(hub);
+        let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.deadline = deadline);
+        match world.outcome(requester, ticket) {
+            Event::Failed { detail, .. } => assert!(detail.starts_with(words), "{detail}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let (mut world, _, provider, requester) = three(32, Role::SuperNode);
+    world.kill(provider);
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    match world.outcome(requester, ticket) {
+        Event::Failed { detail, .. } => {
+            assert_eq!(detail, "no provider of image anywhere could be reached");
+        }
+        other => panic!("{other:?}"),
+    }
+}
