@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use roost_daemon::Shared;
 use roost_daemon::driver::{Gone, Mailbox};
+use roost_daemon::{Pace, Shared};
 use roost_proto::Service;
 use roost_proto::peer::{Command, Opened, Peer, SessionId};
 use roost_services::{SourceError, SourceSpec, Sources};
@@ -41,17 +41,19 @@ pub(crate) struct Sessions {
     shelf: Shelf,
     mailbox: Mailbox<Peer>,
     shared: Arc<Shared>,
+    failures: Arc<Pace>,
     tasks: HashMap<SessionId, (Service, AbortHandle)>,
 }
 
 impl Sessions {
     pub(crate) fn new(shelf: Shelf, mailbox: Mailbox<Peer>, shared: Arc<Shared>) -> Self {
-        Self { shelf, mailbox, shared, tasks: HashMap::new() }
+        Self { shelf, mailbox, shared, failures: Arc::default(), tasks: HashMap::new() }
     }
 
     /// Starts a session's source.
     pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>) {
-        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared: Arc::clone(&self.shared) };
+        let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
+        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures };
         let spec = self.shelf.get(service);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
@@ -73,6 +75,7 @@ struct Feeder {
     session: SessionId,
     mailbox: Mailbox<Peer>,
     shared: Arc<Shared>,
+    failures: Arc<Pace>,
 }
 
 impl Feeder {
@@ -113,7 +116,9 @@ impl Feeder {
     }
 
     async fn fail(self, service: Service, reason: String) -> Result<(), Gone> {
-        tracing::warn!(%service, reason, "the source gives nothing");
+        if let Some(suppressed) = self.failures.admit() {
+            tracing::warn!(%service, reason, suppressed, "the source gives nothing");
+        }
         self.shared.note_error(format!("the {service} source gives nothing: {reason}"));
         self.mailbox.command(Command::OpenFailed { session: self.session, reason }).await
     }

@@ -101,3 +101,23 @@ fn group_commands_tell_what_is_valid() {
     let listed = network.roost_ok(&["group", "show", &network.group()]);
     assert!(listed.contains("good") && listed.contains("revoked"), "{listed}");
 }
+
+#[test]
+fn a_copied_identity_is_noticed_at_the_hub_and_by_the_one_that_it_displaces() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let identity = network.identity("n", "node");
+    let endpoint = hub.endpoint("udp");
+    let with = ["--super", endpoint.as_str()];
+    let first = network.start("overlay-node", "first", &identity, &[&with[..], &["--at", "1,1"]].concat()).ready();
+    // The age of a record is the second in which its daemon started.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let _second = network.start("overlay-node", "second", &identity, &[&with[..], &["--at", "9,9"]].concat()).ready();
+    first.json(&["move", "--at", "2,2"]);
+    let noticed = wait_until(PATIENCE, || {
+        let said = first.status()?["last_error"].as_str()?.to_owned();
+        said.contains("another daemon uses this node's identity").then_some(())
+    });
+    assert!(noticed.is_some(), "{}", first.process.log());
+    assert!(hub.process.log().contains("another daemon uses this identity"), "{}", hub.process.log());
+}

@@ -19,6 +19,7 @@ pub mod http;
 pub mod hub;
 pub mod logging;
 pub mod metrics;
+mod pace;
 mod program;
 pub mod resolve;
 mod serve;
@@ -28,6 +29,7 @@ mod systemd;
 pub mod traffic;
 
 pub use failure::Failure;
+pub use pace::Pace;
 pub use program::{Base, Program, Running, main, table};
 pub use shared::Shared;
 

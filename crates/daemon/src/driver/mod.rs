@@ -21,6 +21,7 @@ pub use mailbox::{Gone, Mailbox};
 use mailbox::{Letter, Letters};
 pub use network::{Network, Sockets};
 
+use crate::pace::Pace;
 use crate::traffic::TrafficBytes;
 
 /// The most network events, and the most letters, of one wake.
@@ -50,6 +51,7 @@ pub struct Driver<M: Machine, O, N> {
     letters: Letters<M>,
     traffic: Arc<TrafficBytes>,
     started: Instant,
+    given_up: Pace,
 }
 
 /// Makes a driver and the mailbox through which to reach its machine, which
@@ -67,7 +69,7 @@ where
 {
     let (mailbox, letters) = mailbox::mailbox();
     let owner = owner(&mailbox);
-    (Driver { machine, owner, network, letters, traffic, started: Instant::now() }, mailbox)
+    (Driver { machine, owner, network, letters, traffic, started: Instant::now(), given_up: Pace::default() }, mailbox)
 }
 
 impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
@@ -168,7 +170,9 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 
     /// A peer that does not keep up with what is reliable is as good as gone.
     fn fail(&mut self, link: LinkId, traffic: Traffic, error: &SendError) {
-        tracing::warn!(link = link.0, class = traffic.name(), %error, "the association is given up");
+        if let Some(suppressed) = self.given_up.admit() {
+            tracing::warn!(link = link.0, class = traffic.name(), %error, suppressed, "the association is given up");
+        }
         let reason = error.to_string();
         self.network.close(link, reason.clone());
         self.machine.handle(self.now(), Input::LinkDown { link, reason, refused: false });

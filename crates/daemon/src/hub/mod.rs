@@ -93,7 +93,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let network = Sockets::new(shared.transport.clone(), events, redial);
-        let owner = |_: &Mailbox<Hub>| HubOwner { shared: Arc::clone(&shared) };
+        let owner = |_: &Mailbox<Hub>| HubOwner::new(Arc::clone(&shared));
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         Ok(Running { service: HubService { shared, mailbox, metrics }, driver })

@@ -5,11 +5,21 @@ use std::sync::Arc;
 use roost_proto::hub::{Event, Hub};
 
 use crate::driver::{Next, Owner};
+use crate::pace::Pace;
 use crate::shared::Shared;
 
 /// Owns a hub's machine.
 pub(super) struct HubOwner {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
+    refused: Pace,
+    twins: Pace,
+    peers: Pace,
+}
+
+impl HubOwner {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, refused: Pace::default(), twins: Pace::default(), peers: Pace::default() }
+    }
 }
 
 impl Owner<Hub> for HubOwner {
@@ -22,10 +32,14 @@ impl Owner<Hub> for HubOwner {
             Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
             Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
             Event::PeerUp { peer, .. } => {
-                tracing::info!(name = peer.name, node = ?peer.node, "a super node is connected")
+                if let Some(suppressed) = self.peers.admit() {
+                    tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a super node is connected");
+                }
             }
             Event::PeerDown { node, reason } => {
-                tracing::warn!(?node, reason, "a super node is no longer connected");
+                if let Some(suppressed) = self.peers.admit() {
+                    tracing::warn!(?node, reason, suppressed, "a super node is no longer connected");
+                }
                 self.shared.note_error(format!("super node {node:?} is no longer connected: {reason}"));
             }
             Event::PeerUnreachable { addresses, reason, retry_in } => {
@@ -33,7 +47,17 @@ impl Owner<Hub> for HubOwner {
                 tracing::debug!(?addresses, "the super node's addresses");
                 self.shared.note_error(format!("a super node cannot be reached: {reason}"));
             }
-            Event::Refused { node, what } => tracing::warn!(?node, what, "a neighbour was refused"),
+            Event::Refused { node, what } => {
+                if let Some(suppressed) = self.refused.admit() {
+                    tracing::warn!(?node, what, suppressed, "a neighbour was refused");
+                }
+            }
+            Event::Twin { node, name } => {
+                if let Some(suppressed) = self.twins.admit() {
+                    tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
+                    self.shared.note_error(format!("another daemon uses the identity of {name}"));
+                }
+            }
             Event::Left => return Next::Stop,
             // An event of a later version of the machine.
             _ => {}

@@ -81,6 +81,14 @@ pub enum Event {
         /// What, in words.
         what: &'static str,
     },
+    /// Two daemons show the same identity: one publishes or renews a record
+    /// while another, over a link that is up, holds a newer one.
+    Twin {
+        /// Whose.
+        node: NodeId,
+        /// The name in its certificate.
+        name: String,
+    },
     /// The hub has drained and closed its links.
     Left,
 }

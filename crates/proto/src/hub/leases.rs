@@ -28,7 +28,13 @@ impl Hub {
         }
         self.fill_in(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
-        match self.directory.publish(now, &record) {
+        let published = self.directory.publish(now, &record);
+        match published {
+            Published::New | Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
+            Published::Same | Published::Stale => self.look_for_twin(from),
+            Published::Full => {}
+        }
+        match published {
             Published::New => {
                 self.claim(node, version);
                 self.published(node, None);
@@ -90,7 +96,22 @@ impl Hub {
             self.grant(from, Traffic::Renew, renew.version, false);
         } else {
             self.counters.unknown_renews += 1;
+            if self.directory.get(from.node).is_some_and(|entry| entry.version() > renew.version) {
+                self.look_for_twin(from);
+            }
             self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+        }
+    }
+
+    /// Notes when a node speaks of a version that is no newer than the held one,
+    /// and that one has come over another link which is still up: a daemon's
+    /// versions only grow, so these are two.
+    fn look_for_twin(&mut self, from: Sender) {
+        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return };
+        let name = neighbour.name.clone();
+        let other = neighbour.publisher.filter(|publisher| *publisher != from.link);
+        if other.is_some_and(|other| self.neighbours.links.contains_key(&other)) {
+            self.events.push_back(Event::Twin { node: from.node, name });
         }
     }
 
@@ -198,6 +219,24 @@ mod tests {
         bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
         let answer = bench.say(link, &Message::Publish(record(1)));
         assert!(matches!(answer[..], [(_, Message::Lease { version: held, .. })] if held == version(5)));
+    }
+
+    #[test]
+    fn two_daemons_of_one_identity_are_noticed() {
+        let twins = |bench: &Bench| bench.events.iter().filter(|event| matches!(event, Event::Twin { .. })).count();
+        let renew = |version| Message::Renew(Renew { version, capacity: None });
+        let mut bench = Bench::new();
+        let older = bench.provider(1);
+        let newer = bench.up(1, Role::Node);
+        let version_2 = Version { epoch: 2, sequence: 1 };
+        bench.say(newer, &Message::Publish(Record { version: version_2, ..record(1) }));
+        bench.say(newer, &renew(version_2));
+        assert_eq!(twins(&bench), 0, "it may be the same node with a new link");
+        bench.say(older, &renew(version(1)));
+        assert_eq!(twins(&bench), 1);
+        bench.down(newer);
+        bench.say(older, &renew(version(1)));
+        assert_eq!(twins(&bench), 1);
     }
 
     #[test]

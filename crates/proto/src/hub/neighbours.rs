@@ -54,6 +54,8 @@ pub(super) struct Neighbour {
     pub(super) name: String,
     pub(super) since: Time,
     links: Vec<LinkId>,
+    /// The link over which the record that is held has come.
+    pub(super) publisher: Option<LinkId>,
     /// Its requests in the order of their coming; some may be over.
     pub(super) requests: VecDeque<Key>,
     pub(super) relays: usize,
@@ -87,6 +89,7 @@ impl Neighbours {
             name,
             since: now,
             links: Vec::with_capacity(1),
+            publisher: None,
             requests: VecDeque::new(),
             relays: 0,
             watches: 0,
@@ -103,6 +106,13 @@ impl Neighbours {
         let heard = |link: &&LinkId| (self.links.get(link).map(|link| link.heard), **link);
         let oldest = links.iter().filter(|link| **link != new).min_by_key(heard);
         oldest.copied().filter(|_| links.len() > MAX_LINKS_EACH)
+    }
+
+    /// Notes over which of its links a neighbour's record has come.
+    pub(super) fn published_over(&mut self, node: NodeId, link: LinkId) {
+        if let Some(neighbour) = self.nodes.get_mut(&node) {
+            neighbour.publisher = Some(link);
+        }
     }
 
     /// Removes a link. The neighbour itself stays until [`forget`](Self::forget).

@@ -213,6 +213,9 @@ pub enum Event {
         /// Why, in a sentence.
         reason: String,
     },
+    /// The hub holds a record of this node that this daemon has not published:
+    /// another daemon uses its identity.
+    Displaced,
     /// A service of this node is wanted: start its source and answer with
     /// [`Command::Opened`] or [`Command::OpenFailed`].
     Open {

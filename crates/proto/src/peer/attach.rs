@@ -43,6 +43,8 @@ pub(super) enum Notice {
         /// Why, in a sentence.
         reason: String,
     },
+    /// The home holds a record that somebody else has published.
+    Displaced,
 }
 
 /// The node's record, and the hub that holds it.
@@ -169,7 +171,12 @@ impl Attach {
             return;
         }
         if held > self.record.version {
-            // An earlier run of this node had a later clock: go on from there.
+            // An earlier run of this node had a later clock, or, once the home
+            // has held a record of this run, another daemon is this node as
+            // well. Go on from there.
+            if home.attached.is_some() {
+                self.notices.push_back(Notice::Displaced);
+            }
             self.record.version = held;
             return self.publish_anew(core);
         }

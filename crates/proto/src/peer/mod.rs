@@ -346,6 +346,7 @@ impl Peer {
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, &self.attach);
                 }
+                Notice::Displaced => self.core.emit(Event::Displaced),
                 Notice::Lost { link, reason } => {
                     if let Some(link) = link {
                         self.on_link_gone(link, Loss::new(&reason));
