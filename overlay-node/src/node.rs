@@ -80,6 +80,7 @@ impl Program for OverlayNode {
             sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared)),
             metrics: metrics.clone(),
             shared: Arc::clone(&shared),
+            mailbox: mailbox.clone(),
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use roost_control::State;
 use roost_daemon::Shared;
-use roost_daemon::driver::{Next, Owner};
-use roost_proto::peer::{Event, Peer, Summary};
+use roost_daemon::driver::{Mailbox, Next, Owner};
+use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
+use roost_proto::wire::Reason;
 
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
@@ -17,6 +19,7 @@ pub(crate) struct NodeOwner {
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) mailbox: Mailbox<Peer>,
 }
 
 impl Owner<Peer> for NodeOwner {
@@ -37,6 +40,10 @@ impl Owner<Peer> for NodeOwner {
                 }
                 self.shared.set_state(State::Attaching);
             }
+            Event::Displaced => {
+                tracing::warn!("another daemon uses this identity");
+                self.shared.note_error("another daemon uses this node's identity");
+            }
             Event::Open { session, service, duration, requester } => {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
                 self.sessions.open(session, service, duration);
@@ -55,13 +62,21 @@ impl Owner<Peer> for NodeOwner {
 }
 
 impl NodeOwner {
+    /// Hands data on, or gives the transfer up for which there is no room.
+    fn data(&self, ticket: Ticket, payload: Bytes) {
+        if let Some(Purpose::Request(service, mode)) = self.tickets.deliver_data(ticket, payload) {
+            self.metrics.failed(service, mode, Reason::Busy);
+            self.mailbox.post(Command::Cancel { ticket });
+        }
+    }
+
     /// Hands an answer to the API call that waits for it.
     fn reply(&self, event: Event) {
         let (ticket, reply) = match event {
             Event::Accepted { ticket, provider, cell, offer, scheme, relayed } => {
                 (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed }))
             }
-            Event::Data { ticket, payload } => (ticket, Reply::Data(payload)),
+            Event::Data { ticket, payload } => return self.data(ticket, payload),
             Event::Finished { ticket, summary } => {
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, Reply::Finished(summary)) {

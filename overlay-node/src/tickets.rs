@@ -19,8 +19,13 @@ const MAX_TICKETS: usize = 1024;
 /// beyond it is dropped and counted. About eleven seconds of video.
 ///
 /// An object is never dropped: it waits whole, at most
-/// [`roost_proto::flow::MAX_OBJECT_BYTES`].
+/// [`roost_proto::flow::MAX_OBJECT_BYTES`], and with all others no more than
+/// [`MAX_OBJECTS_BYTES`].
 const MAX_STREAM_QUEUE_BYTES: usize = 1 << 20;
+
+/// How much of all objects together waits for slow readers of the API, bytes;
+/// the transfer that would go beyond it ends as busy.
+const MAX_OBJECTS_BYTES: usize = 256 << 20;
 
 /// How many changes wait for a slow reader of a watch; what comes beyond it is
 /// dropped, which the reader sees from the numbers.
@@ -77,20 +82,40 @@ pub(crate) struct Backlog {
     bytes: AtomicUsize,
     changes: AtomicUsize,
     unread: AtomicU64,
+    /// The bytes of objects that wait for any reader.
+    objects: Option<Arc<AtomicUsize>>,
+}
+
+/// What becomes of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    /// It is counted and goes to the reader.
+    Admitted,
+    /// It is dropped.
+    Dropped,
+    /// It is dropped, and with it the object of which it is a piece.
+    Overflow,
 }
 
 impl Backlog {
     /// Whether there is room for a reply, which is then counted.
-    fn admit(&self, reply: &Reply, purpose: Purpose) -> bool {
-        match (reply, purpose) {
-            (Reply::Data(data), Purpose::Request(service, _)) => {
-                let waiting = self.bytes.fetch_add(data.len(), Ordering::Relaxed);
-                let fits = !service.is_stream() || waiting + data.len() <= MAX_STREAM_QUEUE_BYTES;
-                if !fits {
-                    self.bytes.fetch_sub(data.len(), Ordering::Relaxed);
-                    self.unread.fetch_add(1, Ordering::Relaxed);
-                }
+    fn admit(&self, reply: &Reply, purpose: Purpose) -> Admission {
+        let fits = match (reply, purpose) {
+            (Reply::Data(data), Purpose::Request(service, _)) if service.is_stream() => {
+                let fits = self.bytes.load(Ordering::Relaxed) + data.len() <= MAX_STREAM_QUEUE_BYTES;
+                self.bytes.fetch_add(if fits { data.len() } else { 0 }, Ordering::Relaxed);
+                self.unread.fetch_add(u64::from(!fits), Ordering::Relaxed);
                 fits
+            }
+            (Reply::Data(data), _) => {
+                if let Some(objects) = &self.objects {
+                    if objects.load(Ordering::Relaxed) + data.len() > MAX_OBJECTS_BYTES {
+                        return Admission::Overflow;
+                    }
+                    objects.fetch_add(data.len(), Ordering::Relaxed);
+                }
+                self.bytes.fetch_add(data.len(), Ordering::Relaxed);
+                true
             }
             (Reply::Changed(_), _) => {
                 let fits = self.changes.load(Ordering::Relaxed) < MAX_WATCH_QUEUE;
@@ -98,16 +123,31 @@ impl Backlog {
                 fits
             }
             _ => true,
-        }
+        };
+        if fits { Admission::Admitted } else { Admission::Dropped }
     }
 
     /// Counts a reply that was read.
     fn release(&self, reply: &Reply) {
         match reply {
-            Reply::Data(data) => drop(self.bytes.fetch_sub(data.len(), Ordering::Relaxed)),
+            Reply::Data(data) => self.release_bytes(data.len()),
             Reply::Changed(_) => drop(self.changes.fetch_sub(1, Ordering::Relaxed)),
             _ => {}
         }
+    }
+
+    fn release_bytes(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(objects) = &self.objects {
+            objects.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Backlog {
+    /// What was not read goes with its reader.
+    fn drop(&mut self) {
+        self.release_bytes(self.bytes.load(Ordering::Relaxed));
     }
 }
 
@@ -123,6 +163,8 @@ struct Entry {
 pub(crate) struct Tickets {
     last: AtomicU64,
     entries: Mutex<HashMap<Ticket, Entry>>,
+    /// The bytes of objects that wait for slow readers.
+    objects: Arc<AtomicUsize>,
 }
 
 impl Tickets {
@@ -132,7 +174,7 @@ impl Tickets {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
         let (purpose, last) = (entry.purpose, reply.is_last());
-        if entry.backlog.admit(&reply, purpose) {
+        if entry.backlog.admit(&reply, purpose) == Admission::Admitted {
             // A reader that has just gone needs no reply.
             let _ = entry.sender.send(reply);
         }
@@ -140,6 +182,37 @@ impl Tickets {
             entries.remove(&ticket);
         }
         Some(purpose)
+    }
+
+    /// Gives a piece of data to the ticket's owner. If there is no room for the
+    /// object that it is of, its owner is told and the ticket ends: what it was
+    /// for, so that the transfer can be cancelled.
+    pub(crate) fn deliver_data(&self, ticket: Ticket, data: Bytes) -> Option<Purpose> {
+        let mut entries = self.lock();
+        let entry = entries.get(&ticket)?;
+        let (purpose, reply) = (entry.purpose, Reply::Data(data));
+        match entry.backlog.admit(&reply, purpose) {
+            Admission::Dropped => None,
+            Admission::Admitted => {
+                // A reader that has just gone needs no reply.
+                let _ = entry.sender.send(reply);
+                None
+            }
+            Admission::Overflow => {
+                let detail = "this node holds too much for readers that are too slow: try again later".to_owned();
+                let _ = entry.sender.send(Reply::Failed { reason: Reason::Busy, detail, retry_after: None });
+                entries.remove(&ticket);
+                Some(purpose)
+            }
+        }
+    }
+
+    /// The backlog of a new ticket.
+    fn backlog(&self, purpose: Purpose) -> Arc<Backlog> {
+        let of_object = matches!(purpose, Purpose::Request(service, _) if !service.is_stream());
+        let mut backlog = Backlog::default();
+        backlog.objects = of_object.then(|| Arc::clone(&self.objects));
+        Arc::new(backlog)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, Entry>> {
@@ -171,7 +244,7 @@ pub(crate) async fn ask(
 ) -> Result<Replies, AskError> {
     let ticket = Ticket(tickets.last.fetch_add(1, Ordering::Relaxed) + 1);
     let (sender, receiver) = mpsc::unbounded_channel();
-    let backlog = Arc::<Backlog>::default();
+    let backlog = tickets.backlog(purpose);
     {
         let mut entries = tickets.lock();
         if entries.len() >= MAX_TICKETS {
@@ -231,7 +304,8 @@ mod tests {
     use super::*;
 
     fn taken(purpose: Purpose) -> (Tickets, mpsc::UnboundedReceiver<Reply>, Arc<Backlog>) {
-        let (tickets, backlog) = (Tickets::default(), Arc::<Backlog>::default());
+        let tickets = Tickets::default();
+        let backlog = tickets.backlog(purpose);
         let (sender, receiver) = mpsc::unbounded_channel();
         tickets.lock().insert(Ticket(1), Entry { purpose, sender, backlog: Arc::clone(&backlog) });
         (tickets, receiver, backlog)
@@ -262,6 +336,25 @@ mod tests {
             tickets.deliver(Ticket(1), piece());
         }
         assert_eq!((receiver.len(), backlog.unread.load(Ordering::Relaxed)), (100, 0));
+    }
+
+    #[test]
+    fn all_objects_together_have_a_limit() {
+        let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Image, Mode::Forward));
+        let big = Bytes::from(vec![0; 32 << 20]);
+        for _ in 0..MAX_OBJECTS_BYTES / big.len() {
+            assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None);
+        }
+        let refused = tickets.deliver_data(Ticket(1), big.clone());
+        assert_eq!(refused, Some(Purpose::Request(Service::Image, Mode::Forward)));
+        assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None, "the ticket is over");
+        let read = receiver.try_recv().unwrap();
+        backlog.release(&read);
+        assert_eq!(tickets.objects.load(Ordering::Relaxed), MAX_OBJECTS_BYTES - big.len());
+        drop(backlog);
+        assert_eq!(tickets.objects.load(Ordering::Relaxed), 0, "what nobody reads any more counts no more");
+        let last = std::iter::from_fn(|| receiver.try_recv().ok()).last();
+        assert!(matches!(last, Some(Reply::Failed { reason: Reason::Busy, .. })), "{last:?}");
     }
 
     #[test]
