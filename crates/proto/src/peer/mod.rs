@@ -105,7 +105,7 @@ impl Peer {
         let (node, role, now) = (peer.node, peer.role, self.core.now);
         let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now };
         self.core.links.insert(link, entry);
-        if let Some(spare) = self.core.links.spare(node, link).filter(|_| dial.is_none()) {
+        if let Some(spare) = self.core.links.spare(node, link) {
             let why = "one association too many";
             self.core.close(spare, why);
             self.on_link_gone(spare, Loss::new(why));

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::peer::{Command, Config, Event, Peer, Ticket};
+use roost_proto::peer::{Command, Config, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
-use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, Service, ServiceSet, Time};
+use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Time};
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
 use crate::{ANYWHERE, finished, three};
@@ -211,6 +211,27 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
     }
     assert!(peer.status(Time::from_nanos(10_000)).links <= 8);
     assert_eq!(closed, 10_000 - 8);
+    // Its own dial to that neighbour makes no exception.
+    let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
+    let wanted = Wanted {
+        service: Service::Sensor,
+        area: ANYWHERE,
+        mode: Mode::Forward,
+        count: 0,
+        duration: None,
+        transports: SchemeSet::only(Scheme::Tcp),
+        deadline: SECOND,
+        provider,
+    };
+    peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
+    let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {
+        Transmit::Dial { dial, .. } => Some(dial),
+        _ => None,
+    });
+    let (link, peer_there, address) = (LinkId(10_001), neighbour(2, Role::Node), address(2, Scheme::Tcp));
+    assert!(dial.is_some());
+    peer.handle(Time::from_nanos(10_002), Input::LinkUp { link, dial, peer: peer_there, address, rtt: MS });
+    assert_eq!(peer.status(Time::from_nanos(10_002)).links, 8);
 }
 
 /// Requests something of a rogue, whose machine does nothing, and gives back
