@@ -9,7 +9,8 @@
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `direct` | asking a known provider without a hub |
 //! | `receive`, `early` | what belongs to a request and how it ends |
-//! | `provide`, `reach`, `serve`, `session` | what to take on, how to reach the requester, what to send |
+//! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
+//! | `serve`, `session` | what to send |
 //! | `watch`, `ping` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
@@ -33,6 +34,7 @@ mod serve;
 mod session;
 mod status;
 mod timers;
+mod unreached;
 mod watch;
 
 use std::time::Duration;
@@ -249,6 +251,7 @@ impl Peer {
             Timer::Deadline(id) => requests.on_deadline(core, id),
             Timer::Report(id) => requests.on_report_timer(core, id),
             Timer::Receive(id) => requests.on_receive_timer(core, attach, id),
+            Timer::Reach(id) => provide.on_reach_timer(core, id),
             Timer::Accept(id) => provide.on_accept_timer(core, id),
             Timer::Expire(id) => provide.on_expire_timer(core, id),
             Timer::Serve(id) => provide.on_serve_timer(core, id),

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::session::{DOUBTFUL_TRIES, Phase, Session};
 use super::status::SessionStatus;
 use super::timers::Timer;
+use super::unreached::Unreached;
 use crate::address::SchemeSet;
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -43,6 +44,7 @@ pub(super) struct Provide {
     /// Those that are over.
     pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<Key, SessionId>,
+    pub(super) unreached: Unreached,
     next: u64,
     services: ServiceSet,
     max_streams: u16,
@@ -77,6 +79,7 @@ impl Provide {
             live: BTreeSet::new(),
             done: BTreeSet::new(),
             index: BTreeMap::new(),
+            unreached: Unreached::default(),
             next: 0,
             services: config.services,
             max_streams: config.max_streams,
@@ -250,7 +253,7 @@ impl Provide {
         self.live.remove(&id);
         self.done.remove(&id);
         self.index.remove(&session.wish.key);
-        for timer in [Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
+        for timer in [Timer::Reach(id), Timer::Accept(id), Timer::Expire(id), Timer::Serve(id)] {
             core.timers.clear(timer);
         }
         Some(session)

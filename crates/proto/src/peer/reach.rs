@@ -1,5 +1,7 @@
 //! The way to the requester of a session: an association that is up, or a dial.
 
+use std::time::Duration;
+
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::links::{Link, Loss, Way};
@@ -10,7 +12,20 @@ use crate::address::Address;
 use crate::ids::{LinkId, NodeId};
 use crate::wire::Reason;
 
+/// How long a dial to a requester may take, besides the round trips of a
+/// handshake, before the hub is told to relay. The requester waits meanwhile.
+const REACH_TIME: Duration = Duration::from_secs(2);
+
+/// The round trips that a handshake may need, one of them repeated.
+const HANDSHAKE_TRIPS: u32 = 4;
+
 impl Wish {
+    /// Where the requester can be dialled over an allowed transport.
+    fn dialable(&self) -> Vec<Address> {
+        let fits = |address: &&Address| self.schemes.contains(address.scheme);
+        self.addresses.iter().filter(fits).cloned().collect()
+    }
+
     /// How the requester is reached.
     fn way(&self) -> Way {
         Way { node: self.requester, schemes: self.schemes }
@@ -32,7 +47,14 @@ impl Provide {
         if let Some(link) = link {
             return self.open(core, id, link);
         }
+        if self.unreached.holds(core.now, wish.requester, &wish.dialable()) {
+            return self.refuse(core, id, Reason::Unreachable);
+        }
+        // At least half of the time is left to the hub.
+        let trips = core.links.get(wish.asked_by).map_or(Duration::ZERO, |link| link.rtt.smoothed() * HANDSHAKE_TRIPS);
+        let patience = (REACH_TIME + trips).min(wish.deadline / 2);
         if self.dial(core, id) {
+            core.set(Timer::Reach(id), patience);
             return self.tell_pending(core, id);
         }
         self.refuse(core, id, Reason::NoTransport);
@@ -42,8 +64,7 @@ impl Provide {
     pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let wish = &session.wish;
-        let fits = |address: &&Address| wish.schemes.contains(address.scheme);
-        let addresses: Vec<_> = wish.addresses.iter().filter(fits).cloned().collect();
+        let addresses = wish.dialable();
         if addresses.is_empty() {
             return false;
         }
@@ -56,12 +77,14 @@ impl Provide {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.link = Some(link);
         session.phase = Phase::Opening;
+        core.timers.clear(Timer::Reach(id));
         let Wish { service, duration, requester, .. } = session.wish;
         core.emit(Event::Open { session: id, service, duration, requester });
     }
 
     /// A dial has led to a node: the requester of those that wait for it.
     pub(super) fn on_requester_reached(&mut self, core: &mut Core, way: Way, link: LinkId) {
+        self.unreached.forget(way.node);
         for id in self.end_dial(way) {
             self.join(core, id, link);
         }
@@ -80,6 +103,7 @@ impl Provide {
 
     /// A node is there: perhaps one for which a session waits.
     pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId, link: LinkId) {
+        self.unreached.forget(node);
         let Some(scheme) = core.links.get(link).map(|link| link.address.scheme) else { return };
         let waits = |session: &Session| {
             session.waits_for_link() && session.wish.requester == node && session.wish.schemes.contains(scheme)
@@ -109,13 +133,32 @@ impl Provide {
     pub(super) fn on_requester_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
         for id in self.end_dial(way) {
             let Some(session) = self.sessions.get(&id) else { continue };
-            if matches!(session.phase, Phase::Reaching) {
-                self.refuse(core, id, if loss.refused { Reason::NotAllowed } else { Reason::Unreachable });
+            if matches!(session.phase, Phase::Reaching) && loss.refused {
+                self.refuse(core, id, Reason::NotAllowed);
+            } else if matches!(session.phase, Phase::Reaching) {
+                self.leave_to_hub(core, id);
             } else if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
             } else if session.waits_for_link() {
                 core.set(Timer::Accept(id), REDIAL_PAUSE);
             }
         }
+    }
+
+    /// A dial takes so long that the hub had better relay. It goes on: a
+    /// later request may find the association that it leads to.
+    pub(super) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(way) = self.sessions.get(&id).map(|session| session.wish.way()) else { return };
+        let waits = |session: &Session| matches!(session.phase, Phase::Reaching) && session.wish.way() == way;
+        for id in self.live_where(waits) {
+            self.leave_to_hub(core, id);
+        }
+    }
+
+    /// The requester cannot be dialled, which is remembered.
+    fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        self.unreached.note(core.now, session.wish.requester, session.wish.dialable());
+        self.refuse(core, id, Reason::Unreachable);
     }
 }

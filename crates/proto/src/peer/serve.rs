@@ -204,6 +204,7 @@ impl Provide {
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;
+        core.timers.clear(Timer::Reach(id));
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));
         core.timers.set(Timer::Expire(id), expires);

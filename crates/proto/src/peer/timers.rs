@@ -24,6 +24,8 @@ pub(super) enum Timer {
     Report(RequestId),
     /// A flow's sender may have fallen silent, or its stragglers are overdue.
     Receive(RequestId),
+    /// A requester takes too long to reach.
+    Reach(SessionId),
     /// An acceptance was not confirmed.
     Accept(SessionId),
     /// A session cannot be accepted in time any more.
@@ -50,6 +52,7 @@ impl Timer {
             Self::Deadline(_) => "a request's deadline",
             Self::Report(_) => "report on a flow",
             Self::Receive(_) => "a provider may be silent",
+            Self::Reach(_) => "a requester cannot be reached",
             Self::Accept(_) => "an acceptance is unconfirmed",
             Self::Expire(_) => "a session's deadline",
             Self::Serve(_) => "a requester may be silent",

@@ -1,6 +1,6 @@
 //! Providers that are busy, broken, silent or gone.
 
-use roost_proto::peer::{Command, Event, Provider};
+use roost_proto::peer::{Command, Event, Provider, Wanted};
 use roost_proto::wire::{Message, Mode, Reason};
 use roost_proto::{Role, Service};
 
@@ -127,6 +127,55 @@ fn a_requester_that_cannot_be_reached_is_served_through_the_hub() {
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
     assert!(summary.complete && summary.relayed, "{summary:?}");
+}
+
+#[test]
+fn a_requester_that_cannot_be_reached_waits_little_and_only_once() {
+    let (mut world, _, provider, requester) = three(16, Role::SuperNode);
+    world.dial_timeout = 9 * SECOND;
+    world.cut(provider, requester);
+    let ask = |world: &mut World| {
+        let ticket = world.request(requester, Service::Image, ANYWHERE);
+        let summary = finished(world, requester, ticket);
+        assert!(summary.complete, "{summary:?}");
+        (summary.relayed, summary.first_byte)
+    };
+    let (relayed, first_byte) = ask(&mut world);
+    assert!(relayed && first_byte < 2500 * MS, "{first_byte:?}");
+    let (relayed, first_byte) = ask(&mut world);
+    assert!(relayed && first_byte < 200 * MS, "{first_byte:?}");
+    // A minute later it is worth another try.
+    world.heal();
+    world.run(61 * SECOND);
+    let (relayed, first_byte) = ask(&mut world);
+    assert!(!relayed && first_byte < 500 * MS, "{first_byte:?}");
+}
+
+#[test]
+fn a_requester_that_comes_into_reach_is_answered_directly() {
+    let (mut world, _, provider, requester) = three(17, Role::SuperNode);
+    world.dial_timeout = 9 * SECOND;
+    world.cut(provider, requester);
+    let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+    assert!(finished(&mut world, requester, ticket).relayed);
+    world.heal();
+    // It asks the provider itself, by which there is an association.
+    let node = node_id(provider.0);
+    let known = Provider { node, addresses: addresses(provider.0) };
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.provider = Some(known));
+    assert!(finished(&mut world, requester, ticket).complete);
+    let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+    assert!(!finished(&mut world, requester, ticket).relayed);
+}
+
+#[test]
+fn half_of_a_short_deadline_is_left_to_the_hub() {
+    let (mut world, _, provider, requester) = three(18, Role::SuperNode);
+    world.cut(provider, requester);
+    let short = |wanted: &mut Wanted| wanted.deadline = SECOND;
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, short);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete && summary.relayed && summary.first_byte < 800 * MS, "{summary:?}");
 }
 
 #[test]

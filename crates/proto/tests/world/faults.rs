@@ -73,6 +73,11 @@ impl World {
         }
     }
 
+    /// Everybody can reach everybody again.
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+
     /// All associations between two hosts break, and both notice.
     pub fn break_links(&mut self, a: HostId, b: HostId) {
         let between = |link: &WorldLink| link.host == a && link.far_host == b;

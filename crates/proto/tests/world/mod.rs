@@ -48,6 +48,8 @@ pub struct World {
     pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
     pub damage_chunks: bool,
+    /// How long a dial into the void takes to fail.
+    pub dial_timeout: Duration,
 }
 
 enum Action {
@@ -83,6 +85,7 @@ impl World {
             corpus: None,
             log: std::option_env!("ROOST_WORLD_LOG").is_some(),
             damage_chunks: false,
+            dial_timeout: 3 * SECOND,
         }
     }
 

@@ -9,9 +9,6 @@ use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Tim
 use super::host::{HostId, Raw};
 use super::{Action, Dialled, World, address, node_id};
 
-/// How long a dial into the void takes to fail.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// What every link does to datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
@@ -155,7 +152,7 @@ impl World {
         let (delay, outcome) = match outcome {
             Some((host, _)) if self.bars(from, host) => (self.path.delay * 4, Dialled::Refused),
             Some((host, address)) => (self.path.delay * 4, Dialled::To { host, address }),
-            None => (DIAL_TIMEOUT, Dialled::Failed("nobody answers there")),
+            None => (self.dial_timeout, Dialled::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
     }
