@@ -1,9 +1,11 @@
 //! How a command ends: the exit codes, and the sentence that goes with them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use roost_control::ClientError;
+
+use crate::args::default_sockets;
 
 /// The exit codes, which scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +136,14 @@ fn unreachable(socket: &Path, source: &io::Error) -> String {
         io::ErrorKind::NotFound => "there is no such socket: start the daemon, or name its socket with --socket",
         _ => "start the daemon, or name another socket with --socket",
     };
-    format!("no daemon answers on {}; {advice}", socket.display())
+    format!("no daemon answers on {}; {advice}", looked_at(socket, &default_sockets()))
+}
+
+/// The socket, and with a default one the other places where none is either.
+fn looked_at(socket: &Path, defaults: &[PathBuf]) -> String {
+    let missing = defaults.iter().filter(|other| defaults.iter().any(|one| one == socket) && !other.exists());
+    let others = missing.filter(|other| *other != socket);
+    others.fold(socket.display().to_string(), |text, other| format!("{text} or {}", other.display()))
 }
 
 /// The name of a daemon's code, as its API writes it.
@@ -157,6 +166,14 @@ const fn kind(code: roost_control::Code) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_place_that_was_looked_at_is_named() {
+        let [user, system] = ["/nowhere/user", "/nowhere/system"].map(PathBuf::from);
+        let defaults = [user.clone(), system];
+        assert_eq!(looked_at(&user, &defaults), "/nowhere/user or /nowhere/system");
+        assert_eq!(looked_at(Path::new("/nowhere/own"), &defaults), "/nowhere/own");
+    }
 
     #[test]
     fn who_is_busy_says_when_to_come_again() {

@@ -58,7 +58,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
-    /// The daemon's Unix socket [default: roost/overlay-node.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The daemon's Unix socket [default: roost/overlay-node.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, global = true, value_name = "PATH", env = "ROOST_SOCKET", hide_env_values = true)]
     pub(crate) socket: Option<PathBuf>,
     /// Print JSON (each object carries "schema") instead of tables
@@ -79,9 +79,24 @@ impl GlobalArgs {
     /// The daemon's socket: the one named, else where an overlay node of this
     /// user, or of the system, has its own.
     pub(crate) fn socket(&self) -> PathBuf {
-        let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
-        self.socket.clone().unwrap_or_else(|| runtime().join("roost/overlay-node.sock"))
+        self.socket.clone().unwrap_or_else(|| first_there(&default_sockets()))
     }
+}
+
+/// Where a socket is looked for that nobody names: that of a daemon which this
+/// user started by hand, then the system's.
+pub(crate) fn default_sockets() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let mut sockets: Vec<_> =
+        runtime.into_iter().chain(["/run".into()]).map(|dir| dir.join("roost/overlay-node.sock")).collect();
+    sockets.dedup();
+    sockets
+}
+
+/// The first that exists, else the first.
+fn first_there(sockets: &[PathBuf]) -> PathBuf {
+    let there = sockets.iter().find(|socket| socket.exists());
+    there.or(sockets.first()).cloned().unwrap_or_default()
 }
 
 /// What to do.
@@ -305,6 +320,17 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         definition().debug_assert();
+    }
+
+    #[test]
+    fn the_users_socket_goes_before_that_of_the_system_and_need_not_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let sockets = ["user", "system"].map(|name| dir.path().join(name));
+        assert_eq!(first_there(&sockets), sockets[0]);
+        std::fs::write(&sockets[1], "").unwrap();
+        assert_eq!(first_there(&sockets), sockets[1]);
+        std::fs::write(&sockets[0], "").unwrap();
+        assert_eq!(first_there(&sockets), sockets[0]);
     }
 
     #[test]
