@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::{State, Status};
+use roost_identity::{Refusal, Side};
 
 use super::super::date;
 use super::Finding;
@@ -52,9 +53,56 @@ fn hub(status: &Status) -> Finding {
         (None, State::Draining) => Finding::warn("hub", "the daemon is on its way out", "start it again"),
         (None, _) => {
             let why = status.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-            let fix = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC gets there";
+            let fix = status.last_error.as_deref().map_or(UNREACHED, fix_of);
             Finding::fail("hub", format!("not attached to any{why}"), fix)
         }
+    }
+}
+
+/// What to do when it is not known to be about a certificate.
+const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC gets there";
+
+/// What to do about an error of a daemon that is not attached.
+fn fix_of(error: &str) -> &'static str {
+    let refused = |side: Side| Refusal::ALL.into_iter().find(|refusal| error.contains(&side.sentence(*refusal)));
+    match (refused(Side::Peer), refused(Side::Us)) {
+        (Some(refusal), _) => fix_of_ours(refusal),
+        (None, Some(refusal)) => fix_of_hubs(refusal),
+        (None, None) => UNREACHED,
+    }
+}
+
+/// What to do when the hub refuses the daemon's certificate.
+const fn fix_of_ours(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Revoked => {
+            "if it belongs to the group, issue the member again (roost group issue, into a new directory with -o), \
+             put that identity in place and restart the daemon"
+        }
+        Refusal::Expired | Refusal::Malformed => {
+            "issue the member again (roost group issue, into a new directory with -o), put that identity in place \
+             and restart the daemon"
+        }
+        Refusal::NotYetValid => "set the clocks of this host and of the hub's, then wait for the next attempt",
+        Refusal::Stranger | Refusal::WrongGroup => {
+            "give the daemon an identity that the hub's group has issued (roost group issue), or name a hub of its own group"
+        }
+        Refusal::WrongRole => "give the daemon an identity of its own role (roost group issue --role node)",
+    }
+}
+
+/// What to do when the daemon refuses the hub's certificate.
+const fn fix_of_hubs(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Revoked | Refusal::Expired | Refusal::Malformed => {
+            "issue the hub again (roost group issue, into a new directory with -o), put that identity in place \
+             and restart the hub"
+        }
+        Refusal::NotYetValid => "set the clocks of this host and of the hub's, then wait for the next attempt",
+        Refusal::Stranger | Refusal::WrongGroup => {
+            "name a hub of the daemon's own group, or give the daemon an identity of the hub's group"
+        }
+        Refusal::WrongRole => "name super nodes under `super` and servers under `server`",
     }
 }
 
@@ -81,4 +129,23 @@ fn last_error(status: &Status) -> Option<Finding> {
     let attached = status.state != State::Attaching;
     let error = status.last_error.as_ref().filter(|_| attached)?;
     Some(Finding::warn("last error", error.clone(), "nothing, if it is over; else its log has more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_is_told_how_to_be_let_in() {
+        for (side, refusal, part) in [
+            (Side::Peer, Refusal::Revoked, "issue the member again"),
+            (Side::Peer, Refusal::NotYetValid, "clocks"),
+            (Side::Us, Refusal::Revoked, "issue the hub again"),
+            (Side::Us, Refusal::WrongRole, "`server`"),
+        ] {
+            let error = format!("cannot attach: udp://10.0.0.1:7700: {}", side.sentence(refusal));
+            assert!(fix_of(&error).contains(part), "{error}: {}", fix_of(&error));
+        }
+        assert_eq!(fix_of("cannot attach: udp://10.0.0.1:7700: no answer"), UNREACHED);
+    }
 }

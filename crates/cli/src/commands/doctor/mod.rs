@@ -69,8 +69,7 @@ pub(crate) async fn run(args: &DoctorArgs, socket: &Path, output: Output) -> Out
         Ok(status) => findings.extend(daemon::check(&status)),
         Err(error) => {
             let Failure::Said { message, .. } = Failure::from(error) else { return Err(Failure::ClosedPipe) };
-            let fix =
-                "start it (systemctl start roost-overlay-node, or overlay-node --config FILE) or give its --socket";
+            let fix = "start it (systemctl start overlay-node, or overlay-node --config FILE) or give its --socket";
             findings.push(Finding::fail("daemon", message, fix));
         }
     }
