@@ -9,6 +9,7 @@ use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
 use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
+use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
 use roost_proto::peer::{self, Command, Peer};
@@ -81,6 +82,7 @@ impl Program for OverlayNode {
             metrics: metrics.clone(),
             shared: Arc::clone(&shared),
             mailbox: mailbox.clone(),
+            repeats: Repeats::default(),
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));

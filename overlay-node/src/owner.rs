@@ -1,11 +1,13 @@
 //! What becomes of the machine's events.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use roost_control::State;
 use roost_daemon::Shared;
 use roost_daemon::driver::{Mailbox, Next, Owner};
+use roost_daemon::repeats::Repeats;
 use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
 
@@ -20,6 +22,8 @@ pub(crate) struct NodeOwner {
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Mailbox<Peer>,
+    /// What is not worth a second line.
+    pub(crate) repeats: Repeats,
 }
 
 impl Owner<Peer> for NodeOwner {
@@ -28,16 +32,11 @@ impl Owner<Peer> for NodeOwner {
             Event::Attached { hub, address } => {
                 tracing::info!(hub = hub.name, role = %hub.role, "attached");
                 tracing::debug!(%address, "the hub's address");
+                self.repeats.clear();
                 self.shared.set_state(State::Attached);
             }
             Event::Detached { reason } => {
-                if self.shared.state() == State::Attaching {
-                    tracing::warn!(reason, "not attached yet");
-                    self.shared.note_error(reason);
-                } else {
-                    tracing::warn!(reason, "detached from the hub");
-                    self.shared.note_error(format!("detached from the hub: {reason}"));
-                }
+                self.detached(&reason);
                 self.shared.set_state(State::Attaching);
             }
             Event::Displaced => {
@@ -62,6 +61,18 @@ impl Owner<Peer> for NodeOwner {
 }
 
 impl NodeOwner {
+    /// The home is lost; or, without one, another attempt has come to nothing.
+    fn detached(&mut self, reason: &str) {
+        let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };
+        let sentence = format!("{what}: {reason}");
+        if self.repeats.is_news(Instant::now(), &sentence) {
+            tracing::warn!("{sentence}");
+        } else {
+            tracing::debug!("{sentence}");
+        }
+        self.shared.note_error(sentence);
+    }
+
     /// Hands data on, or gives the transfer up for which there is no room.
     fn data(&self, ticket: Ticket, payload: Bytes) {
         if let Some(Purpose::Request(service, mode)) = self.tickets.deliver_data(ticket, payload) {

@@ -21,6 +21,7 @@ pub mod logging;
 pub mod metrics;
 mod pace;
 mod program;
+pub mod repeats;
 pub mod resolve;
 mod serve;
 pub mod shared;

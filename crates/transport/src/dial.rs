@@ -1,6 +1,5 @@
 //! Trying the addresses of a peer in turn.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,22 +31,18 @@ pub(crate) fn unexpected(peer: &Peer) -> String {
 
 /// Tries the addresses in turn. The transport that succeeds announces the link.
 pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address>) {
-    let mut reason = String::new();
+    let mut failures = Failures::default();
     let mut refused = false;
     for address in addresses.iter().take(MAX_ADDRESSES) {
         match try_address(&shared, wish, address).await {
             Ok(()) => return,
             Err(why) => {
                 refused |= tells_refusal(&why);
-                let comma = if reason.is_empty() { "" } else { "; " };
-                // Writing to a string does not fail.
-                let _ = write!(reason, "{comma}{address}: {why}");
+                failures.note(address, why);
             }
         }
     }
-    if reason.is_empty() {
-        reason = "there is no address to dial".to_owned();
-    }
+    let reason = failures.sentence();
     tracing::debug!(dial = wish.dial.0, reason, "dial failed");
     shared.context.queue.push(Event::DialFailed { dial: wish.dial, reason, refused });
 }
@@ -73,4 +68,41 @@ async fn try_udp(shared: &Shared, wish: Wish, to: SocketAddr) -> Result<(), Stri
     let (done, outcome) = oneshot::channel();
     shared.udp.dial(to, Dialling { dial: wish.dial, expect: wish.expect, node: wish.node, done });
     outcome.await.unwrap_or_else(|_| Err("the attempt was abandoned".into()))
+}
+
+/// Why each address failed, those that failed for the same reason together.
+#[derive(Default)]
+struct Failures(Vec<(String, String)>);
+
+impl Failures {
+    fn note(&mut self, address: &Address, why: String) {
+        match self.0.iter_mut().find(|(_, reason)| *reason == why) {
+            Some((addresses, _)) => *addresses += &format!(", {address}"),
+            None => self.0.push((address.to_string(), why)),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        if self.0.is_empty() {
+            return "there is no address to dial".to_owned();
+        }
+        let parts: Vec<_> = self.0.iter().map(|(addresses, why)| format!("{addresses}: {why}")).collect();
+        parts.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_said_once_for_all_addresses_that_share_it() {
+        let mut failures = Failures::default();
+        assert_eq!(failures.sentence(), "there is no address to dial");
+        for (scheme, port, why) in [(Scheme::Udp, 1, "no"), (Scheme::Tcp, 1, "late"), (Scheme::Udp, 2, "no")] {
+            let hosts = vec![[10, 0, 0, 1].into()];
+            failures.note(&Address { scheme, hosts, port }, why.to_owned());
+        }
+        assert_eq!(failures.sentence(), "udp://10.0.0.1:1, udp://10.0.0.1:2: no; tcp://10.0.0.1:1: late");
+    }
 }

@@ -1,11 +1,13 @@
 //! What becomes of a hub's events: lines in the log.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use roost_proto::hub::{Event, Hub};
 
 use crate::driver::{Next, Owner};
 use crate::pace::Pace;
+use crate::repeats::Repeats;
 use crate::shared::Shared;
 
 /// Owns a hub's machine.
@@ -14,11 +16,18 @@ pub(super) struct HubOwner {
     refused: Pace,
     twins: Pace,
     peers: Pace,
+    unreachable: Repeats,
 }
 
 impl HubOwner {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, refused: Pace::default(), twins: Pace::default(), peers: Pace::default() }
+        Self {
+            shared,
+            refused: Pace::default(),
+            twins: Pace::default(),
+            peers: Pace::default(),
+            unreachable: Repeats::default(),
+        }
     }
 }
 
@@ -32,6 +41,7 @@ impl Owner<Hub> for HubOwner {
             Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
             Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
             Event::PeerUp { peer, .. } => {
+                self.unreachable.clear();
                 if let Some(suppressed) = self.peers.admit() {
                     tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a super node is connected");
                 }
@@ -43,7 +53,9 @@ impl Owner<Hub> for HubOwner {
                 self.shared.note_error(format!("super node {node:?} is no longer connected: {reason}"));
             }
             Event::PeerUnreachable { addresses, reason, retry_in } => {
-                tracing::warn!(?retry_in, reason, "a super node cannot be reached");
+                if self.unreachable.is_news(Instant::now(), &reason) {
+                    tracing::warn!(?retry_in, reason, "a super node cannot be reached");
+                }
                 tracing::debug!(?addresses, "the super node's addresses");
                 self.shared.note_error(format!("a super node cannot be reached: {reason}"));
             }

@@ -1,0 +1,58 @@
+//! Keeps what fails again and again for the same reason from filling the log.
+
+use std::time::{Duration, Instant};
+
+/// How long the same sentence is not logged again.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// The most sentences that are remembered; beyond them the oldest is forgotten.
+const REMEMBERED: usize = 16;
+
+/// The sentences that were logged lately.
+#[derive(Debug, Default)]
+pub struct Repeats(Vec<(String, Instant)>);
+
+impl Repeats {
+    /// Whether `sentence` is to be logged: it was not within the last 5 min.
+    pub fn is_news(&mut self, now: Instant, sentence: &str) -> bool {
+        self.0.retain(|(_, logged)| now.saturating_duration_since(*logged) < QUIET);
+        if self.0.iter().any(|(known, _)| known == sentence) {
+            return false;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((sentence.to_owned(), now));
+        true
+    }
+
+    /// Forgets them: things have changed, so the next one is news.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_news_once_in_a_while_and_after_a_change() {
+        let (mut repeats, start) = (Repeats::default(), Instant::now());
+        assert!(repeats.is_news(start, "a") && repeats.is_news(start, "b"));
+        assert!(!repeats.is_news(start + QUIET / 2, "a"));
+        assert!(repeats.is_news(start + QUIET, "a"));
+        repeats.clear();
+        assert!(repeats.is_news(start + QUIET, "a"));
+    }
+
+    #[test]
+    fn only_so_many_are_remembered() {
+        let (mut repeats, start) = (Repeats::default(), Instant::now());
+        for number in 0..=REMEMBERED {
+            assert!(repeats.is_news(start, &number.to_string()));
+        }
+        assert_eq!(repeats.0.len(), REMEMBERED);
+        assert!(repeats.is_news(start, "0"));
+    }
+}
