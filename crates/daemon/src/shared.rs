@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use roost_control::{PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
-use roost_proto::{Scheme, Traffic};
+use roost_proto::{Role, Scheme, Traffic};
 use roost_transport::{LinkInfo, SchemeCounters, Transport};
 use tokio::sync::watch;
 
@@ -57,6 +57,11 @@ impl Shared {
             metrics,
             level,
         })
+    }
+
+    /// What the daemon's certificate says that it is.
+    pub fn role(&self) -> Role {
+        self.identity.role()
     }
 
     /// How the daemon is doing.

@@ -5,13 +5,13 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use roost_control::query::Params;
 use roost_control::server::{Pairs, Refusal, json};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
-use roost_proto::{NodeId, Service, hub};
+use roost_proto::{NodeId, Role, Service, hub};
 
 use super::{HubService, totals};
 use crate::driver::Gone;
@@ -32,6 +32,9 @@ pub(super) fn routes(hub: HubService) -> Router {
         .route("/v1/index", get(index))
         .route("/v1/lookup", post(lookup))
         .route("/v1/ping", post(ping))
+        .route("/v1/request", any(for_nodes))
+        .route("/v1/watch", any(for_nodes))
+        .route("/v1/move", any(for_nodes))
         .with_state(hub)
 }
 
@@ -110,4 +113,14 @@ async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Resp
     let none = || Refusal::new(Code::NotFound, format!("no association with {node} is up"));
     let link = link.ok_or_else(none)?;
     Ok(json(&Ping { schema: SCHEMA, node: Some(node), address: link.address.to_string(), rtt_ms: millis(link.rtt) }))
+}
+
+/// The answer where only a node can help.
+async fn for_nodes(State(hub): State<HubService>) -> Refusal {
+    let what = match hub.shared.role() {
+        Role::Server => "server",
+        _ => "super node",
+    };
+    let message = format!("this daemon is a {what}: requests, watches and moves are put to a node's socket");
+    Refusal::new(Code::NoSuchEndpoint, message)
 }
