@@ -31,7 +31,9 @@ impl Progress {
         if let Some(bytes) = accepted.bytes.or(expected) {
             self.bar.set_length(bytes);
         }
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} {bar:30} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}")
+        {
             self.bar.set_style(style);
         }
         self.bar.set_message(format!("from {}", accepted.cell));

@@ -1,5 +1,6 @@
 //! `roost request`: asks for a service, receives its data, says how it went.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::progress::Progress;
 
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
+    suits_output(args.service, args.output.as_ref(), std::io::stdout().is_terminal())?;
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
     let asking = match args.provider {
@@ -47,6 +49,18 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
             Err(failure)
         }
     }
+}
+
+/// Pictures and video are nothing that a terminal can show.
+fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> Outcome {
+    let binary = matches!(service, Service::Video | Service::Image);
+    if !(binary && terminal && matches!(output, Some(SinkSpec::Stdout))) {
+        return Ok(());
+    }
+    let (file, reader) = if service == Service::Image { ("picture.jpg", "display -") } else { ("clip.ts", "ffplay -") };
+    let message =
+        format!("{service} is no text for a terminal: write it to a file (-o {file}) or a pipe (-o - | {reader})");
+    Err(Failure::usage(message))
 }
 
 fn query(args: &RequestArgs, area: Area) -> RequestQuery {
@@ -264,4 +278,23 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
     };
     let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
     output.say(format!("Keep it with: roost request {} {place} -o {target}", args.service));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_spared_pictures_and_video() {
+        for (service, terminal, fits) in [
+            (Service::Video, true, false),
+            (Service::Image, true, false),
+            (Service::Image, false, true),
+            (Service::Track, true, true),
+            (Service::Sensor, true, true),
+        ] {
+            assert_eq!(suits_output(service, Some(&SinkSpec::Stdout), terminal).is_ok(), fits, "{service} {terminal}");
+        }
+        assert!(suits_output(Service::Video, None, true).is_ok());
+    }
 }
