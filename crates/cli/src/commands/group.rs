@@ -45,7 +45,7 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
-    let issued = group.issue(name, role, validity(&group, valid), target)?;
+    let issued = group.issue(name, role, validity(&group, valid), target).map_err(elsewhere)?;
     if output.is_json() {
         return output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}));
     }
@@ -53,6 +53,17 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     output.data(&format!("{role} {name}, id {}, valid until {until}, in {}\n", issued.node, target.display()))?;
     output.say("Carry that directory to its host over a channel you trust: it holds the private key.");
     Ok(())
+}
+
+/// Says how a member that has an identity gets another one.
+fn elsewhere(error: GroupError) -> Failure {
+    match error {
+        GroupError::Exists { path } => {
+            let path = path.display();
+            Failure::failed(format!("{path} exists already: write to another directory with -o DIR, or remove it"))
+        }
+        other => other.into(),
+    }
 }
 
 /// From a little ago, for clocks that are behind, and never beyond the authority's own end.
