@@ -15,6 +15,12 @@ const MAX_HELD_BYTES: usize = 2048;
 
 const METRES_PER_SECOND_IN_KNOT: f64 = 1852.0 / 3600.0;
 
+/// Decimals of a latitude and longitude: a centimetre, finer than any talker says.
+const PLACE_DECIMALS: i32 = 7;
+
+/// Decimals of metres, metres per second and degrees of course.
+const MOTION_DECIMALS: i32 = 3;
+
 /// What one sentence is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sentence {
@@ -71,11 +77,11 @@ impl Sentences {
         let record = Record {
             time: time.and_then(|clock| self.time(&clock, now)),
             id: self.id.clone(),
-            lat,
-            lon,
-            alt_m: self.alt_m,
-            speed_mps: speed.map(|knots| f64::from(knots) * METRES_PER_SECOND_IN_KNOT),
-            course_deg: course.map(f64::from),
+            lat: rounded(lat, PLACE_DECIMALS),
+            lon: rounded(lon, PLACE_DECIMALS),
+            alt_m: self.alt_m.map(|metres| rounded(metres, MOTION_DECIMALS)),
+            speed_mps: speed.map(|knots| rounded(f64::from(knots) * METRES_PER_SECOND_IN_KNOT, MOTION_DECIMALS)),
+            course_deg: course.map(|degrees| rounded(f64::from(degrees), MOTION_DECIMALS)),
             source: Origin::Nmea,
             raw: std::mem::take(&mut self.held),
         };
@@ -137,6 +143,12 @@ impl Sentences {
     }
 }
 
+/// A number without the digits that only its conversion has made.
+fn rounded(number: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    (number * scale).round() / scale
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +175,16 @@ mod tests {
         assert_eq!(rmc.time, time("1994-03-23T12:35:19Z"));
         assert!((rmc.speed_mps.unwrap() - 11.5235).abs() < 1e-3);
         assert!((rmc.alt_m.unwrap() - 545.4).abs() < 1e-3);
+    }
+
+    #[test]
+    fn numbers_are_as_long_as_they_are_known() {
+        let mut sentences = Sentences::new("ship");
+        sentences.push(GGA, SystemTime::UNIX_EPOCH);
+        let record = position(sentences.push(RMC, SystemTime::UNIX_EPOCH));
+        let line = String::from_utf8(record.line(SystemTime::UNIX_EPOCH).to_vec()).unwrap();
+        let numbers = r#""lat":48.1173,"lon":11.5166667,"alt_m":545.4,"speed_mps":11.524,"course_deg":84.4"#;
+        assert!(line.contains(numbers), "{line}");
     }
 
     #[test]
