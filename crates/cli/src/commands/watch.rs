@@ -1,9 +1,10 @@
 //! `roost watch`: changes in an area as they happen.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use roost_control::{WatchEvent, WatchQuery};
-use roost_proto::{Service, ServiceSet};
+use roost_control::{Candidate, WatchEvent, WatchQuery};
+use roost_proto::{Cell, NodeId, Service, ServiceSet};
 
 use super::{area, connect, names};
 use crate::args::WatchArgs;
@@ -15,13 +16,14 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
     let mut changes = client.watch(&WatchQuery { services: services(&args.services), area }).await?;
-    output.say(format!("Watching {area}; Ctrl-C ends it."));
+    output.say(format!("Watching {area}: + new, ~ moved or changed, - gone; Ctrl-C ends it."));
+    let mut seen = Seen::default();
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
     loop {
         tokio::select! {
             change = changes.next() => match change? {
-                Some(change) => print(&change, output)?,
+                Some(change) => print(&change, &mut seen, output)?,
                 None => return Err(Failure::new(Code::Unreachable, "the daemon has ended the watch: it is leaving")),
             },
             _ = &mut interrupted => return Ok(()),
@@ -33,16 +35,72 @@ fn services(named: &[Service]) -> ServiceSet {
     if named.is_empty() { ServiceSet::ALL } else { named.iter().copied().collect() }
 }
 
-fn print(change: &WatchEvent, output: Output) -> Outcome {
+fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
     if output.is_json() {
         return output.json(change);
     }
     for candidate in &change.present {
-        let services = names(&candidate.services);
-        output.data(&format!("+ {}  {:>9}  {services}\n", candidate.node, candidate.cell.to_string()))?;
+        seen.present(candidate).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
+        seen.nodes.remove(node);
         output.data(&format!("- {node}\n"))?;
     }
     Ok(())
+}
+
+/// The most nodes whose last place is remembered; those beyond are always new.
+const REMEMBERED: usize = 65_536;
+
+/// Where each node was when it was last heard of, and what it offered.
+#[derive(Default)]
+struct Seen {
+    nodes: BTreeMap<NodeId, (Cell, Vec<Service>)>,
+}
+
+impl Seen {
+    /// The line for a node that is there: `+` a new one, `~` one that has moved
+    /// or changed its offer, none if only its capacity or addresses changed.
+    fn present(&mut self, candidate: &Candidate) -> Option<String> {
+        let Candidate { node, cell, services, .. } = candidate;
+        let now = (*cell, services.clone());
+        let before = self.nodes.get(node).cloned();
+        if before.is_some() || self.nodes.len() < REMEMBERED {
+            self.nodes.insert(*node, now.clone());
+        }
+        let place = cell.to_string();
+        match before {
+            None => Some(format!("+ {node}  {place:>9}  {}\n", names(services))),
+            Some(before) if before == now => None,
+            Some((from, offered)) => {
+                let place = if from == *cell { place } else { format!("{from} → {place}") };
+                let offer = names(services);
+                let offer = if offered == *services { offer } else { format!("{} → {offer}", names(&offered)) };
+                Some(format!("~ {node}  {place:>9}  {offer}\n"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(cell: &str, services: &[&str]) -> Candidate {
+        let row = serde_json::json!({
+            "node": "a".repeat(32), "cell": cell, "services": services, "streams_left": 1,
+            "uplink_left_kbps": null, "addresses": [], "record": "1.1"
+        });
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn a_move_is_told_from_an_arrival() {
+        let (mut seen, node) = (Seen::default(), "a".repeat(32));
+        let mut line = |cell, services: &[&str]| seen.present(&candidate(cell, services));
+        assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
+        assert_eq!(line("1,2", &["video"]), None);
+        assert_eq!(line("3,4", &["video"]), Some(format!("~ {node}  1,2 → 3,4  video\n")));
+        assert_eq!(line("3,4", &["image"]), Some(format!("~ {node}        3,4  video → image\n")));
+    }
 }
