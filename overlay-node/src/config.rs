@@ -46,7 +46,8 @@ pub(crate) fn settings() -> Vec<Setting> {
         choose,
         reload,
     };
-    let source = |key, check, doc, choose| row(key, Kind::Other { name: "source", check }, "", doc, choose, true);
+    let kind = |check| Kind::Other { name: "source", check, example: "synthetic" };
+    let source = |key, check, doc, choose| row(key, kind(check), "", doc, choose, true);
     vec![
         row(
             "super",

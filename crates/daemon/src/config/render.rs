@@ -28,9 +28,14 @@ pub fn default_toml(daemon: &str, table: &[Setting]) -> String {
 
 fn push_setting(text: &mut String, setting: &Setting, key: &str) {
     let reload = if setting.reload { " Reloadable." } else { "" };
+    let example = setting.kind.example().filter(|_| setting.default.is_empty());
+    let (lead, value) = match example {
+        Some(example) => ("# Not set unless you do, for example:\n", setting.kind.split(example)),
+        None => ("", setting.default_texts()),
+    };
+    let value = literal(setting.kind, &value);
     // Writing to a string cannot fail; so for the whole file.
-    let default = literal(setting.kind, &setting.default_texts());
-    let _ = write!(text, "\n# {}{reload}\n# {}\n# {key} = {default}\n", setting.doc, setting.choose);
+    let _ = write!(text, "\n# {}{reload}\n# {}\n{lead}# {key} = {value}\n", setting.doc, setting.choose);
 }
 
 /// Values of a kind as TOML; none is an empty list or text.
@@ -95,6 +100,19 @@ mod tests {
             .join("\n");
         let values: toml::Table = settings.parse().unwrap();
         assert_eq!(values.len(), table.len(), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_default_has_an_example_that_would_do() {
+        let table = common_settings("overlay-node", 0);
+        for setting in table.iter().filter(|setting| setting.default.is_empty()) {
+            let example = setting.kind.example().unwrap();
+            assert!(setting.kind.split(example).iter().all(|value| setting.kind.check(value).is_ok()), "{example}");
+        }
+        assert_eq!(Kind::Hubs.check(Kind::Hubs.example().unwrap()), Ok(()));
+        let text = default_toml("overlay-node", &table);
+        assert!(text.contains("for example:\n# metrics = \"127.0.0.1:9107\"\n"), "{text}");
+        assert!(text.contains("# advertise = [\"udp://node1.example:7700\"]\n"), "{text}");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub enum Kind {
         name: &'static str,
         /// Says what is wrong with a text.
         check: fn(&str) -> Result<(), String>,
+        /// A value, for the default file.
+        example: &'static str,
     },
 }
 
@@ -91,6 +93,21 @@ impl Kind {
             Self::Hubs => "list of hubs".to_owned(),
             Self::Services => "list of services".to_owned(),
             Self::Other { name, .. } => name.to_owned(),
+        }
+    }
+
+    /// A value such as a person might give, where the kind alone suggests one;
+    /// for settings that have no default.
+    pub fn example(self) -> Option<&'static str> {
+        match self {
+            Self::Path => Some("/etc/roost/revoked.pem"),
+            Self::Cell => Some("27,92"),
+            Self::SocketAddr => Some("127.0.0.1:9107"),
+            Self::Endpoints => Some("udp://node1.example:7700"),
+            Self::Hubs => Some("udp://sn1.example:7700"),
+            Self::Services => Some("video sensor"),
+            Self::Other { example, .. } => Some(example),
+            Self::Choice(_) | Self::Duration | Self::Rate | Self::Count(_) => None,
         }
     }
 
