@@ -281,8 +281,8 @@ pub(crate) struct MoveArgs {
 /// See [`Command::Ping`].
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// The node's id [default: the hub]
-    pub(crate) node: Option<NodeId>,
+    /// The node's id; or the name, or the beginning of either, of one in `roost peers` [default: the hub]
+    pub(crate) node: Option<String>,
     /// How often
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,

@@ -55,13 +55,21 @@ fn area_flags(area: Area) -> String {
 /// Providers as a table; with distances if there is a place to measure from.
 fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     let centre = area.and_then(|area| area.centre());
+    // Only a hub's index has names, and those of connected nodes only.
+    let named = candidates.iter().any(|candidate| candidate.name.is_some());
     let mut columns = vec!["NODE", "CELL"];
+    if named {
+        columns.insert(0, "NAME");
+    }
     columns.extend(centre.map(|_| ">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
     let mut table = Table::new(&columns);
     for candidate in candidates {
         let distance = centre.map(|centre| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt()));
         let mut row = vec![candidate.node.to_string(), candidate.cell.to_string()];
+        if named {
+            row.insert(0, candidate.name.clone().unwrap_or_else(|| "-".to_owned()));
+        }
         row.extend(distance);
         row.extend([
             names(&candidate.services),
