@@ -104,7 +104,7 @@ pub enum Transmit {
         /// The encoded message, at most [`crate::wire::MAX_MESSAGE_BYTES`].
         message: Bytes,
     },
-    /// Reach a neighbour: try the addresses in their order until one leads to
+    /// Reach a neighbour: try the addresses in their order, which may overlap, until one leads to
     /// an association with a peer of an expected role (and id, if given).
     /// Answered by [`Input::LinkUp`] or [`Input::DialFailed`].
     Dial {

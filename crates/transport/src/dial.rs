@@ -1,8 +1,18 @@
-//! Trying the addresses of a peer in turn.
+//! Trying the addresses of a peer, the preferred one first.
+//!
+//! An address that does not answer must not hold up one that would, so the
+//! attempts overlap as in RFC 8305, section 5: the next begins after a while
+//! without success, or at once when one has failed. The first success wins.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use roost_proto::machine::Peer;
 use roost_proto::{Address, DialId, NodeId, RoleSet, Scheme};
 use tokio::sync::oneshot;
@@ -14,59 +24,120 @@ use crate::udp::Dialling;
 /// The most addresses that one dial tries.
 const MAX_ADDRESSES: usize = 16;
 
+/// How much earlier an address is tried than the one after it, if it does not
+/// fail before: the delay that RFC 8305 recommends.
+const HEAD_START: Duration = Duration::from_millis(250);
+
 /// Whom a dial looks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) dial: DialId,
     /// As what the peer must be certified.
     pub(crate) expect: RoleSet,
     /// Who it must be.
     pub(crate) node: Option<NodeId>,
+    /// Whether one of its attempts has won.
+    won: Arc<AtomicBool>,
 }
+
+impl Wish {
+    pub(crate) fn new(dial: DialId, expect: RoleSet, node: Option<NodeId>) -> Self {
+        Self { dial, expect, node, won: Arc::default() }
+    }
+
+    /// Makes the attempt that asks the one that wins; false if another has won.
+    /// Only who wins announces a link.
+    pub(crate) fn win(&self) -> bool {
+        !self.won.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether an attempt has won, so that the others are of no use any more.
+    pub(crate) fn is_won(&self) -> bool {
+        self.won.load(Ordering::Relaxed)
+    }
+}
+
+/// What an attempt ends with that comes second.
+pub(crate) const TOO_LATE: &str = "another address was quicker";
 
 /// What to say of a peer that is not the node that was wanted.
 pub(crate) fn unexpected(peer: &Peer) -> String {
     format!("the peer is not the node that was expected but {} ({})", peer.name, peer.node)
 }
 
-/// Tries the addresses in turn. The transport that succeeds announces the link.
+/// Tries the addresses, each with a head start on the next. The transport that
+/// succeeds announces the link.
 pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address>) {
-    let mut failures = Failures::default();
+    let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
+    let outcome =
+        race(addresses, |scheme, host| attempt(&shared, &wish, scheme, host), || tokio::time::sleep(HEAD_START));
+    let Err(failures) = outcome.await else { return };
+    let mut told = Failures::default();
     let mut refused = false;
-    for address in addresses.iter().take(MAX_ADDRESSES) {
-        match try_address(&shared, wish, address).await {
-            Ok(()) => return,
-            Err(why) => {
-                refused |= tells_refusal(&why);
-                failures.note(address, why);
-            }
-        }
+    for (address, why) in addresses.iter().zip(failures) {
+        refused |= tells_refusal(&why);
+        told.note(address, why);
     }
-    let reason = failures.sentence();
+    let reason = told.sentence();
     tracing::debug!(dial = wish.dial.0, reason, "dial failed");
     shared.context.queue.push(Event::DialFailed { dial: wish.dial, reason, refused });
 }
 
-/// Tries the hosts of one address in turn; the last one's failure is the answer.
-async fn try_address(shared: &Shared, wish: Wish, address: &Address) -> Result<(), String> {
-    let mut outcome = Err("the address names no host".to_owned());
-    for host in &address.hosts {
-        let to = SocketAddr::new(*host, address.port);
-        outcome = match address.scheme {
-            Scheme::Udp => try_udp(shared, wish, to).await,
-            Scheme::Tcp => shared.tcp.dial(to, wish).await,
-            Scheme::Quic => shared.quic.dial(to, wish).await,
+/// Runs the attempts until one succeeds, which drops the others; the next
+/// begins when one has failed or `head_start` is over. If none succeeds,
+/// the answer is why, for each address: the failure of the host that came last.
+async fn race<'a, F, P>(
+    addresses: &[Address],
+    attempt: impl Fn(Scheme, SocketAddr) -> F,
+    head_start: impl Fn() -> P,
+) -> Result<(), Vec<String>>
+where
+    F: Future<Output = Result<(), String>> + Send + 'a,
+    P: Future<Output = ()>,
+{
+    let mut failures = vec!["the address names no host".to_owned(); addresses.len()];
+    let mut targets = Vec::new();
+    for (index, address) in addresses.iter().enumerate() {
+        targets.extend(address.hosts.iter().map(|host| (index, address.scheme, SocketAddr::new(*host, address.port))));
+    }
+    let mut waiting = targets.into_iter();
+    let mut running = FuturesUnordered::<Pin<Box<dyn Future<Output = (usize, Result<(), String>)> + Send + 'a>>>::new();
+    loop {
+        let more = waiting.next().map(|(index, scheme, host)| {
+            let attempt = attempt(scheme, host);
+            running.push(Box::pin(async move { (index, attempt.await) }));
+        });
+        if running.is_empty() {
+            return Err(failures);
+        }
+        let ended = match more {
+            Some(()) => tokio::select! {
+                biased;
+                ended = running.next() => ended,
+                () = head_start() => None,
+            },
+            None => running.next().await,
         };
-        if outcome.is_ok() {
-            break;
+        match ended {
+            Some((_, Ok(()))) => return Ok(()),
+            Some((index, Err(why))) => failures[index] = why,
+            None => {}
         }
     }
-    outcome
+}
+
+/// Tries one host; at most for [`crate::Limits::handshake_timeout`].
+async fn attempt(shared: &Shared, wish: &Wish, scheme: Scheme, to: SocketAddr) -> Result<(), String> {
+    match scheme {
+        Scheme::Udp => try_udp(shared, wish.clone(), to).await,
+        Scheme::Tcp => shared.tcp.dial(to, wish.clone()).await,
+        Scheme::Quic => shared.quic.dial(to, wish.clone()).await,
+    }
 }
 
 async fn try_udp(shared: &Shared, wish: Wish, to: SocketAddr) -> Result<(), String> {
     let (done, outcome) = oneshot::channel();
-    shared.udp.dial(to, Dialling { dial: wish.dial, expect: wish.expect, node: wish.node, done });
+    shared.udp.dial(to, Dialling { wish, done });
     outcome.await.unwrap_or_else(|_| Err("the attempt was abandoned".into()))
 }
 
@@ -93,7 +164,42 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+    use std::sync::Mutex;
+
+    use futures_util::FutureExt;
+
     use super::*;
+
+    /// How an attempt ends; `None` if it does not.
+    type Fate = Option<Result<(), &'static str>>;
+
+    const SILENT: Fate = None;
+    const GOOD: Fate = Some(Ok(()));
+
+    fn address(number: usize) -> Address {
+        Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], number as u16)))
+    }
+
+    /// Races addresses with these fates: how it ended, if it did, and which
+    /// were tried. The head starts are over at once or never.
+    fn run(fates: &[Fate], over: bool) -> (Option<Result<(), Vec<String>>>, Vec<u16>) {
+        let addresses: Vec<_> = (0..fates.len()).map(address).collect();
+        let tried = Mutex::new(Vec::new());
+        let attempt = |_: Scheme, host: SocketAddr| {
+            tried.lock().unwrap().push(host.port());
+            let fate = fates[usize::from(host.port())];
+            async move {
+                match fate {
+                    Some(fate) => fate.map_err(str::to_owned),
+                    None => pending().await,
+                }
+            }
+        };
+        let head_start = || async move { if over { ready(()).await } else { pending().await } };
+        let outcome = race(&addresses, attempt, head_start).now_or_never();
+        (outcome, tried.into_inner().unwrap())
+    }
 
     #[test]
     fn a_reason_is_said_once_for_all_addresses_that_share_it() {
@@ -104,5 +210,40 @@ mod tests {
             failures.note(&Address { scheme, hosts, port }, why.to_owned());
         }
         assert_eq!(failures.sentence(), "udp://10.0.0.1:1, udp://10.0.0.1:2: no; tcp://10.0.0.1:1: late");
+    }
+
+    #[test]
+    fn a_silent_address_does_not_hold_up_the_next() {
+        assert_eq!(run(&[SILENT, SILENT, GOOD], true), (Some(Ok(())), vec![0, 1, 2]));
+        // It has its head start.
+        assert_eq!(run(&[SILENT, GOOD], false), (None, vec![0]));
+    }
+
+    #[test]
+    fn a_failure_hands_on_at_once() {
+        assert_eq!(run(&[Some(Err("closed")), GOOD], false), (Some(Ok(())), vec![0, 1]));
+    }
+
+    #[test]
+    fn the_preferred_address_is_enough_if_it_answers() {
+        assert_eq!(run(&[GOOD, GOOD], true), (Some(Ok(())), vec![0]));
+    }
+
+    #[test]
+    fn when_all_fail_each_says_why() {
+        let fates = ["silence", "closed", "no route"].map(|why| Some(Err(why)));
+        let failures = ["silence", "closed", "no route"].map(str::to_owned);
+        assert_eq!(run(&fates, true).0, Some(Err(failures.to_vec())));
+        assert_eq!(run(&[], false).0, Some(Err(Vec::new())));
+        // Who is silent is waited for to the end.
+        assert_eq!(run(&[SILENT, Some(Err("closed"))], true), (None, vec![0, 1]));
+    }
+
+    #[test]
+    fn one_attempt_of_a_dial_wins() {
+        let wish = Wish::new(DialId(1), RoleSet::ALL, None);
+        let other = wish.clone();
+        assert!(!other.is_won() && wish.win());
+        assert!(other.is_won() && !other.win());
     }
 }

@@ -145,12 +145,13 @@ impl Transport {
         &self.shared.local
     }
 
-    /// Tries to reach a peer: the addresses in turn, each for
-    /// [`Limits::handshake_timeout`], until one leads to a peer of an expected
-    /// role that is `node`, if that is given. Answered by
+    /// Tries to reach a peer: the addresses in their order, each for
+    /// [`Limits::handshake_timeout`] and with a head start of 250 ms on the
+    /// next, until one leads to a peer of an expected role that is `node`, if
+    /// that is given; the other attempts end then. Answered by
     /// [`crate::Event::Up`] or [`crate::Event::DialFailed`] with this number.
     pub fn dial(&self, id: DialId, addresses: Vec<Address>, expect: RoleSet, node: Option<NodeId>) {
-        tokio::spawn(dial(Arc::clone(&self.shared), Wish { dial: id, expect, node }, addresses));
+        tokio::spawn(dial(Arc::clone(&self.shared), Wish::new(id, expect, node), addresses));
     }
 
     /// Queues a message; never waits. Call [`Self::flush`] when there is no

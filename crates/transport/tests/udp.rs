@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -66,6 +66,49 @@ async fn a_second_dial_leads_to_a_second_link() {
         node.send(link, RELIABLE, Bytes::from_static(b"here"));
         assert_eq!(hub.message().await, (other, Bytes::from_static(b"here")));
     }
+}
+
+/// A way to `to` that takes 200 ms in each direction.
+async fn long_way(to: SocketAddr) -> Address {
+    let [front, back] = [(); 2].map(|()| async { tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket") });
+    let (front, back) = (Arc::new(front.await), Arc::new(back.await));
+    let address = Address::single(Scheme::Udp, front.local_addr().expect("its address"));
+    tokio::spawn(async move {
+        let (mut out, mut home, mut dialler) = ([0; 2000], [0; 2000], None);
+        loop {
+            let (datagram, socket, to) = tokio::select! {
+                got = front.recv_from(&mut out) => {
+                    let (len, from) = got.expect("a datagram");
+                    dialler = Some(from);
+                    (out[..len].to_vec(), Arc::clone(&back), to)
+                }
+                got = back.recv_from(&mut home) => {
+                    let (len, _) = got.expect("a datagram");
+                    (home[..len].to_vec(), Arc::clone(&front), dialler.expect("it spoke first"))
+                }
+            };
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                socket.send_to(&datagram, to).await.expect("room");
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handshake_that_comes_second_leads_to_no_link() {
+    let world = World::new();
+    let (hub, other) = (listening(&world, "hub").await, listening(&world, "other").await);
+    let mut node = world.node("uav").await;
+    let slow = long_way(hub.address().primary().expect("a host")).await;
+    let dialled = node.dial(vec![slow, other.address()], RoleSet::ALL);
+    let Event::Up { dial, address, .. } = node.next().await else { panic!("the dial failed") };
+    assert_eq!((dial, address), (Some(dialled), other.address()));
+    for _ in 0..6 {
+        assert!(node.is_quiet().await);
+    }
+    assert_eq!((node.transport.links().len(), hub.transport.links().len()), (1, 0));
 }
 
 /// The first datagram of a handshake, as far as it goes without a key.

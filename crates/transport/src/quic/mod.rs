@@ -28,7 +28,7 @@ use socket::CountedSocket;
 
 use crate::counters::{Live, SchemeCounters};
 use crate::crowd::Crowd;
-use crate::dial::{Wish, unexpected};
+use crate::dial::{TOO_LATE, Wish, unexpected};
 use crate::link::{Identified, Passed, seen_at};
 use crate::tcp::verified;
 use crate::transport::Context;
@@ -109,6 +109,10 @@ impl Quic {
         if wish.node.is_some_and(|node| node != passed.peer.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
             return Err(unexpected(&passed.peer));
+        }
+        if !wish.win() {
+            connection.close(CLOSED, TOO_LATE.as_bytes());
+            return Err(TOO_LATE.to_owned());
         }
         self.inner.announce(connection, passed, Some(wish.dial), Arc::clone(&self.busy));
         Ok(())

@@ -29,7 +29,7 @@ use link::{sentence, tls_error};
 
 use crate::counters::Live;
 use crate::crowd::{Crowd, Place};
-use crate::dial::{Wish, unexpected};
+use crate::dial::{TOO_LATE, Wish, unexpected};
 use crate::link::{Identified, Passed, Tally, seen_at};
 use crate::transport::Context;
 use crate::udp::Bucket;
@@ -144,6 +144,9 @@ impl Tcp {
         let passed = verified(context, stream.get_ref().1.peer_certificates(), wish.expect)?;
         if wish.node.is_some_and(|node| node != passed.peer.node) {
             return Err(unexpected(&passed.peer));
+        }
+        if !wish.win() {
+            return Err(TOO_LATE.to_owned());
         }
         let parts = Parts { context, live: &self.live, busy: &self.busy };
         parts.announce(stream, tally, passed, to, rtt, Some(wish.dial));

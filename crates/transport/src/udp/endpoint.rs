@@ -132,7 +132,7 @@ impl Endpoint {
             }
             return;
         }
-        let expect = dialling.expect;
+        let expect = dialling.wish.expect;
         turning.begin(Route { to, from: None }, Some(dialling), true, expect);
         table.outbox.flush(&self.socket, &self.io, &self.live);
         drop(table);

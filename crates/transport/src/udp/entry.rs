@@ -14,6 +14,7 @@ use super::hello;
 use super::outbox::{Outbox, Route};
 use super::session::{Packet, PeerSilent, Session, write_ready};
 use crate::counters::Live;
+use crate::dial::TOO_LATE;
 use crate::event::Event;
 use crate::link::{Identified, LinkInfo, Passed, seen_at};
 use crate::transport::Context;
@@ -280,7 +281,15 @@ impl Entry {
     /// The peer has passed and has let us pass: the link is up.
     fn establish(&mut self, passed: Passed, desk: &mut Desk<'_>) -> Turn {
         let Phase::Handshake(handshake) = &mut self.phase else { return Turn::Same };
-        let dial = handshake.dial.take();
+        let (dial, late) = match handshake.dial.take() {
+            Some(dial) if dial.wish.win() => (Some(dial), false),
+            Some(_) => (None, true),
+            None => (None, false),
+        };
+        if late && handshake.client {
+            self.farewell(NO_REFUSAL, TOO_LATE, desk);
+            return Turn::Same;
+        }
         if dial.is_none() && desk.context.registry.len() >= desk.context.limits.links {
             Live::add(&desk.live.turned_away, 1);
             self.farewell(NO_REFUSAL, "the peer has no room for another link", desk);
@@ -332,6 +341,7 @@ impl Entry {
             }
         }
         match &mut self.phase {
+            Phase::Handshake(handshake) if handshake.is_idle_effort() => self.fail(TOO_LATE, desk),
             Phase::Handshake(handshake) => match handshake.overdue(desk.now, desk.context.limits.handshake_timeout) {
                 Some(reason) => self.fail(&reason, desk),
                 None if handshake.ready_due(desk.now) => self.seal_ready(desk),

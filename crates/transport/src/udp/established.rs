@@ -29,7 +29,7 @@ impl Entry {
         let link = identified.link;
         Live::add(&desk.live.handshakes, 1);
         desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
-        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.dial)));
+        desk.events.push(identified.up(dial.as_ref().map(|dial| dial.wish.dial)));
         if let Some(dial) = dial {
             dial.settle(Ok(()));
         }

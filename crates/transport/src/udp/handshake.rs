@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use roost_identity::{Refusal, Side};
-use roost_proto::{DialId, NodeId, RoleSet};
+use roost_proto::RoleSet;
 use tokio::sync::oneshot;
 
 use super::entry::{Desk, NO_REFUSAL};
 use super::hello::COOKIE;
-use crate::dial::unexpected;
+use crate::dial::{Wish, unexpected};
 use crate::link::Passed;
 
 /// The most bytes of a peer's handshake. A certificate of ours takes half a kilobyte.
@@ -19,9 +19,7 @@ const READY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A dial's wish for one address.
 pub(crate) struct Dialling {
-    pub(crate) dial: DialId,
-    pub(crate) expect: RoleSet,
-    pub(crate) node: Option<NodeId>,
+    pub(crate) wish: Wish,
     pub(crate) done: oneshot::Sender<Result<(), String>>,
 }
 
@@ -96,18 +94,18 @@ impl Handshake {
 
     /// Lets a dial to a peer that is dialling us wait for this handshake.
     pub(super) fn adopt(&mut self, dialling: Dialling) {
-        if self.dial.is_some() {
+        if self.dial.as_ref().is_some_and(|dial| !dial.wish.is_won()) {
             return dialling.settle(Err("another dial to it is under way".into()));
         }
         match &self.verdict {
-            Some(Ok(Passed { peer, .. })) if !dialling.expect.contains(peer.role) => {
+            Some(Ok(Passed { peer, .. })) if !dialling.wish.expect.contains(peer.role) => {
                 dialling.settle(Err(Side::Us.sentence(Refusal::WrongRole)));
             }
-            Some(Ok(Passed { peer, .. })) if dialling.node.is_some_and(|node| node != peer.node) => {
+            Some(Ok(Passed { peer, .. })) if dialling.wish.node.is_some_and(|node| node != peer.node) => {
                 dialling.settle(Err(unexpected(peer)));
             }
             _ => {
-                self.expect = dialling.expect;
+                self.expect = dialling.wish.expect;
                 self.dial = Some(dialling);
             }
         }
@@ -136,7 +134,7 @@ impl Handshake {
     /// Looks at the peer's certificate.
     pub(super) fn judge(&mut self, der: &[u8], from: SocketAddr, desk: &Desk<'_>) {
         let verdict = desk.context.policy.admit(der, self.expect, SystemTime::now());
-        let wanted = self.dial.as_ref().and_then(|dial| dial.node);
+        let wanted = self.dial.as_ref().and_then(|dial| dial.wish.node);
         self.verdict = Some(match verdict {
             Ok((peer, standing)) if wanted.is_none_or(|node| node == peer.node) => Ok(Passed { peer, standing }),
             Ok((peer, _)) => Err(Verdict { code: NO_REFUSAL, reason: unexpected(&peer) }),
@@ -192,6 +190,12 @@ impl Handshake {
     /// Up to when it may take.
     pub(super) fn until(&self) -> Instant {
         self.until
+    }
+
+    /// Whether it is ours alone and another attempt of its dial has won. Once
+    /// the listener may have a link, it has to hear a farewell instead.
+    pub(super) fn is_idle_effort(&self) -> bool {
+        self.client && !self.connected && self.dial.as_ref().is_some_and(|dial| dial.wish.is_won())
     }
 
     /// Whether it is time to greet again.

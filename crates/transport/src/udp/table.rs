@@ -170,7 +170,7 @@ impl<'a> Turning<'a> {
             return;
         }
         let (dial, until) = inherited.unzip();
-        let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.expect);
+        let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &Dialling| dial.wish.expect);
         let Some(slot) = self.begin(route, dial, false, expect) else { return };
         if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
