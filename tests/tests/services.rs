@@ -36,6 +36,9 @@ fn a_known_provider_is_asked_without_a_hub() {
         assert_eq!((&summary["provider"], &summary["bytes"]), (&node.clone().into(), &bytes.into()), "{got}");
         assert_eq!((&summary["complete"], &summary["relayed"]), (&true.into(), &false.into()), "{got}");
     }
+    let said = requester.roost(&["request", "sensor", "--from", &node]).stdout;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains(&format!("provider    p {node} at ")), "{said}");
     requester.fails(4, &["request", "video", "--from", &node]);
     requester.fails(2, &["request", "video", "--from", &node, "--any"]);
 }

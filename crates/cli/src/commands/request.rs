@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use bytes::Bytes;
-use roost_control::{Accepted, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::{Accepted, Client, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::wire::Mode as WireMode;
-use roost_proto::{Area, Service};
+use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, Flow, Sink, SinkError, SinkSpec, TrackForm};
 use serde::Serialize;
 
@@ -40,12 +40,16 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     match ended {
         Ended::Reader => Err(Failure::ClosedPipe),
         Ended::Finished(summary) => {
-            report(args, &summary, written, output)?;
+            let name = name(&client, summary.provider).await;
+            report(args, &summary, name, written, output)?;
             suggest(args, area, output);
             verdict(&summary)
         }
         Ended::Failed(failure, summary) => {
-            summary.map_or(Ok(()), |summary| report(args, &summary, written, output))?;
+            if let Some(summary) = summary {
+                let name = name(&client, summary.provider).await;
+                report(args, &summary, name, written, output)?;
+            }
             Err(failure)
         }
     }
@@ -189,7 +193,20 @@ struct Report<'a> {
 }
 
 /// Prints the summary: on stdout, unless the data went there.
-fn report(args: &RequestArgs, summary: &Summary, written: Option<&Written>, output: Output) -> Outcome {
+/// What the daemon's peer calls itself, to stand before its id; nothing where
+/// there is no association with it, as when the data came through the hub.
+async fn name(client: &Client, node: NodeId) -> Option<String> {
+    let peers = client.peers().await.ok()?.peers;
+    peers.into_iter().find(|peer| peer.node == node).map(|peer| peer.name + " ")
+}
+
+fn report(
+    args: &RequestArgs,
+    summary: &Summary,
+    name: Option<String>,
+    written: Option<&Written>,
+    output: Output,
+) -> Outcome {
     let data_on_stdout = args.output == Some(SinkSpec::Stdout);
     if output.is_json() {
         let report = Report {
@@ -201,7 +218,7 @@ fn report(args: &RequestArgs, summary: &Summary, written: Option<&Written>, outp
         };
         return output.json(&report);
     }
-    let text = describe(args, summary, written);
+    let text = describe(args, summary, name, written);
     if data_on_stdout {
         output.say(text.trim_end());
         return Ok(());
@@ -209,7 +226,7 @@ fn report(args: &RequestArgs, summary: &Summary, written: Option<&Written>, outp
     output.data(&text)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Written>) -> String {
+fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written: Option<&Written>) -> String {
     let path = if summary.relayed { "through the hub" } else { "directly" };
     let digest = match summary.digest_ok {
         Some(true) => "ok",
@@ -217,7 +234,7 @@ fn describe(args: &RequestArgs, summary: &Summary, written: Option<&Written>) ->
         None => "cannot be told, as something is missing",
     };
     let mut lines = vec![
-        format!("provider    {} at {}", summary.provider, summary.cell),
+        format!("provider    {}{} at {}", name.unwrap_or_default(), summary.provider, summary.cell),
         format!("came        {path} over {}", summary.transport),
         format!("first byte  {:.2} ms", summary.first_byte_ms),
         format!(
