@@ -29,6 +29,8 @@ fn a_known_provider_is_asked_without_a_hub() {
     let found = requester.json(&["lookup", "sensor", "--any"]);
     let node = found["candidates"][0]["node"].as_str().unwrap().to_owned();
     requester.fails(4, &["request", "image", "--from", &"0".repeat(32)]);
+    let said = hub.fails(2, &["request", "image", "--any"]);
+    assert!(said.contains("this daemon is a super node") && said.contains("a node's socket"), "{said}");
     drop(hub);
     for (transport, bytes) in [("tcp", 10_000), ("quic", 10_000)] {
         let got = requester.json(&["request", "sensor", "--from", &node, "--transport", transport]);
