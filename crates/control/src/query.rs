@@ -242,9 +242,9 @@ impl<'a> Params<'a> {
     }
 
     /// A whole number of at most `max`.
-    fn number<T: std::str::FromStr>(&self, key: &str, max: T) -> Result<Option<T>, QueryError>
+    fn number<T>(&self, key: &str, max: T) -> Result<Option<T>, QueryError>
     where
-        T: std::fmt::Display + Copy,
+        T: std::str::FromStr + std::fmt::Display + Copy,
     {
         let wrong = |text| QueryError(format!("{key}={text}: expected a whole number from 0 to {max}"));
         self.get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
