@@ -1,6 +1,6 @@
 //! The one event loop: a machine, a network, a mailbox and a deadline.
 //!
-//! Each wake takes at most [`BATCH`] events and as many letters, lets the
+//! Each wake takes at most `BATCH` events and as many letters, lets the
 //! machine work each of them off, and flushes the network once. Whatever is
 //! left waits for the next wake, so neither a flood from the network nor one
 //! from the control socket keeps the other out, and other tasks of the runtime
