@@ -1,0 +1,1 @@
+//! What the emulator itself can do: accuracy, rate, capacity, set-up.

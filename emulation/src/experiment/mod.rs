@@ -1,0 +1,1 @@
+//! Plans: the real daemons under the workload of the published experiments.

@@ -1,0 +1,1 @@
+//! Hosts as network namespaces, and the thread that carries their packets.

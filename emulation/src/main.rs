@@ -1,0 +1,2 @@
+//! The `emulate` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! One link model in exact nanoseconds, without a clock.

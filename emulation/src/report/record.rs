@@ -1,0 +1,252 @@
+//! The raw events of a run, one JSON object a line in `events.jsonl`, and the
+//! facts around them in `run.json`.
+//!
+//! Figures and tables are made from these alone, so that they can be made
+//! again, and differently, long after the run. Times are seconds since all
+//! nodes were ready, bytes are bytes. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the records.
+pub const SCHEMA: u32 = 1;
+
+/// One line of `events.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Record {
+    /// A request has ended.
+    Request(Request),
+    /// Something scheduled or broken happened: a link went down, a process died.
+    Incident {
+        /// When.
+        t: f64,
+        /// Which host, link or program.
+        object: String,
+        /// One sentence.
+        what: String,
+    },
+    /// Once a second, how the run is going.
+    Sample(Sample),
+    /// What a daemon counted, when the workload began and at the end.
+    Node(Node),
+    /// What one direction of one link carried between the beginning of the workload and its end.
+    Link(Link),
+}
+
+/// One request of the workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// When it was made.
+    pub t: f64,
+    /// The host that asked.
+    pub node: String,
+    /// Its class.
+    pub class: String,
+    /// `video`, `track`, `image` or `sensor`.
+    pub service: String,
+    /// The host whose cell was asked for.
+    pub target: String,
+    /// The host that provided, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed, as the daemon's API names it: `not-found`, `busy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// From the request to the first byte, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<f64>,
+    /// From the request to its end, milliseconds.
+    pub elapsed_ms: f64,
+    /// Payload bytes that came.
+    pub bytes: u64,
+    /// Datagrams of a stream that came, and that did not.
+    #[serde(default)]
+    pub packets: u64,
+    /// See `packets`.
+    #[serde(default)]
+    pub lost: u64,
+    /// `udp`, `tcp` or `quic`, if it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+    /// Whether the data came through the hub.
+    #[serde(default)]
+    pub relayed: bool,
+    /// Whether it ended in the drain, after the workload's time was up.
+    #[serde(default)]
+    pub drained: bool,
+}
+
+impl Request {
+    /// The latency that the published experiments report: to the first byte
+    /// of a stream, to the end of an object; milliseconds.
+    pub fn latency_ms(&self) -> Option<f64> {
+        match self.service.as_str() {
+            _ if self.outcome != Outcome::Completed => None,
+            "video" | "track" => self.first_byte_ms,
+            _ => Some(self.elapsed_ms),
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Found, granted, and all of it delivered (of a stream: to its end).
+    Completed,
+    /// The overlay said no, or it broke.
+    Failed,
+    /// No end within the plan's time-out.
+    TimedOut,
+    /// The run ended first.
+    Cut,
+}
+
+/// See [`Record::Sample`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When.
+    pub t: f64,
+    /// Bytes that hosts have handed to their links since the workload began.
+    pub offered_bytes: u64,
+    /// Bytes delivered to hosts.
+    pub delivered_bytes: u64,
+    /// Requests under way.
+    pub active: u32,
+    /// Requests completed so far.
+    pub completed: u64,
+    /// Requests that ended otherwise.
+    pub failed: u64,
+    /// How late the core delivered in this second, 99th percentile, milliseconds.
+    pub lateness_p99_ms: f64,
+}
+
+/// See [`Record::Node`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// When.
+    pub t: f64,
+    /// The host.
+    pub node: String,
+    /// Its class.
+    pub class: String,
+    /// `node`, `supernode` or `server`.
+    pub role: String,
+    /// Bytes of messages sent since its start by class of traffic: `join`,
+    /// `renew`, `lookup`, `mesh`, `payload`; before sealing and framing.
+    pub traffic_sent_bytes: BTreeMap<String, u64>,
+    /// Bytes its sockets sent since its start.
+    pub sent_bytes: u64,
+    /// Bytes its sockets received since its start.
+    pub received_bytes: u64,
+    /// Processor time that it has used, seconds.
+    pub cpu_s: f64,
+    /// Time that it was ready to run and waited for a processor, seconds.
+    pub waited_s: f64,
+    /// Its most memory in use, bytes.
+    pub memory_bytes: u64,
+}
+
+/// See [`Record::Link`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// The link or LAN.
+    pub link: String,
+    /// The host whose direction it is.
+    pub host: String,
+    /// `to-net` or `from-net`; on a link of two the packets that `host` sends
+    /// are under `to-net` and nothing is under `from-net`.
+    pub direction: String,
+    /// Packets and bytes (with the frame's header) that arrived here.
+    pub packets_in: u64,
+    /// See `packets_in`.
+    pub bytes_in: u64,
+    /// What left at the other end.
+    pub packets_out: u64,
+    /// See `packets_out`.
+    pub bytes_out: u64,
+    /// Of `bytes_in` those to a multicast or broadcast address.
+    pub multicast_bytes_in: u64,
+    /// Dropped because the queue was full.
+    pub dropped_queue: u64,
+    /// Dropped by random or burst loss.
+    pub dropped_loss: u64,
+    /// Vanished because the link was down.
+    pub dropped_down: u64,
+    /// Still inside when it was counted.
+    pub in_flight: u64,
+}
+
+/// `run.json`: what was run, where, and whether its figures can be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The version of this object, [`SCHEMA`].
+    pub schema: u32,
+    /// The plan's name.
+    pub name: String,
+    /// `client-server`, `super-node`.
+    pub architecture: String,
+    /// The transport that was asked for: `udp`, `tcp`, `quic`, or `paper` for
+    /// UDP streams and TCP objects.
+    pub transport: String,
+    /// The topology's name.
+    pub topology: String,
+    /// Hosts that request and provide.
+    pub nodes: u32,
+    /// The hosts of the super nodes or of the server.
+    pub hubs: Vec<String>,
+    /// The seed of the workload and of the losses.
+    pub seed: u64,
+    /// How long the workload was to run, seconds.
+    pub duration_s: f64,
+    /// How long it did run, seconds; less after Ctrl-C.
+    pub ran_s: f64,
+    /// How long the drain took, seconds.
+    pub drain_s: f64,
+    /// When the workload began, Unix seconds.
+    pub started_unix_s: u64,
+    /// Whether it was stopped before its time.
+    pub interrupted: bool,
+    /// The programs' versions, by name.
+    pub versions: BTreeMap<String, String>,
+    /// This machine: kernel, processors, memory, load before the run.
+    pub machine: BTreeMap<String, String>,
+    /// How packets were carried: `tap` or `veth`, real-time priority or not,
+    /// bytes of frame overhead counted.
+    pub lab: BTreeMap<String, String>,
+    /// Whether the emulation kept up.
+    pub verdict: Verdict,
+}
+
+/// Whether the figures of a run can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether every criterion was met.
+    pub valid: bool,
+    /// Each criterion that was not met, one sentence each.
+    pub reasons: Vec<String>,
+    /// How late packets were delivered, against the model: upper bound of the
+    /// bucket in microseconds → packets.
+    pub lateness_us: Vec<(u64, u64)>,
+    /// Median, 99th, 99.9th percentile and maximum of the same, microseconds.
+    pub lateness_p50_us: f64,
+    /// See `lateness_p50_us`.
+    pub lateness_p99_us: f64,
+    /// See `lateness_p50_us`.
+    pub lateness_p999_us: f64,
+    /// See `lateness_p50_us`.
+    pub lateness_max_us: f64,
+    /// Packets that the core did not get because it was too slow to take them.
+    pub overruns: u64,
+    /// The part of all processors that was in use, 0 to 1.
+    pub cpu_busy: f64,
+    /// The host that waited longest for a processor, and for what part of the run.
+    pub most_starved: Option<(String, f64)>,
+    /// What linktest said before the run, link by link; empty if it was left out.
+    pub linktest: Vec<String>,
+}
