@@ -12,8 +12,15 @@ use crate::units::Rate;
 pub const MAX_HOSTS: usize = 4096;
 /// The most links and LANs.
 pub const MAX_NETS: usize = 8192;
+/// The most interfaces, of all hosts together.
+pub const MAX_MEMBERS: usize = 65_536;
 /// The most scheduled events.
 pub const MAX_EVENTS: usize = 65_536;
+
+/// The most programs, and the most traffic agents.
+pub const MAX_PROGRAMS: usize = 65_536;
+/// The longest delay or jitter of a leg.
+pub const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 /// Where a host is in [`Topology::hosts`].
 pub type HostIndex = usize;
@@ -39,6 +46,30 @@ pub struct Topology {
     pub traffic: Vec<TrafficAgent>,
     /// What a person should know about how the file was understood.
     pub notes: Notes,
+}
+
+impl Topology {
+    /// The host of this name.
+    pub fn host_index(&self, name: &str) -> Option<HostIndex> {
+        self.hosts.iter().position(|host| host.name == name)
+    }
+
+    /// The link or LAN of this name.
+    pub fn net_index(&self, name: &str) -> Option<NetIndex> {
+        self.nets.iter().position(|net| net.name == name)
+    }
+
+    /// Every interface, by host: the net and the place among its members, in
+    /// the order of the nets. The first is the host's main one.
+    pub fn interfaces(&self) -> Vec<Vec<(NetIndex, usize)>> {
+        let mut interfaces = vec![Vec::new(); self.hosts.len()];
+        for (index, net) in self.nets.iter().enumerate() {
+            for (place, member) in net.members.iter().enumerate() {
+                interfaces[member.host].push((index, place));
+            }
+        }
+        interfaces
+    }
 }
 
 /// What was read and has no effect here, and what is doubtful.
@@ -142,6 +173,33 @@ pub struct Leg {
     pub jitter: Duration,
     /// What waits for the rate.
     pub queue: Queue,
+}
+
+impl Leg {
+    /// Splits a direction, end to end, into the leg from its sender into the
+    /// net and the leg from the net to its receiver, as Emulab does: half the
+    /// delay each, and a loss of 1 − √(1 − p) each. Jitter and bursts do not
+    /// split, so they stay with the sender; the queue is the sender's too.
+    pub fn halves(&self) -> (Self, Self) {
+        let loss = 1.0 - (1.0 - self.loss).sqrt();
+        let half = self.delay / 2;
+        let to_net = Self { delay: self.delay - half, loss, ..self.clone() };
+        let from_net = Self { rate: self.rate, delay: half, loss, ..Self::default() };
+        (to_net, from_net)
+    }
+
+    /// What a packet meets that crosses this leg into the net and `from_net`
+    /// out of it: the inverse of [`Leg::halves`] but for rounding.
+    pub fn joined(&self, from_net: &Self) -> Self {
+        Self {
+            rate: self.rate.slower(from_net.rate),
+            delay: self.delay + from_net.delay,
+            loss: 1.0 - (1.0 - self.loss) * (1.0 - from_net.loss),
+            burst: self.burst.or(from_net.burst),
+            jitter: self.jitter + from_net.jitter,
+            queue: self.queue,
+        }
+    }
 }
 
 /// The Gilbert–Elliott model: a good and a bad state, moved between packet by
@@ -349,4 +407,40 @@ pub enum TrafficAction {
     Rate(Rate),
     /// Seconds between packets.
     Interval(f64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_halves_of_a_direction_are_the_direction() {
+        let whole =
+            Leg { delay: Duration::from_nanos(51), loss: 0.01, jitter: Duration::from_millis(3), ..Leg::default() };
+        let (to_net, from_net) = whole.halves();
+        assert_eq!(to_net.delay + from_net.delay, whole.delay);
+        assert!((to_net.loss - 0.005_012_563).abs() < 1e-9 && to_net.loss.to_bits() == from_net.loss.to_bits());
+        let joined = to_net.joined(&from_net);
+        assert!((joined.loss - 0.01).abs() < 1e-15);
+        assert_eq!((joined.delay, joined.jitter), (whole.delay, whole.jitter));
+    }
+
+    #[test]
+    fn a_hosts_interfaces_are_in_the_order_of_the_nets() {
+        let member =
+            |host| Member { host, address: None, prefix: 24, to_net: Leg::default(), from_net: Leg::default() };
+        let net = |name: &str, hosts: [usize; 2]| Net {
+            name: name.to_owned(),
+            kind: NetKind::Link,
+            members: hosts.map(member).to_vec(),
+            cost: 1.0,
+        };
+        let hosts = ["a", "b", "c"].map(|name| Host { name: name.to_owned(), ..Host::default() }).to_vec();
+        let topology = Topology { hosts, nets: vec![net("x", [1, 0]), net("y", [2, 1])], ..Topology::default() };
+        assert_eq!(topology.interfaces(), [vec![(0, 1)], vec![(0, 0), (1, 1)], vec![(1, 0)]]);
+        assert_eq!(
+            (topology.host_index("c"), topology.net_index("y"), topology.host_index("x")),
+            (Some(2), Some(1), None)
+        );
+    }
 }
