@@ -180,6 +180,9 @@ pub struct Link {
     pub dropped_down: u64,
     /// Still inside when it was counted.
     pub in_flight: u64,
+    /// The rate it had when it was counted, bits per second; 0 is no limit.
+    #[serde(default)]
+    pub rate_bps: u64,
 }
 
 /// `run.json`: what was run, where, and whether its figures can be trusted.
@@ -216,6 +219,10 @@ pub struct Run {
     pub versions: BTreeMap<String, String>,
     /// This machine: kernel, processors, memory, load before the run.
     pub machine: BTreeMap<String, String>,
+    /// What a sweep varied and this run's value of it, as a person would write
+    /// it: `server-delay` → `200ms`. Empty for a run by itself.
+    #[serde(default)]
+    pub varied: BTreeMap<String, String>,
     /// How packets were carried: `tap` or `veth`, real-time priority or not,
     /// bytes of frame overhead counted.
     pub lab: BTreeMap<String, String>,
