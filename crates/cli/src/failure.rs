@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use roost_control::ClientError;
+use roost_control::error::plain;
+use roost_terminal::{Output, OutputError, Trouble};
 
 use crate::args::default_sockets;
 
@@ -95,6 +97,13 @@ impl Failure {
         }
     }
 
+    /// Says it to whoever started the command.
+    pub(crate) fn report(&self, output: Output) {
+        if let Self::Said { code, kind, message } = self {
+            output.trouble(Trouble { kind, exit: *code as u8, message: &plain(message) });
+        }
+    }
+
     /// A failure without a code of its own.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(Code::Failed, message)
@@ -105,17 +114,18 @@ impl Failure {
         Self::new(Code::Usage, message)
     }
 
-    /// What went wrong with the output.
-    pub(crate) fn output(error: &io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::ClosedPipe;
-        }
-        Self::failed(format!("cannot write the output: {error}"))
-    }
-
     /// What went wrong with a file: `doing` is "read", "create" and the like.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         Self::failed(format!("cannot {doing} {}: {error}", path.display()))
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::ClosedPipe => Self::ClosedPipe,
+            OutputError::Write(_) => Self::failed(error.to_string()),
+        }
     }
 }
 

@@ -9,31 +9,27 @@ mod bench;
 mod commands;
 mod demo;
 mod failure;
-mod output;
 mod progress;
 mod siblings;
-mod table;
-mod usage;
 
 use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::FromArgMatches;
 use failure::{Failure, Outcome};
-use output::Output;
+use roost_terminal::{Output, usage};
 
 fn main() -> ExitCode {
     let cli = match args::definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return usage::explain(&error),
     };
-    let global = &cli.global;
-    let output = Output::new(global.json, global.quiet, global.verbose, global.no_color);
+    let output = cli.global.speech.output();
     let output = if cli.command.writes_data() { output.beside_data() } else { output };
     match run(&cli, output) {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure) => {
-            output.failure(&failure);
+            failure.report(output);
             ExitCode::from(failure.exit_code())
         }
     }

@@ -1,14 +1,8 @@
 //! Progress of a transfer, on a terminal only.
 
-use std::time::Duration;
-
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_control::Accepted;
-
-use crate::output::Output;
-
-/// Time between two frames of the spinner: something moves within 100 ms.
-const TICK: Duration = Duration::from_millis(100);
+use roost_terminal::{Output, TICK};
 
 /// A spinner until a provider accepts, a bar from then on.
 pub(crate) struct Progress {
@@ -52,45 +46,6 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// How many of a known number of steps are done.
-pub(crate) struct Steps {
-    bar: ProgressBar,
-}
-
-impl Steps {
-    /// Begins to count to `steps`.
-    pub(crate) fn start(output: Output, what: &'static str, steps: usize) -> Self {
-        let bar = if output.shows_progress() { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {bar:30} {pos}/{len} {elapsed}") {
-            bar.set_style(style);
-        }
-        bar.set_message(what);
-        bar.enable_steady_tick(TICK);
-        Self { bar }
-    }
-
-    /// Says what is being done now.
-    pub(crate) fn say(&self, what: &'static str) {
-        self.bar.set_message(what);
-    }
-
-    /// One step more is done.
-    pub(crate) fn advance(&self) {
-        self.bar.inc(1);
-    }
-
-    /// Takes it off the screen.
-    pub(crate) fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl Drop for Steps {
     fn drop(&mut self) {
         self.end();
     }

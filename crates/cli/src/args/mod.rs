@@ -10,14 +10,13 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use roost_proto::{Cell, NodeId, Scheme, Service};
 use roost_services::SinkSpec;
+use roost_terminal::{SpeechArgs, generate};
 
 pub(crate) use area::{AreaArgs, Wanted};
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,
 };
-
-const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -61,18 +60,9 @@ pub(crate) struct GlobalArgs {
     /// The daemon's Unix socket [default: roost/overlay-node.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, global = true, value_name = "PATH", env = "ROOST_SOCKET", hide_env_values = true)]
     pub(crate) socket: Option<PathBuf>,
-    /// Print JSON (each object carries "schema") instead of tables
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Say nothing but errors
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
-    /// Say more
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
-    pub(crate) verbose: bool,
-    /// Never colour (also NO_COLOR and TERM=dumb)
-    #[arg(long, global = true)]
-    pub(crate) no_color: bool,
+    /// How it speaks.
+    #[command(flatten)]
+    pub(crate) speech: SpeechArgs,
 }
 
 impl GlobalArgs {
@@ -304,13 +294,7 @@ pub(crate) struct DoctorArgs {
 
 /// The definition of the command line, laid out as it prints its help.
 pub(crate) fn definition() -> clap::Command {
-    with_template(Cli::command())
-}
-
-/// Every command's help has its examples before its options.
-fn with_template(command: clap::Command) -> clap::Command {
-    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    names.into_iter().fold(command.help_template(TEMPLATE), |command, name| command.mut_subcommand(name, with_template))
+    generate::with_examples_first(Cli::command())
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::Shell;
 use roost_proto::{Endpoint, Role, Scheme};
+use roost_terminal::generate::Shell;
 
 use super::value;
 

@@ -17,12 +17,11 @@ use std::time::Duration;
 
 use roost_identity::group::Group;
 use roost_proto::{Address, Endpoint, Scheme};
+use roost_terminal::{Output, Steps};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::Output;
-use crate::progress::Steps;
 use node::Maker;
 use population::Population;
 use probe::Probe;

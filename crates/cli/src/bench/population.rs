@@ -11,8 +11,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::node::{Maker, Node, wire_bytes};
+use roost_terminal::Steps;
+
 use crate::failure::{Failure, Outcome};
-use crate::progress::Steps;
 
 /// Nodes that join one after the other, each with nothing else going on.
 const SAMPLE: u32 = 16;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::locate::Lookups;
 use super::population::Joins;
 use super::warm::Warm;
+use roost_terminal::{Output, SCHEMA, Table};
+
 use crate::failure::Outcome;
-use crate::output::{Output, SCHEMA};
-use crate::table::Table;
 
 /// Growth of the hub's memory.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Report {
     /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {
-            return output.json(&self.object());
+            return Ok(output.json(&self.object())?);
         }
         output.table(&self.table())?;
         output.say(

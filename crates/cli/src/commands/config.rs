@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
 
 use crate::args::{ConfigArgs, ConfigCommand, Daemon};
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::{Output, SCHEMA};
 use crate::siblings;
 
 /// Runs the daemon's program, which knows its settings, and passes on what it says.
@@ -20,18 +20,18 @@ pub(crate) fn run(args: &ConfigArgs, output: Output) -> Outcome {
         ConfigCommand::Check { daemon, config } => {
             ask(*daemon, config.as_deref(), &["--check"])?;
             if output.is_json() {
-                return output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "sound": true}));
+                return Ok(output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "sound": true}))?);
             }
-            output.data(&format!("the configuration of {} is sound\n", daemon.program()))
+            Ok(output.data(&format!("the configuration of {} is sound\n", daemon.program()))?)
         }
     }
 }
 
 fn print(daemon: Daemon, toml: &str, output: Output) -> Outcome {
     if output.is_json() {
-        return output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "toml": toml}));
+        return Ok(output.json(&json!({"schema": SCHEMA, "daemon": daemon.program(), "toml": toml}))?);
     }
-    output.data(toml)
+    Ok(output.data(toml)?)
 }
 
 /// What the daemon's program prints when it is given these flags.

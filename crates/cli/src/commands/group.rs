@@ -8,10 +8,10 @@ use roost_proto::Role;
 use serde_json::{Value, json};
 
 use super::date;
+use roost_terminal::{Output, SCHEMA, Table};
+
 use crate::args::{GroupArgs, GroupCommand};
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::{Output, SCHEMA};
-use crate::table::Table;
 
 /// Does what is asked with the group's directory.
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
@@ -31,7 +31,7 @@ fn init(dir: &Path, name: &str, output: Output) -> Outcome {
     let group = Group::init(dir, name)?;
     if output.is_json() {
         let until = unix(group.not_after());
-        return output.json(&json!({"schema": SCHEMA, "group": name, "dir": dir, "not_after_unix_s": until}));
+        return Ok(output.json(&json!({"schema": SCHEMA, "group": name, "dir": dir, "not_after_unix_s": until}))?);
     }
     let until = date(group.not_after());
     output.data(&format!("group {name} made in {}, valid until {until}\n", dir.display()))?;
@@ -47,7 +47,7 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     }
     let issued = group.issue(name, role, validity(&group, valid), target).map_err(elsewhere)?;
     if output.is_json() {
-        return output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}));
+        return Ok(output.json(&json!({"schema": SCHEMA, "dir": target, "certificate": certificate(&issued)}))?);
     }
     let until = date(issued.not_after);
     output.data(&format!("{role} {name}, id {}, valid until {until}, in {}\n", issued.node, target.display()))?;
@@ -78,9 +78,9 @@ fn show(dir: &Path, output: Output) -> Outcome {
     if output.is_json() {
         let certificates: Vec<Value> = issued.iter().map(certificate).collect();
         let until = unix(group.not_after());
-        return output.json(&json!({
+        return Ok(output.json(&json!({
             "schema": SCHEMA, "group": group.name(), "not_after_unix_s": until, "certificates": certificates
-        }));
+        }))?);
     }
     let mut table = Table::new(&["NAME", "ROLE", "NODE", "VALID UNTIL", "STATE", "SERIAL"]);
     for one in &issued {
@@ -98,9 +98,9 @@ fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
     if output.is_json() && verdict.refusal.is_none() {
         let outdated = verdict.list_outdated;
         let certificate = certificate(&verdict.certificate);
-        return output.json(&json!({
+        return Ok(output.json(&json!({
             "schema": SCHEMA, "accepted": true, "certificate": certificate, "revocation_list_outdated": outdated
-        }));
+        }))?);
     }
     let who = format!("{} {}", verdict.certificate.role, verdict.certificate.name);
     if let Some(refusal) = verdict.refusal {
@@ -121,9 +121,9 @@ fn revoke(dir: &Path, member: &str, output: Output) -> Outcome {
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
         let list: &PathBuf = &revocation.list;
-        return output.json(&json!({
+        return Ok(output.json(&json!({
             "schema": SCHEMA, "number": revocation.number, "list": list, "revoked": certificates
-        }));
+        }))?);
     }
     for one in &revocation.revoked {
         output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;

@@ -5,15 +5,16 @@ use std::path::Path;
 use roost_control::{ClientError, Code};
 
 use super::{candidates, connect};
+use roost_terminal::Output;
+
 use crate::args::IndexArgs;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
 
 /// Prints the directory of the hub whose socket it is.
 pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outcome {
     let index = connect(socket).await?.index(args.limit).await.map_err(on_hubs_only)?;
     if output.is_json() {
-        return output.json(&index);
+        return Ok(output.json(&index)?);
     }
     output.table(&candidates(&index.nodes, None))?;
     let (totals, shown) = (index.totals, index.nodes.len() as u64);

@@ -5,9 +5,10 @@ use std::path::Path;
 use roost_control::LookupQuery;
 
 use super::{area, area_flags, candidates, connect};
+use roost_terminal::Output;
+
 use crate::args::LookupArgs;
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::Output;
 
 /// Asks the hub and prints who offers the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
@@ -21,7 +22,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         return Err(Failure::new(Code::NotFound, format!("nobody offers {} {area}{young}", args.service)));
     }
     if output.is_json() {
-        return output.json(&found);
+        return Ok(output.json(&found)?);
     }
     output.table(&candidates(&found.candidates, Some(area)))?;
     if found.coverage != "whole" {

@@ -19,10 +19,10 @@ use std::time::SystemTime;
 
 use roost_control::{Candidate, Client};
 use roost_proto::{Area, Service};
+use roost_terminal::Table;
 
 use crate::args::Wanted;
 use crate::failure::{Failure, Outcome};
-use crate::table::Table;
 
 /// A client of the daemon at `socket`.
 async fn connect(socket: &Path) -> Outcome<Client> {

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::{bytes, connect, seconds};
+use roost_terminal::{Output, Table};
+
 use crate::failure::Outcome;
-use crate::output::Output;
-use crate::table::Table;
 
 /// Prints one row for each association.
 pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     let answer = connect(socket).await?.peers().await?;
     if output.is_json() {
-        return output.json(&answer);
+        return Ok(output.json(&answer)?);
     }
     let columns = ["NAME", "ROLE", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
     let mut table = Table::new(&columns);
@@ -29,5 +29,5 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
             seconds(peer.since_s),
         ]);
     }
-    output.table(&table)
+    Ok(output.table(&table)?)
 }

@@ -8,9 +8,10 @@ use roost_proto::NodeId;
 use serde_json::json;
 
 use super::connect;
+use roost_terminal::{Output, SCHEMA};
+
 use crate::args::PingArgs;
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::{Output, SCHEMA};
 
 /// Pings and prints each round trip, then their spread.
 pub(crate) async fn run(args: &PingArgs, socket: &Path, output: Output) -> Outcome {
@@ -70,7 +71,7 @@ fn summarize(trips: &[f64], output: Output) -> Outcome {
     let mean = trips.iter().sum::<f64>() / trips.len() as f64;
     if output.is_json() {
         let spread = json!({"min_ms": least, "mean_ms": mean, "max_ms": greatest});
-        return output.json(&json!({"schema": SCHEMA, "count": trips.len(), "rtt": spread}));
+        return Ok(output.json(&json!({"schema": SCHEMA, "count": trips.len(), "rtt": spread}))?);
     }
     output.say(format!("round trip min {least:.3}, mean {mean:.3}, max {greatest:.3} ms"));
     Ok(())

@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use super::connect;
+use roost_terminal::Output;
+
 use crate::args::MoveArgs;
 use crate::failure::Outcome;
-use crate::output::Output;
 
 /// Moves the node; its old place is void at once.
 pub(crate) async fn run(args: &MoveArgs, socket: &Path, output: Output) -> Outcome {
     let moved = connect(socket).await?.move_to(args.at).await?;
     if output.is_json() {
-        return output.json(&moved);
+        return Ok(output.json(&moved)?);
     }
-    output.data(&format!("moved from {} to {}\n", moved.from, moved.to))
+    Ok(output.data(&format!("moved from {} to {}\n", moved.from, moved.to))?)
 }

@@ -11,9 +11,10 @@ use roost_services::{Finished, Flow, Sink, SinkError, SinkSpec, TrackForm};
 use serde::Serialize;
 
 use super::{area, area_flags, bytes, connect};
+use roost_terminal::{Output, SCHEMA};
+
 use crate::args::{Form, Mode, RequestArgs};
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::{Output, SCHEMA};
 use crate::progress::Progress;
 
 /// Asks and receives until the transfer is over, one way or the other.
@@ -216,14 +217,14 @@ fn report(
             rate_bits_per_second: rate(args, summary),
             summary,
         };
-        return output.json(&report);
+        return Ok(output.json(&report)?);
     }
     let text = describe(args, summary, name, written);
     if data_on_stdout {
         output.say(text.trim_end());
         return Ok(());
     }
-    output.data(&text)
+    Ok(output.data(&text)?)
 }
 
 fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written: Option<&Written>) -> String {

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use super::connect;
+use roost_terminal::{Output, Table};
+
 use crate::failure::Outcome;
-use crate::output::Output;
-use crate::table::Table;
 
 /// Prints a node's own services, or how many providers a hub knows of each.
 pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     let answer = connect(socket).await?.services().await?;
     if output.is_json() {
-        return output.json(&answer);
+        return Ok(output.json(&answer)?);
     }
     let is_hub = answer.services.iter().any(|row| row.providers.is_some());
     let mut table =

@@ -6,14 +6,15 @@ use std::path::Path;
 use roost_control::{State, Status, Transfer};
 
 use super::{bytes, connect, names, seconds};
+use roost_terminal::Output;
+
 use crate::failure::Outcome;
-use crate::output::Output;
 
 /// Prints who the daemon is, whom it is attached to, what it does and what went wrong last.
 pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     let status = connect(socket).await?.status().await?;
     if output.is_json() {
-        return output.json(&status);
+        return Ok(output.json(&status)?);
     }
     output.data(&screen(&status))?;
     if status.state == State::Attaching {

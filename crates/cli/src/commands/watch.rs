@@ -7,9 +7,10 @@ use roost_control::{Candidate, WatchEvent, WatchQuery};
 use roost_proto::{Cell, NodeId, Service, ServiceSet};
 
 use super::{area, connect, names};
+use roost_terminal::Output;
+
 use crate::args::WatchArgs;
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::Output;
 
 /// Prints changes until it is interrupted or the daemon ends it.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
@@ -37,7 +38,7 @@ fn services(named: &[Service]) -> ServiceSet {
 
 fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
     if output.is_json() {
-        return output.json(change);
+        return Ok(output.json(change)?);
     }
     for candidate in &change.present {
         seen.present(candidate).map_or(Ok(()), |line| output.data(&line))?;

@@ -13,12 +13,11 @@ use std::path::Path;
 
 use roost_identity::group::Group;
 use roost_proto::{Scheme, Service};
+use roost_terminal::{Output, Steps};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::DemoArgs;
 use crate::failure::{Code, Failure, Outcome};
-use crate::output::Output;
-use crate::progress::Steps;
 use report::Report;
 use row::Row;
 use world::{Mode, World};

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::row::Row;
+use roost_terminal::{Output, SCHEMA, Table};
+
 use crate::failure::Outcome;
-use crate::output::{Output, SCHEMA};
-use crate::table::Table;
 
 const NOTES: &str = "\
 Each row is a first contact over its transport: overhead and first byte include finding the
@@ -52,12 +52,12 @@ impl<'a> Report<'a> {
     /// Prints it.
     pub(super) fn print(&self, output: Output) -> Outcome {
         if output.is_json() {
-            return output.json(&Object { schema: SCHEMA, rows: self.rows.iter().map(object).collect() });
+            return Ok(output.json(&Object { schema: SCHEMA, rows: self.rows.iter().map(object).collect() })?);
         }
         output.table(&self.table())?;
         output.data("\n")?;
         output.data(NOTES)?;
-        output.data(&format!("\n{}{}\n", self.again(), self.summary(output)))
+        Ok(output.data(&format!("\n{}{}\n", self.again(), self.summary(output)))?)
     }
 
     fn table(&self) -> Table {

@@ -4,20 +4,46 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use roost_control::error::plain;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::failure::{Failure, Outcome};
 use crate::table::Table;
 
-/// The version of every JSON object that the command prints. Fields are only
-/// ever added to it.
-pub(crate) const SCHEMA: u32 = 1;
+/// The version of every JSON object that a command prints. Fields are only ever
+/// added to it.
+pub const SCHEMA: u32 = 1;
+
+/// Why the output could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Whoever read it has gone, which is no error of anybody: the command ends well.
+    #[error("the reader of the output has gone")]
+    ClosedPipe,
+    /// The disk is full, or the like.
+    #[error("cannot write the output: {0}")]
+    Write(io::Error),
+}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::ClosedPipe } else { Self::Write(error) }
+    }
+}
+
+/// What went wrong with a command, as [`Output::trouble`] says it.
+#[derive(Clone, Copy, Debug)]
+pub struct Trouble<'a> {
+    /// The kind of failure, for scripts.
+    pub kind: &'a str,
+    /// The exit code.
+    pub exit: u8,
+    /// One sentence that says what is wrong and what to do.
+    pub message: &'a str,
+}
 
 /// Where and how a command speaks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Output {
+pub struct Output {
     json: bool,
     quiet: bool,
     verbose: bool,
@@ -27,7 +53,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// An output as the global flags and the environment ask for it.
-    pub(crate) fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
+    pub fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb, beside_data: false }
@@ -35,35 +61,44 @@ impl Output {
 
     /// The same for a command that writes what it received to stdout: JSON
     /// then goes to stderr, so that it does not get in between.
-    pub(crate) fn beside_data(self) -> Self {
+    pub fn beside_data(self) -> Self {
         Self { beside_data: true, ..self }
     }
 
     /// Whether JSON is wanted instead of tables.
-    pub(crate) fn is_json(self) -> bool {
+    pub fn is_json(self) -> bool {
         self.json
     }
 
     /// Whether progress may be drawn: a terminal is there to see it.
-    pub(crate) fn shows_progress(self) -> bool {
+    pub fn shows_progress(self) -> bool {
         !self.quiet && !self.plain && io::stderr().is_terminal()
     }
 
     /// Writes data: `text` as it is.
-    pub(crate) fn data(self, text: &str) -> Outcome {
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn data(self, text: &str) -> Result<(), OutputError> {
         let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| Failure::output(&error))
+        stdout.write_all(text.as_bytes())?;
+        Ok(stdout.flush()?)
     }
 
     /// Writes a table, with its heading in bold on a terminal.
-    pub(crate) fn table(self, table: &Table) -> Outcome {
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn table(self, table: &Table) -> Result<(), OutputError> {
         let bold = !self.plain && io::stdout().is_terminal();
         self.data(&table.render(|line| if bold { paint(Style::new().bold(), line) } else { line.to_owned() }))
     }
 
     /// Writes one JSON object on one line.
-    pub(crate) fn json(self, value: &impl Serialize) -> Outcome {
+    ///
+    /// # Errors
+    /// When stdout cannot be written to.
+    pub fn json(self, value: &impl Serialize) -> Result<(), OutputError> {
         if self.beside_data {
             // Nobody is left to tell if stderr is closed.
             let _ = io::stderr().write_all(one_line(value).as_bytes());
@@ -73,23 +108,22 @@ impl Output {
     }
 
     /// Says something to the person at the terminal, unless told to be quiet.
-    pub(crate) fn say(self, text: impl Display) {
+    pub fn say(self, text: impl Display) {
         if !self.quiet {
             self.whisper(text);
         }
     }
 
     /// Says something only to those who asked for more.
-    pub(crate) fn detail(self, text: impl Display) {
+    pub fn detail(self, text: impl Display) {
         if self.verbose {
             self.whisper(text);
         }
     }
 
     /// Says what went wrong, and to scripts in JSON as well.
-    pub(crate) fn failure(self, failure: &Failure) {
-        let Failure::Said { code, kind, message } = failure else { return };
-        let message = &plain(message);
+    pub fn trouble(self, trouble: Trouble<'_>) {
+        let Trouble { kind, exit, message } = trouble;
         let label = if !self.plain && io::stderr().is_terminal() {
             paint(AnsiColor::Red.on_default().bold(), "error:")
         } else {
@@ -99,14 +133,14 @@ impl Output {
             self.whisper(format!("{label} {message}"));
         }
         if self.json {
-            let error = json!({"code": kind, "exit": *code as u8, "message": message});
+            let error = json!({"code": kind, "exit": exit, "message": message});
             // The failure to report is the one at hand, not that of its report.
             let _ = self.json(&json!({"schema": SCHEMA, "error": error}));
         }
     }
 
     /// `text` in the colour of a verdict, if stdout is a terminal.
-    pub(crate) fn verdict(self, good: bool, text: &str) -> String {
+    pub fn verdict(self, good: bool, text: &str) -> String {
         if self.plain || !io::stdout().is_terminal() {
             return text.to_owned();
         }

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, Trouble};
+
+/// The exit code of a wrong command line.
+pub const EXIT: u8 = 2;
 
 /// Prints the help that was asked for, or one sentence on what is wrong with
 /// the command line, and gives the exit code for it.
-pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+pub fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A closed pipe is success, and nobody is left to hear of anything else.
@@ -19,11 +21,11 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            ExitCode::from(Code::Usage as u8)
+            ExitCode::from(EXIT)
         }
         _ => {
-            output().failure(&Failure::usage(sentence(error)));
-            ExitCode::from(Code::Usage as u8)
+            output().trouble(Trouble { kind: "usage", exit: EXIT, message: &sentence(error) });
+            ExitCode::from(EXIT)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Tables for people: columns as wide as their widest cell.
 
 /// On which side of its column a cell stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
     /// Words.
     Left,
     /// Numbers.
@@ -10,7 +10,8 @@ pub(crate) enum Side {
 }
 
 /// Rows under a heading.
-pub(crate) struct Table {
+#[derive(Clone, Debug)]
+pub struct Table {
     heading: Vec<(&'static str, Side)>,
     rows: Vec<Vec<String>>,
 }
@@ -21,7 +22,7 @@ const GAP: &str = "  ";
 impl Table {
     /// A table with these columns. A heading that starts with `>` belongs to
     /// a column of numbers.
-    pub(crate) fn new(columns: &[&'static str]) -> Self {
+    pub fn new(columns: &[&'static str]) -> Self {
         let side = |text: &'static str| match text.strip_prefix('>') {
             Some(rest) => (rest, Side::Right),
             None => (text, Side::Left),
@@ -30,14 +31,14 @@ impl Table {
     }
 
     /// Adds a row; cells that are missing stay empty, those beyond the heading are left out.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row: Vec<String> = cells.into_iter().take(self.heading.len()).collect();
         row.resize(self.heading.len(), String::new());
         self.rows.push(row);
     }
 
     /// The table as text, one line each; `bold` marks the heading.
-    pub(crate) fn render(&self, bold: impl Fn(&str) -> String) -> String {
+    pub fn render(&self, bold: impl Fn(&str) -> String) -> String {
         let widths = self.widths();
         let heading = self.heading.iter().map(|(text, _)| *text);
         let mut text = bold(&self.line(&widths, heading));

@@ -1,0 +1,76 @@
+//! What a `doctor` command finds, and how it says it.
+
+use serde::Serialize;
+
+use crate::output::{Output, OutputError, SCHEMA};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Works, and may trouble somebody.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What was looked at, in a word or two.
+    pub check: &'static str,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What is the case.
+    pub found: String,
+    /// What to do about it, unless it is as it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, found: found.into(), fix: None }
+    }
+
+    /// Works, and may trouble somebody; `fix` is what to do about it.
+    pub fn warn(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
+    }
+
+    /// Does not work; `fix` is what to do about it.
+    pub fn fail(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    findings: &'a [Finding],
+}
+
+/// Prints the findings, each with its fix below it.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn show(findings: &[Finding], output: Output) -> Result<(), OutputError> {
+    if output.is_json() {
+        return output.json(&Report { schema: SCHEMA, findings });
+    }
+    for finding in findings {
+        let word = match finding.verdict {
+            Verdict::Ok => output.verdict(true, "ok  "),
+            Verdict::Warn => "warn".to_owned(),
+            Verdict::Fail => output.verdict(false, "FAIL"),
+        };
+        output.data(&format!("{word}  {:<13}{}\n", finding.check, finding.found))?;
+        if let Some(fix) = &finding.fix {
+            output.data(&format!("{:<19}fix: {fix}\n", ""))?;
+        }
+    }
+    Ok(())
+}
