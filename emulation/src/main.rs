@@ -1,2 +1,93 @@
-//! The `emulate` command.
-fn main() {}
+//! The `emulate` command: networks on one machine, and experiments on them.
+//!
+//! The command line is defined here; `commands` has one module for each
+//! command, and the library does the work.
+
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use failure::Outcome;
+use roost_terminal::{Output, SpeechArgs, generate, usage};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  the command line, the topology or the plan is wrong
+  3  this system lacks something that is needed
+  4  done, but the figures cannot be trusted
+  5  a link is not as it is described
+  130  interrupted
+`exec` and `shell` end with the code of the program that they ran.";
+
+/// Runs networks and experiments on this machine, without root.
+#[derive(Debug, Parser)]
+#[command(name = "emulate", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+struct Cli {
+    /// How it speaks.
+    #[command(flatten)]
+    speech: SpeechArgs,
+    /// The command.
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the completion script of a shell
+    #[command(before_help = "Examples:
+  emulate completions bash > /etc/bash_completion.d/emulate
+")]
+    Completions(commands::generate::CompletionsArgs),
+    /// Write the manual pages into a directory
+    Man(commands::generate::ManArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = match definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return usage::explain(&error),
+    };
+    let output = cli.speech.output();
+    match run(&cli.command, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.report(output);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(command: &Command, output: Output) -> Outcome {
+    match command {
+        Command::Completions(args) => commands::generate::completions(args, output),
+        Command::Man(args) => commands::generate::man(args, output),
+    }
+}
+
+/// The definition of the command line, laid out as it prints its help.
+fn definition() -> clap::Command {
+    generate::with_examples_first(Cli::command())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn every_exit_code_is_in_the_help() {
+        let help = definition().render_long_help().to_string();
+        for code in failure::Code::ALL {
+            assert!(help.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
+        }
+    }
+}

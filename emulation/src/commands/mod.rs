@@ -1,0 +1,4 @@
+//! The commands of `emulate`, one module each: `NameArgs` is its part of the
+//! command line, `run` does it.
+
+pub(crate) mod generate;

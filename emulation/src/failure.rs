@@ -1,0 +1,113 @@
+//! How a command ends: the exit codes, and the sentence that goes with them.
+#![allow(dead_code, reason = "the codes are settled before every command that ends with one is there")]
+
+use std::io;
+use std::path::Path;
+
+use roost_control::error::plain;
+use roost_terminal::{Output, OutputError, Trouble};
+
+/// The exit codes, which scripts rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Anything that has no code of its own.
+    Failed = 1,
+    /// The command line, the topology or the plan is wrong.
+    BadInput = 2,
+    /// This system lacks something: user namespaces, a device, a program.
+    Missing = 3,
+    /// Done, but the emulation did not keep up: the figures cannot be trusted.
+    Invalid = 4,
+    /// A link is not as it is described.
+    Linktest = 5,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Code {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Failed, Self::BadInput, Self::Missing, Self::Invalid, Self::Linktest, Self::Interrupted];
+
+    /// The code's name in JSON.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::BadInput => "bad-input",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+            Self::Linktest => "linktest",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// One sentence that says what is wrong and what to do.
+    #[error("{message}")]
+    Said {
+        /// The exit code.
+        code: Code,
+        /// The sentence.
+        message: String,
+    },
+    /// A program that was run ended with this code, and said itself why.
+    #[error("the program ended with exit code {0}")]
+    Passed(u8),
+    /// Whoever read the output has gone, which is no error of anybody.
+    #[error("the reader of the output has gone")]
+    ClosedPipe,
+}
+
+/// What every command returns.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure with a code of its own.
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self::Said { code, message: message.into() }
+    }
+
+    /// A failure without a code of its own.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Code::Failed, message)
+    }
+
+    /// The command line, the topology or the plan is wrong.
+    pub(crate) fn bad_input(message: impl Into<String>) -> Self {
+        Self::new(Code::BadInput, message)
+    }
+
+    /// What went wrong with a file: `doing` is "read", "create" and the like.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::failed(format!("cannot {doing} {}: {error}", path.display()))
+    }
+
+    /// The code with which the command ends.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Said { code, .. } => *code as u8,
+            Self::Passed(code) => *code,
+            Self::ClosedPipe => 0,
+        }
+    }
+
+    /// Says it to whoever started the command.
+    pub(crate) fn report(&self, output: Output) {
+        if let Self::Said { code, message } = self {
+            output.trouble(Trouble { kind: code.name(), exit: *code as u8, message: &plain(message) });
+        }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::ClosedPipe => Self::ClosedPipe,
+            OutputError::Write(_) => Self::failed(error.to_string()),
+        }
+    }
+}
