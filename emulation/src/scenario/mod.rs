@@ -1,5 +1,12 @@
 //! What an experiment is: the network, and what happens in it.
+//!
+//! - [`topology`] is the description itself; both formats are read into it.
+//! - [`addresses`] and [`routes`] fill in what a file leaves open.
 
+pub mod addresses;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod routes;
 pub mod topology;
 
 pub use topology::Topology;
