@@ -8,5 +8,6 @@ pub mod addresses;
 pub(crate) mod fixture;
 pub mod routes;
 pub mod topology;
+pub mod wiring;
 
 pub use topology::Topology;

@@ -1,0 +1,127 @@
+//! Which pipe is next.
+
+use roost_proto::Time;
+
+/// When something is due, and its place among what is due at the same time.
+pub(super) type Key = (Time, u64);
+
+const ABSENT: u32 = u32::MAX;
+
+/// A binary heap of pipes by the key of their first packet, with the place of
+/// each pipe in it: the first is found at once, and a key is changed without
+/// leaving the old one behind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agenda {
+    heap: Vec<(Key, u32)>,
+    places: Vec<u32>,
+}
+
+impl Agenda {
+    /// Makes room for one more pipe, which has nothing to do yet.
+    pub(super) fn add(&mut self) {
+        self.places.push(ABSENT);
+    }
+
+    /// The pipe that is first, and when.
+    pub(super) fn first(&self) -> Option<(Key, u32)> {
+        self.heap.first().copied()
+    }
+
+    /// Says when `pipe` is due, or that it has nothing to do.
+    pub(super) fn set(&mut self, pipe: u32, key: Option<Key>) {
+        match (self.places[pipe as usize], key) {
+            (ABSENT, None) => {}
+            (ABSENT, Some(key)) => {
+                self.heap.push((key, pipe));
+                self.rise(self.heap.len() - 1);
+            }
+            (place, None) => self.remove(place as usize),
+            (place, Some(key)) => {
+                self.heap[place as usize].0 = key;
+                self.settle(place as usize);
+            }
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let (_, pipe) = self.heap.swap_remove(place);
+        self.places[pipe as usize] = ABSENT;
+        if place < self.heap.len() {
+            self.settle(place);
+        }
+    }
+
+    /// Puts the entry at `place` where it belongs, in whichever direction.
+    fn settle(&mut self, place: usize) {
+        if !self.rise(place) {
+            self.sink(place);
+        }
+    }
+
+    /// Moves an entry towards the top; whether it moved.
+    fn rise(&mut self, from: usize) -> bool {
+        let entry = self.heap[from];
+        let mut place = from;
+        while place > 0 && entry.0 < self.heap[(place - 1) / 2].0 {
+            self.put(place, self.heap[(place - 1) / 2]);
+            place = (place - 1) / 2;
+        }
+        self.put(place, entry);
+        place != from
+    }
+
+    fn sink(&mut self, from: usize) {
+        let entry = self.heap[from];
+        let mut place = from;
+        loop {
+            let mut child = 2 * place + 1;
+            if child >= self.heap.len() {
+                break;
+            }
+            if child + 1 < self.heap.len() && self.heap[child + 1].0 < self.heap[child].0 {
+                child += 1;
+            }
+            if entry.0 <= self.heap[child].0 {
+                break;
+            }
+            self.put(place, self.heap[child]);
+            place = child;
+        }
+        self.put(place, entry);
+    }
+
+    fn put(&mut self, place: usize, entry: (Key, u32)) {
+        self.heap[place] = entry;
+        self.places[entry.1 as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_least_key_whatever_was_set(
+            steps in prop::collection::vec((0_u32..12, prop::option::of(0_u64..20)), 1..200),
+        ) {
+            let mut agenda = Agenda::default();
+            (0..12).for_each(|_| agenda.add());
+            let mut model = BTreeMap::new();
+            for (number, (pipe, due)) in steps.into_iter().enumerate() {
+                let key = due.map(|due| (Time::from_nanos(due), number as u64));
+                agenda.set(pipe, key);
+                match key {
+                    Some(key) => model.insert(pipe, key),
+                    None => model.remove(&pipe),
+                };
+                let least = model.iter().map(|(&pipe, &key)| (key, pipe)).min();
+                prop_assert_eq!(agenda.first(), least);
+            }
+        }
+    }
+}

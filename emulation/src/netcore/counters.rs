@@ -1,0 +1,104 @@
+//! What went into a pipe, and what became of it.
+
+use std::ops::{Add, AddAssign, SubAssign};
+
+/// Packets, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Count {
+    /// How many packets.
+    pub packets: u64,
+    /// How many bytes, as given to [`Network::send`](super::Network::send).
+    pub bytes: u64,
+}
+
+impl Count {
+    /// One packet.
+    pub(super) const fn one(bytes: u32) -> Self {
+        Self { packets: 1, bytes: bytes as u64 }
+    }
+}
+
+impl Add for Count {
+    type Output = Self;
+
+    fn add(self, rhs: Self) -> Self {
+        Self { packets: self.packets + rhs.packets, bytes: self.bytes + rhs.bytes }
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, rhs: Self) {
+        *self = *self + rhs;
+    }
+}
+
+impl SubAssign for Count {
+    fn sub_assign(&mut self, rhs: Self) {
+        self.packets -= rhs.packets;
+        self.bytes -= rhs.bytes;
+    }
+}
+
+/// What happened to the packets of one kind. They conserve: what arrived was
+/// delivered, was dropped, or is inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FlowCounters {
+    /// Came to this pipe.
+    pub arrived: Count,
+    /// Left it at the other end.
+    pub delivered: Count,
+    /// Dropped by the queue: it was full, or RED chose them.
+    pub dropped_queue: Count,
+    /// Dropped by random or burst loss.
+    pub dropped_loss: Count,
+    /// Vanished because the pipe was down.
+    pub dropped_down: Count,
+    /// Dropped because of [`Limits`](super::Limits).
+    pub dropped_limit: Count,
+    /// Waiting, in service or on their way.
+    pub in_flight: Count,
+}
+
+impl FlowCounters {
+    /// All that did not get through.
+    pub fn dropped(&self) -> Count {
+        self.dropped_queue + self.dropped_loss + self.dropped_down + self.dropped_limit
+    }
+
+    /// Whether every packet and byte is accounted for.
+    pub fn conserves(&self) -> bool {
+        self.arrived == self.delivered + self.dropped() + self.in_flight
+    }
+}
+
+impl Add for FlowCounters {
+    type Output = Self;
+
+    fn add(self, rhs: Self) -> Self {
+        Self {
+            arrived: self.arrived + rhs.arrived,
+            delivered: self.delivered + rhs.delivered,
+            dropped_queue: self.dropped_queue + rhs.dropped_queue,
+            dropped_loss: self.dropped_loss + rhs.dropped_loss,
+            dropped_down: self.dropped_down + rhs.dropped_down,
+            dropped_limit: self.dropped_limit + rhs.dropped_limit,
+            in_flight: self.in_flight + rhs.in_flight,
+        }
+    }
+}
+
+/// The counters of one pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PipeCounters {
+    /// Packets to one port.
+    pub unicast: FlowCounters,
+    /// Packets to all others: multicast and broadcast.
+    pub multicast: FlowCounters,
+}
+
+impl PipeCounters {
+    /// Both kinds together.
+    pub fn total(&self) -> FlowCounters {
+        self.unicast + self.multicast
+    }
+}

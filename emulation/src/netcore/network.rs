@@ -1,0 +1,369 @@
+//! Pipes joined into links and LANs, and what happens in them in order of time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use roost_proto::Time;
+
+use super::agenda::Agenda;
+use super::loss::Streams;
+use super::pipe::{Cause, Header, Pipe};
+use super::{Limits, PipeChange, PipeConfig, PipeCounters};
+
+/// A member's place in the network: where its packets go in, and others' come
+/// out. Numbered from 0 in the order in which links and LANs were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(u32);
+
+impl Port {
+    /// Its number, for tables of the caller.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One direction of a link, or of a member of a LAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipeId(u32);
+
+/// Who is to get a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// One member of the same link or LAN.
+    Port(Port),
+    /// All members but the sender: multicast and broadcast.
+    Others,
+}
+
+/// A packet that came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery<P> {
+    /// When, exactly; the caller may be later.
+    pub due: Time,
+    /// Where.
+    pub port: Port,
+    /// Its size, as it was sent.
+    pub bytes: u32,
+    /// Its content.
+    pub packet: P,
+}
+
+/// What became of a packet when it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It is in the first pipe.
+    Taken,
+    /// It is counted there, and gone.
+    Dropped(Cause),
+    /// No such port, or the destination is not on the sender's link or LAN, or
+    /// is the sender: nothing was counted.
+    Unreachable,
+}
+
+/// More changes are scheduled than [`Limits::changes`]: this one was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no more than {0} changes can be scheduled at a time: schedule the later ones later")]
+pub struct ScheduleFull(pub usize);
+
+/// Links, LANs, and the packets inside. See the [module](super) for the model.
+#[derive(Clone, Debug)]
+pub struct Network<P> {
+    seed: u64,
+    limits: Limits,
+    pipes: Vec<Pipe<P>>,
+    /// Where each pipe ends.
+    exits: Vec<Exit>,
+    ports: Vec<Attachment>,
+    lans: Vec<Vec<Port>>,
+    agenda: Agenda,
+    changes: BTreeMap<(Time, u64), PipeChange>,
+    ready: VecDeque<Delivery<P>>,
+    /// Up to when everything has happened.
+    clock: Time,
+    sequence: u64,
+    /// Packets in pipes and in `ready`.
+    held: usize,
+    overflows: u64,
+}
+
+/// A port's pipes and neighbours.
+#[derive(Clone, Copy, Debug)]
+struct Attachment {
+    to_net: PipeId,
+    from_net: PipeId,
+    /// The other port of its link; none on a LAN.
+    peer: Option<Port>,
+    /// Its LAN, if `peer` is none.
+    lan: usize,
+}
+
+/// Where a pipe ends.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    Port(Port),
+    /// In a switch, with packets from this port.
+    Switch(Port),
+}
+
+impl<P: Clone> Network<P> {
+    /// An empty network. Each pipe has its own chance from `seed` and its number.
+    pub fn new(seed: u64) -> Self {
+        Self::with_limits(seed, Limits::default())
+    }
+
+    /// One with other limits.
+    pub fn with_limits(seed: u64, limits: Limits) -> Self {
+        Self {
+            seed,
+            limits,
+            pipes: Vec::new(),
+            exits: Vec::new(),
+            ports: Vec::new(),
+            lans: Vec::new(),
+            agenda: Agenda::default(),
+            changes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            clock: Time::ZERO,
+            sequence: 0,
+            held: 0,
+            overflows: 0,
+        }
+    }
+
+    /// Adds a link of one pipe each way; its ends are ports `a` and `b`.
+    pub fn add_link(&mut self, a_to_b: PipeConfig, b_to_a: PipeConfig) -> [Port; 2] {
+        let [a, b] = [self.next_port(0), self.next_port(1)];
+        let there = self.add_pipe(a_to_b, Exit::Port(b));
+        let back = self.add_pipe(b_to_a, Exit::Port(a));
+        self.ports.push(Attachment { to_net: there, from_net: back, peer: Some(b), lan: 0 });
+        self.ports.push(Attachment { to_net: back, from_net: there, peer: Some(a), lan: 0 });
+        [a, b]
+    }
+
+    /// Adds a LAN, whose members have a pipe to the switch and one from it.
+    pub fn add_lan(&mut self, members: &[(PipeConfig, PipeConfig)]) -> Vec<Port> {
+        let lan = self.lans.len();
+        let add = |(to_net, from_net): &(PipeConfig, PipeConfig)| {
+            let port = self.next_port(0);
+            let to_net = self.add_pipe(to_net.clone(), Exit::Switch(port));
+            let from_net = self.add_pipe(from_net.clone(), Exit::Port(port));
+            self.ports.push(Attachment { to_net, from_net, peer: None, lan });
+            port
+        };
+        let ports: Vec<Port> = members.iter().map(add).collect();
+        self.lans.push(ports.clone());
+        ports
+    }
+
+    /// Runs everything that is due by `now`, then takes a packet of so many
+    /// bytes. Time does not run backwards: a `now` before that of an earlier
+    /// call counts as that one.
+    pub fn send(&mut self, now: Time, from: Port, to: Destination, bytes: u32, packet: P) -> Fate {
+        self.run(now);
+        match self.ports.get(from.index()) {
+            Some(&port) if self.reaches(from, port, to) => self.enter(port.to_net, Header { bytes, to }, || packet),
+            _ => Fate::Unreachable,
+        }
+    }
+
+    /// Has `change` happen at `at`, in order with everything else; with the next
+    /// call if that is past. Changes for the same time happen in the order of the calls.
+    ///
+    /// # Errors
+    /// When there are too many; nothing is scheduled then.
+    pub fn schedule(&mut self, at: Time, change: PipeChange) -> Result<(), ScheduleFull> {
+        if self.changes.len() >= self.limits.changes {
+            return Err(ScheduleFull(self.limits.changes));
+        }
+        let sequence = self.next_sequence();
+        self.changes.insert((at.max(self.clock), sequence), change);
+        Ok(())
+    }
+
+    /// Runs everything that is due by `now`, then makes the change.
+    pub fn apply(&mut self, now: Time, change: PipeChange) {
+        self.run(now);
+        self.change(change);
+    }
+
+    /// The next packet that came out by `now`, in the order in which they did.
+    /// The network's time is then that of the packet, so that it can be sent
+    /// on at its due time; after the last one (none) it is `now`.
+    pub fn poll_delivery(&mut self, now: Time) -> Option<Delivery<P>> {
+        loop {
+            if let Some(delivery) = self.ready.pop_front() {
+                self.held -= 1;
+                return Some(delivery);
+            }
+            if !self.step(now) {
+                self.clock = self.clock.max(now);
+                return None;
+            }
+        }
+    }
+
+    /// When to call [`Network::poll_delivery`] next: something happens then,
+    /// most often a delivery. None while nothing is inside or scheduled.
+    pub fn poll_deadline(&self) -> Option<Time> {
+        if let Some(delivery) = self.ready.front() {
+            return Some(delivery.due);
+        }
+        let packet = self.agenda.first().map(|((due, _), _)| due);
+        [packet, self.next_change()].into_iter().flatten().min()
+    }
+
+    /// Up to when everything has happened.
+    pub fn now(&self) -> Time {
+        self.clock
+    }
+
+    /// What went into a pipe and what became of it, up to [`Network::now`].
+    pub fn counters(&self, pipe: PipeId) -> PipeCounters {
+        self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default()
+    }
+
+    /// How a pipe is set: if it is down, how it will be when it is up again.
+    pub fn config(&self, pipe: PipeId) -> Option<&PipeConfig> {
+        self.pipes.get(pipe.0 as usize).map(Pipe::config)
+    }
+
+    /// Whether a pipe takes packets.
+    pub fn is_up(&self, pipe: PipeId) -> bool {
+        self.pipes.get(pipe.0 as usize).is_some_and(Pipe::is_up)
+    }
+
+    /// The pipe that a port's packets go into.
+    pub fn to_net(&self, port: Port) -> Option<PipeId> {
+        self.ports.get(port.index()).map(|port| port.to_net)
+    }
+
+    /// The pipe that packets to a port come out of; on a link the other port's
+    /// [`Network::to_net`].
+    pub fn from_net(&self, port: Port) -> Option<PipeId> {
+        self.ports.get(port.index()).map(|port| port.from_net)
+    }
+
+    /// Packets inside, and those that came out and were not fetched yet.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Packets dropped because of [`Limits`], in all pipes: if there are any,
+    /// the network was not what its description says.
+    pub fn overflows(&self) -> u64 {
+        self.overflows
+    }
+
+    fn run(&mut self, now: Time) {
+        while self.step(now) {}
+        self.clock = self.clock.max(now);
+    }
+
+    /// Has the next thing happen that is due by `now`; false if nothing is.
+    fn step(&mut self, now: Time) -> bool {
+        let change = self.changes.first_entry().filter(|entry| entry.key().0 <= now);
+        let packet = self.agenda.first().filter(|((due, _), _)| *due <= now);
+        match (change, packet) {
+            (Some(entry), packet) if packet.is_none_or(|((due, _), _)| entry.key().0 <= due) => {
+                let ((at, _), change) = entry.remove_entry();
+                self.clock = self.clock.max(at);
+                self.change(change);
+                true
+            }
+            (_, Some(((due, _), pipe))) => {
+                self.clock = self.clock.max(due);
+                self.leave(pipe);
+                true
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Moves the first packet of a pipe on to where the pipe ends.
+    fn leave(&mut self, id: u32) {
+        let pipe = &mut self.pipes[id as usize];
+        let packet = pipe.take(self.clock);
+        self.agenda.set(id, pipe.next());
+        let Some((header, packet)) = packet else { return };
+        match self.exits[id as usize] {
+            Exit::Port(port) => {
+                self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
+            }
+            Exit::Switch(from) => {
+                self.held -= 1;
+                self.switch(from, header, packet);
+            }
+        }
+    }
+
+    fn switch(&mut self, from: Port, header: Header, packet: P) {
+        if let Destination::Port(to) = header.to {
+            self.enter(self.ports[to.index()].from_net, header, || packet);
+            return;
+        }
+        let lan = self.ports[from.index()].lan;
+        for member in 0..self.lans[lan].len() {
+            let port = self.lans[lan][member];
+            if port != from {
+                self.enter(self.ports[port.index()].from_net, header, || packet.clone());
+            }
+        }
+    }
+
+    /// A packet arrives at a pipe. Its content is made only if it is taken.
+    fn enter(&mut self, id: PipeId, header: Header, packet: impl FnOnce() -> P) -> Fate {
+        let room = if self.held < self.limits.network_packets { self.limits.pipe_packets } else { 0 };
+        let sequence = self.next_sequence();
+        let pipe = &mut self.pipes[id.0 as usize];
+        if let Err(cause) = pipe.admit(self.clock, header, room) {
+            self.overflows += u64::from(cause == Cause::Limit);
+            return Fate::Dropped(cause);
+        }
+        let was_empty = pipe.next().is_none();
+        pipe.put(self.clock, sequence, header, packet());
+        if was_empty {
+            self.agenda.set(id.0, pipe.next());
+        }
+        self.held += 1;
+        Fate::Taken
+    }
+
+    fn change(&mut self, change: PipeChange) {
+        let id = change.pipe.0;
+        if let Some(pipe) = self.pipes.get_mut(id as usize) {
+            pipe.change(self.clock, change.change);
+            self.agenda.set(id, pipe.next());
+        }
+    }
+
+    fn reaches(&self, from: Port, port: Attachment, to: Destination) -> bool {
+        match (to, port.peer) {
+            (Destination::Others, _) => true,
+            (Destination::Port(to), Some(peer)) => to == peer,
+            (Destination::Port(to), None) => {
+                let there = self.ports.get(to.index());
+                to != from && there.is_some_and(|there| there.peer.is_none() && there.lan == port.lan)
+            }
+        }
+    }
+
+    fn add_pipe(&mut self, config: PipeConfig, exit: Exit) -> PipeId {
+        let id = self.pipes.len() as u32;
+        self.pipes.push(Pipe::new(config, Streams::new(self.seed, id)));
+        self.exits.push(exit);
+        self.agenda.add();
+        PipeId(id)
+    }
+
+    fn next_port(&self, after: u32) -> Port {
+        Port(self.ports.len() as u32 + after)
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn next_change(&self) -> Option<Time> {
+        self.changes.first_key_value().map(|(&(at, _), _)| at)
+    }
+}

@@ -1,0 +1,227 @@
+//! One direction: what comes in, waits, is sent and travels.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use roost_proto::Time;
+
+use super::agenda::Key;
+use super::counters::{Count, FlowCounters, PipeCounters};
+use super::loss::{Losses, Streams};
+use super::queue::{self, Arrival, EarlyDetection};
+use super::transmitter::Transmitter;
+use super::{Destination, PipeConfig};
+use crate::scenario::topology::Change;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The queue was full, or RED chose it.
+    Queue,
+    /// Random or burst loss.
+    Loss,
+    /// The pipe is down.
+    Down,
+    /// The network's own [`Limits`](super::Limits).
+    Limit,
+}
+
+/// What is known of a packet besides its content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) bytes: u32,
+    pub(super) to: Destination,
+}
+
+/// A packet inside. `due` is when it comes out, once its transmission is over.
+#[derive(Clone, Debug)]
+struct Inside<P> {
+    header: Header,
+    due: Time,
+    sequence: u64,
+    packet: P,
+}
+
+/// A pipe. Its packets are in one row: `departed` ones that travel, then the
+/// one in service, then those that wait. Transmissions end when somebody looks
+/// ([`Pipe::advance`]), at the time that they would have ended anyway.
+#[derive(Clone, Debug)]
+pub(super) struct Pipe<P> {
+    config: PipeConfig,
+    /// What becomes of `config` when the pipe is up again; none while it is up.
+    when_up: Option<PipeConfig>,
+    inside: VecDeque<Inside<P>>,
+    departed: usize,
+    queued_bytes: u64,
+    transmitter: Transmitter,
+    /// The jitter of the packet in service.
+    extra: Duration,
+    /// When the packet that departed last comes out: none may overtake it.
+    last_due: Time,
+    losses: Losses,
+    early: EarlyDetection,
+    streams: Streams,
+    counters: PipeCounters,
+}
+
+impl<P> Pipe<P> {
+    pub(super) fn new(config: PipeConfig, streams: Streams) -> Self {
+        Self {
+            config,
+            when_up: None,
+            inside: VecDeque::new(),
+            departed: 0,
+            queued_bytes: 0,
+            transmitter: Transmitter::new(),
+            extra: Duration::ZERO,
+            last_due: Time::ZERO,
+            losses: Losses::default(),
+            early: EarlyDetection::default(),
+            streams,
+            counters: PipeCounters::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> PipeCounters {
+        self.counters
+    }
+
+    pub(super) fn config(&self) -> &PipeConfig {
+        self.when_up.as_ref().unwrap_or(&self.config)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.when_up.is_none()
+    }
+
+    /// When the first packet comes out.
+    pub(super) fn next(&self) -> Option<Key> {
+        let first = self.inside.front()?;
+        let due = if self.departed > 0 { first.due } else { self.due_of_served() };
+        Some((due, first.sequence))
+    }
+
+    /// Decides about a packet that arrives now, and counts it. If it is
+    /// admitted, [`Pipe::put`] must follow. `room` is how many may be inside.
+    pub(super) fn admit(&mut self, now: Time, header: Header, room: usize) -> Result<(), Cause> {
+        self.advance(now);
+        let verdict = self.judge(now, header.bytes, room);
+        let flow = flow(&mut self.counters, header.to);
+        let one = Count::one(header.bytes);
+        flow.arrived += one;
+        match verdict {
+            Ok(()) => flow.in_flight += one,
+            Err(Cause::Queue) => flow.dropped_queue += one,
+            Err(Cause::Loss) => flow.dropped_loss += one,
+            Err(Cause::Down) => flow.dropped_down += one,
+            Err(Cause::Limit) => flow.dropped_limit += one,
+        }
+        verdict
+    }
+
+    /// Takes a packet that was admitted. `sequence` orders it among all packets.
+    pub(super) fn put(&mut self, now: Time, sequence: u64, header: Header, packet: P) {
+        let idle = self.departed == self.inside.len();
+        self.inside.push_back(Inside { header, due: now, sequence, packet });
+        self.queued_bytes += u64::from(header.bytes);
+        if idle {
+            self.serve(now);
+        }
+    }
+
+    /// Gives out the packet that is due now.
+    pub(super) fn take(&mut self, now: Time) -> Option<(Header, P)> {
+        self.advance(now);
+        if self.departed == 0 {
+            return None;
+        }
+        let Inside { header, packet, .. } = self.inside.pop_front()?;
+        self.departed -= 1;
+        let flow = flow(&mut self.counters, header.to);
+        flow.in_flight -= Count::one(header.bytes);
+        flow.delivered += Count::one(header.bytes);
+        Some((header, packet))
+    }
+
+    /// Changes the pipe; what happened up to now happened as it was before.
+    pub(super) fn change(&mut self, now: Time, change: Change) {
+        self.advance(now);
+        match change {
+            Change::Up => {
+                if let Some(config) = self.when_up.take() {
+                    self.config = config;
+                }
+            }
+            Change::Down => {
+                self.when_up.get_or_insert_with(|| self.config.clone());
+            }
+            other => self.when_up.as_mut().unwrap_or(&mut self.config).change(other),
+        }
+    }
+
+    fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), Cause> {
+        if !self.is_up() {
+            return Err(Cause::Down);
+        }
+        if self.losses.strike(&self.config, &mut self.streams) {
+            return Err(Cause::Loss);
+        }
+        if !self.queue_admits(now, bytes) {
+            return Err(Cause::Queue);
+        }
+        if self.inside.len() < room { Ok(()) } else { Err(Cause::Limit) }
+    }
+
+    fn queue_admits(&mut self, now: Time, bytes: u32) -> bool {
+        let packets = self.inside.len() - self.departed;
+        if packets == 0 && self.config.rate.is_unlimited() {
+            return true;
+        }
+        let arrival = Arrival {
+            queued: Count { packets: packets as u64, bytes: self.queued_bytes },
+            bytes,
+            idle: now.since(self.transmitter.end()),
+            rate: self.config.rate,
+        };
+        queue::admits(&self.config.queue, arrival, &mut self.early, &mut self.streams.early)
+    }
+
+    /// Ends the transmissions that are over by `now`, each at its own time.
+    fn advance(&mut self, now: Time) {
+        while self.departed < self.inside.len() && self.transmitter.end() <= now {
+            let due = self.due_of_served();
+            let served = &mut self.inside[self.departed];
+            served.due = due;
+            self.last_due = due;
+            self.queued_bytes -= u64::from(served.header.bytes);
+            self.departed += 1;
+            // Waiting packets were there before the end: the next one starts right at it.
+            self.serve(Time::ZERO);
+        }
+    }
+
+    /// Begins to transmit the first packet that waits, if one does.
+    fn serve(&mut self, ready: Time) {
+        if let Some(first) = self.inside.get(self.departed) {
+            self.transmitter.transmit(ready, first.header.bytes, self.config.rate);
+            let jitter = u64::try_from(self.config.jitter.as_nanos()).unwrap_or(u64::MAX);
+            if jitter > 0 {
+                self.extra = Duration::from_nanos(self.streams.jitter.below(jitter.saturating_add(1)));
+            } else {
+                self.extra = Duration::ZERO;
+            }
+        }
+    }
+
+    /// When the packet in service comes out, if the delay stays as it is.
+    fn due_of_served(&self) -> Time {
+        self.last_due.max(self.transmitter.end() + self.config.delay + self.extra)
+    }
+}
+
+fn flow(counters: &mut PipeCounters, to: Destination) -> &mut FlowCounters {
+    match to {
+        Destination::Port(_) => &mut counters.unicast,
+        Destination::Others => &mut counters.multicast,
+    }
+}

@@ -1,0 +1,244 @@
+//! From a description to pipes, and back to names.
+//!
+//! Descriptions speak of what goes from host to host; pipes have values of
+//! their own. On a **link** each direction is one pipe, so the two are the
+//! same. On a **LAN** a packet crosses two pipes, so for all members together:
+//!
+//! | end to end | sender's `to_net` | receiver's `from_net` |
+//! |---|---|---|
+//! | delay d, jitter d | d/2 | d/2 |
+//! | loss p | 1 − √(1 − p) | 1 − √(1 − p) |
+//! | burst | all of it | none |
+//! | rate, queue, up, down | the same | the same |
+//!
+//! A change of one member's legs gives each leg the value as it is, not
+//! halved, as Emulab's `tb-set-node-lan-delay` and its kin do. A LAN that is
+//! down loses what is on its way to the switch, at the receivers' legs.
+
+use std::time::Duration;
+
+use roost_proto::Time;
+
+use super::topology::{Action, Change, HostIndex, Leg, Net, NetIndex, NetKind, Topology};
+use crate::netcore::{Network, PipeChange, PipeConfig, PipeId, Port, ScheduleFull};
+use crate::report::record;
+
+/// Where the members of a topology's links and LANs are in the network, under
+/// which names, and what is scheduled for them.
+#[derive(Clone, Debug)]
+pub struct Wiring {
+    nets: Vec<WiredNet>,
+    /// By port: its net, and its place among the members.
+    places: Vec<(NetIndex, usize)>,
+    schedule: Vec<NetEvent>,
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WiringError {
+    /// The topology has fewer nets.
+    #[error("there is no link or LAN of number {0}")]
+    NoSuchNet(NetIndex),
+    /// The host has no interface there.
+    #[error("host number {host} is not on link or LAN number {net}")]
+    NotAMember {
+        /// The link or LAN.
+        net: NetIndex,
+        /// The host.
+        host: HostIndex,
+    },
+    /// Too much is scheduled at a time.
+    #[error(transparent)]
+    Full(#[from] ScheduleFull),
+}
+
+#[derive(Clone, Debug)]
+struct WiredNet {
+    name: String,
+    is_link: bool,
+    members: Vec<WiredMember>,
+}
+
+#[derive(Clone, Debug)]
+struct WiredMember {
+    host: HostIndex,
+    name: String,
+    port: Port,
+    to_net: PipeId,
+    from_net: PipeId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NetEvent {
+    at: Duration,
+    net: NetIndex,
+    from: Option<HostIndex>,
+    change: Change,
+}
+
+/// Makes the network of a topology; its losses and jitter follow from `seed`.
+/// Nothing is scheduled before [`Wiring::begin`]. A link is expected to have
+/// two members; with another number it is wired as a LAN.
+pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
+    let mut network = Network::new(seed);
+    let mut wiring = Wiring { nets: Vec::new(), places: Vec::new(), schedule: schedule(topology) };
+    for net in &topology.nets {
+        wiring.add(&mut network, topology, net);
+    }
+    (network, wiring)
+}
+
+/// The pipe of a link's direction, from the sender's leg and the receiver's:
+/// the slower rate, the sum of the delays, both losses, the sender's queue.
+pub fn direction(to_net: &Leg, from_net: &Leg) -> PipeConfig {
+    PipeConfig {
+        rate: to_net.rate.slower(from_net.rate),
+        delay: to_net.delay + from_net.delay,
+        jitter: to_net.jitter + from_net.jitter,
+        loss: 1.0 - (1.0 - to_net.loss) * (1.0 - from_net.loss),
+        burst: [to_net.burst, from_net.burst],
+        queue: to_net.queue,
+    }
+}
+
+impl Wiring {
+    /// Where the packets of a net's member, by its place in the description, go in and out.
+    pub fn port(&self, net: NetIndex, member: usize) -> Option<Port> {
+        Some(self.nets.get(net)?.members.get(member)?.port)
+    }
+
+    /// Whose port it is: the net, and the member's place in its description.
+    pub fn place(&self, port: Port) -> Option<(NetIndex, usize)> {
+        self.places.get(port.index()).copied()
+    }
+
+    /// Schedules all that the topology does to its nets, for a workload that
+    /// begins at `begin`.
+    ///
+    /// # Errors
+    /// When an event is about a host that is not there, or there are too many;
+    /// those before it are scheduled.
+    pub fn begin<P: Clone>(&self, network: &mut Network<P>, begin: Time) -> Result<(), WiringError> {
+        for event in &self.schedule {
+            for change in self.changes(event.net, event.from, event.change)? {
+                network.schedule(begin + event.at, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a change of a net, or of one host's legs of it, does to the pipes.
+    ///
+    /// # Errors
+    /// When there is no such net, or the host is not on it.
+    pub fn changes(
+        &self,
+        net: NetIndex,
+        from: Option<HostIndex>,
+        change: Change,
+    ) -> Result<Vec<PipeChange>, WiringError> {
+        let wired = self.nets.get(net).ok_or(WiringError::NoSuchNet(net))?;
+        let concerned = |member: &&WiredMember| from.is_none_or(|host| host == member.host);
+        let members: Vec<&WiredMember> = wired.members.iter().filter(concerned).collect();
+        if let (Some(host), true) = (from, members.is_empty()) {
+            return Err(WiringError::NotAMember { net, host });
+        }
+        let [to_net, from_net] = match from {
+            None if !wired.is_link => legs(change),
+            _ => [change, change],
+        };
+        let mut changes = Vec::with_capacity(2 * members.len());
+        for member in members {
+            changes.push(PipeChange { pipe: member.to_net, change: to_net });
+            if !wired.is_link {
+                changes.push(PipeChange { pipe: member.from_net, change: from_net });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What went through every direction, by net and member in their order.
+    pub fn counters<P: Clone>(&self, network: &Network<P>) -> Vec<record::Link> {
+        let mut links = Vec::new();
+        for net in &self.nets {
+            for member in &net.members {
+                links.push(count(network, net, member, "to-net", member.to_net));
+                if !net.is_link {
+                    links.push(count(network, net, member, "from-net", member.from_net));
+                }
+            }
+        }
+        links
+    }
+
+    fn add<P: Clone>(&mut self, network: &mut Network<P>, topology: &Topology, net: &Net) {
+        let pair = match (net.kind, net.members.as_slice()) {
+            (NetKind::Link, [a, b]) => Some((a, b)),
+            _ => None,
+        };
+        let ports = match pair {
+            Some((a, b)) => {
+                network.add_link(direction(&a.to_net, &b.from_net), direction(&b.to_net, &a.from_net)).to_vec()
+            }
+            None => {
+                let legs = net.members.iter().map(|member| ((&member.to_net).into(), (&member.from_net).into()));
+                network.add_lan(&legs.collect::<Vec<_>>())
+            }
+        };
+        let index = self.nets.len();
+        let mut members = Vec::with_capacity(ports.len());
+        for (place, (member, port)) in net.members.iter().zip(ports).enumerate() {
+            let (Some(to_net), Some(from_net)) = (network.to_net(port), network.from_net(port)) else { continue };
+            let name = topology.hosts.get(member.host).map(|host| host.name.clone()).unwrap_or_default();
+            members.push(WiredMember { host: member.host, name, port, to_net, from_net });
+            self.places.push((index, place));
+        }
+        self.nets.push(WiredNet { name: net.name.clone(), is_link: pair.is_some(), members });
+    }
+}
+
+/// What is to happen to links and LANs.
+fn schedule(topology: &Topology) -> Vec<NetEvent> {
+    let net_event = |event: &super::topology::Event| match event.action {
+        Action::Net { net, from, change } => Some(NetEvent { at: event.at, net, from, change }),
+        _ => None,
+    };
+    topology.events.iter().filter_map(net_event).collect()
+}
+
+/// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
+fn legs(change: Change) -> [Change; 2] {
+    match change {
+        Change::Delay(delay) => [Change::Delay(delay / 2), Change::Delay(delay - delay / 2)],
+        Change::Jitter(jitter) => [Change::Jitter(jitter / 2), Change::Jitter(jitter - jitter / 2)],
+        Change::Loss(loss) => [Change::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
+        Change::Burst(burst) => [Change::Burst(burst), Change::Burst(None)],
+        Change::Up | Change::Down | Change::Rate(_) | Change::Queue(_) => [change; 2],
+    }
+}
+
+fn count<P: Clone>(
+    network: &Network<P>,
+    net: &WiredNet,
+    member: &WiredMember,
+    direction: &str,
+    pipe: PipeId,
+) -> record::Link {
+    let counters = network.counters(pipe);
+    let total = counters.total();
+    record::Link {
+        link: net.name.clone(),
+        host: member.name.clone(),
+        direction: direction.to_owned(),
+        packets_in: total.arrived.packets,
+        bytes_in: total.arrived.bytes,
+        packets_out: total.delivered.packets,
+        bytes_out: total.delivered.bytes,
+        multicast_bytes_in: counters.multicast.arrived.bytes,
+        // The network's own limits are a queue too: the run says so by its overflows.
+        dropped_queue: total.dropped_queue.packets + total.dropped_limit.packets,
+        dropped_loss: total.dropped_loss.packets,
+        dropped_down: total.dropped_down.packets,
+        in_flight: total.in_flight.packets,
+    }
+}
