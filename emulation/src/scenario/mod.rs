@@ -2,6 +2,7 @@
 //!
 //! - [`topology`] is the description itself; both formats are read into it.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
+//! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
 #[cfg(test)]

@@ -6,10 +6,12 @@
 //!
 //! | end to end | sender's `to_net` | receiver's `from_net` |
 //! |---|---|---|
-//! | delay d, jitter d | d/2 | d/2 |
+//! | delay d | d/2 | d/2 |
 //! | loss p | 1 − √(1 − p) | 1 − √(1 − p) |
-//! | burst | all of it | none |
+//! | jitter, burst | all of it | none |
 //! | rate, queue, up, down | the same | the same |
+//!
+//! which is how [`Leg::halves`] splits what a file says of a LAN.
 //!
 //! A change of one member's legs gives each leg the value as it is, not
 //! halved, as Emulab's `tb-set-node-lan-delay` and its kin do. A LAN that is
@@ -89,16 +91,9 @@ pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
 }
 
 /// The pipe of a link's direction, from the sender's leg and the receiver's:
-/// the slower rate, the sum of the delays, both losses, the sender's queue.
+/// the two [joined](Leg::joined), with both models of bursts.
 pub fn direction(to_net: &Leg, from_net: &Leg) -> PipeConfig {
-    PipeConfig {
-        rate: to_net.rate.slower(from_net.rate),
-        delay: to_net.delay + from_net.delay,
-        jitter: to_net.jitter + from_net.jitter,
-        loss: 1.0 - (1.0 - to_net.loss) * (1.0 - from_net.loss),
-        burst: [to_net.burst, from_net.burst],
-        queue: to_net.queue,
-    }
+    PipeConfig { burst: [to_net.burst, from_net.burst], ..PipeConfig::from(&to_net.joined(from_net)) }
 }
 
 impl Wiring {
@@ -209,8 +204,8 @@ fn schedule(topology: &Topology) -> Vec<NetEvent> {
 /// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
 fn legs(change: Change) -> [Change; 2] {
     match change {
-        Change::Delay(delay) => [Change::Delay(delay / 2), Change::Delay(delay - delay / 2)],
-        Change::Jitter(jitter) => [Change::Jitter(jitter / 2), Change::Jitter(jitter - jitter / 2)],
+        Change::Delay(delay) => [Change::Delay(delay - delay / 2), Change::Delay(delay / 2)],
+        Change::Jitter(jitter) => [Change::Jitter(jitter), Change::Jitter(Duration::ZERO)],
         Change::Loss(loss) => [Change::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
         Change::Burst(burst) => [Change::Burst(burst), Change::Burst(None)],
         Change::Up | Change::Down | Change::Rate(_) | Change::Queue(_) => [change; 2],
@@ -240,5 +235,6 @@ fn count<P: Clone>(
         dropped_loss: total.dropped_loss.packets,
         dropped_down: total.dropped_down.packets,
         in_flight: total.in_flight.packets,
+        rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
     }
 }
