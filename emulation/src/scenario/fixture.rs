@@ -186,6 +186,7 @@ fn any_program(hosts: usize) -> impl Strategy<Value = Program> {
             folder,
             timeout,
             expected_exit,
+            start_command: false,
         },
     )
 }
@@ -219,7 +220,7 @@ fn any_event(topology: &Topology) -> BoxedStrategy<Event> {
     choices.extend((0..topology.programs.len()).map(|program| program_event(topology, program)));
     choices.extend((0..topology.traffic.len()).map(|agent| traffic_event(topology, agent)));
     (at, prop::strategy::Union::new(choices))
-        .prop_map(|(at, (object, action))| Event { at, object, line: 0, action })
+        .prop_map(|(at, (object, action))| Event { at, after: None, object, line: 0, action })
         .boxed()
 }
 

@@ -6,6 +6,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use super::emulab::Facts;
 use crate::units::Rate;
 
 /// The most hosts that a topology may have.
@@ -38,6 +39,10 @@ pub struct Topology {
     pub nets: Vec<Net>,
     /// How hosts learn their routes.
     pub routing: Routing,
+    /// Routes that the file gives one by one, whatever `routing` says.
+    pub manual_routes: Vec<ManualRoute>,
+    /// Where `emulab-sync` keeps its barriers, if the file says it.
+    pub sync_server: Option<HostIndex>,
     /// What is to happen, by time.
     pub events: Vec<Event>,
     /// Programs that hosts run, started by events or from the start.
@@ -46,6 +51,8 @@ pub struct Topology {
     pub traffic: Vec<TrafficAgent>,
     /// What a person should know about how the file was understood.
     pub notes: Notes,
+    /// What Emulab's listings show of an NS file and nothing here needs.
+    pub emulab: Facts,
 }
 
 impl Topology {
@@ -117,6 +124,26 @@ pub enum Routing {
     Session,
     /// None are set: the experimenter does (`Manual`).
     Manual,
+}
+
+/// A route that a file gives: `add-route` of NS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManualRoute {
+    /// Whose.
+    pub host: HostIndex,
+    /// Where it leads.
+    pub to: RouteTarget,
+    /// The neighbour that is sent the packets.
+    pub via: HostIndex,
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteTarget {
+    /// To the first interface of a host.
+    Host(HostIndex),
+    /// To every address of a link or LAN.
+    Net(NetIndex),
 }
 
 /// A link or a LAN.
@@ -270,6 +297,9 @@ impl Red {
 pub struct Event {
     /// When, after all hosts are ready.
     pub at: Duration,
+    /// Not before the program that this event (in [`Topology::events`], a
+    /// [`ProgramAction::Run`]) started has ended: the next line of a sequence.
+    pub after: Option<usize>,
     /// The NS object or net, host or program it is about, as the file calls it.
     pub object: String,
     /// The line of the file it is from; 0 where none can be named.
@@ -354,6 +384,9 @@ pub struct Program {
     pub timeout: Option<Duration>,
     /// The exit code that counts as success.
     pub expected_exit: Option<i32>,
+    /// Whether it is its host's start command (`tb-set-node-startcmd`), which
+    /// Emulab wraps to learn its exit code: [`super::emulab::command`].
+    pub start_command: bool,
 }
 
 /// What an event does to a program.
