@@ -1,3 +1,17 @@
 //! What a run leaves behind: its records, its figures and its page.
+//!
+//! Everything is made from two files, `events.jsonl` and `run.json`
+//! ([`record`]): [`read`] brings them in, [`metrics`] computes, and what people
+//! look at is written from that, again and again if need be.
 
+mod csv;
+pub mod metrics;
+mod read;
 pub mod record;
+pub mod statistics;
+#[cfg(test)]
+pub(crate) mod synthetic;
+mod write;
+
+pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, read};
+pub use write::{WriteError, Written, write};

@@ -1,0 +1,280 @@
+//! The figures of a run as CSV (RFC 4180, lines ended by LF), for spreadsheets and scripts.
+//!
+//! Columns are only ever added. What cannot be known is an empty cell.
+
+use super::metrics::{LinkUse, Metrics, NodeUse, Service};
+use super::record::Run;
+
+/// A file's name and its text.
+pub(super) type File = (&'static str, String);
+
+/// All files.
+pub(super) fn files(run: &Run, metrics: &Metrics) -> Vec<File> {
+    vec![
+        ("summary.csv", summary(run, metrics)),
+        ("services.csv", services(metrics)),
+        ("latency.csv", latency(metrics)),
+        ("nodes.csv", nodes(metrics)),
+        ("links.csv", links(metrics)),
+        ("timeline.csv", timeline(metrics)),
+    ]
+}
+
+/// Rows under a heading.
+struct Csv(String);
+
+impl Csv {
+    fn new(heading: &str) -> Self {
+        Self(format!("{heading}\n"))
+    }
+
+    fn row<const N: usize>(&mut self, cells: [String; N]) {
+        let line: Vec<String> = cells.into_iter().map(quoted).collect();
+        self.0.push_str(&line.join(","));
+        self.0.push('\n');
+    }
+}
+
+fn quoted(cell: String) -> String {
+    if cell.contains([',', '"', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+}
+
+/// At most six decimals, without zeros at the end.
+fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+fn maybe(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or_else(String::new, number)
+}
+
+fn whole(value: Option<u64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// One figure a row: which, of what, its value and unit.
+fn summary(run: &Run, metrics: &Metrics) -> String {
+    let mut csv = Csv::new("metric,of,value,unit");
+    let mut row = |metric: &str, of: &str, value: String, unit: &str| {
+        csv.row([metric.to_owned(), of.to_owned(), value, unit.to_owned()]);
+    };
+    row("valid", "run", u8::from(run.verdict.valid).to_string(), "0 or 1");
+    row("seed", "run", run.seed.to_string(), "");
+    row("nodes", "run", run.nodes.to_string(), "hosts");
+    row("duration", "run", number(run.ran_s), "s");
+    let total = &metrics.requests;
+    let counts = [("asked", total.asked), ("completed", total.completed), ("failed", total.failed)];
+    for (name, count) in counts.into_iter().chain([("timed-out", total.timed_out), ("cut", total.cut)]) {
+        row(name, "total", count.to_string(), "requests");
+    }
+    row("success-ratio", "total", maybe(total.success_ratio()), "");
+    for service in &metrics.services {
+        row("completed", &service.service, service.requests.completed.to_string(), "requests");
+    }
+    for service in &metrics.services {
+        let latency = &service.latency;
+        let figures = [("mean", latency.mean), ("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99)];
+        for (name, value) in figures {
+            row(&format!("latency-{name}"), &service.service, maybe(value), "ms");
+        }
+    }
+    for (reason, count) in &metrics.failures {
+        row("failures", reason, count.to_string(), "requests");
+    }
+    let traffic = &metrics.traffic;
+    row("traffic", "offered by hosts", whole(traffic.offered_bytes), "bytes");
+    row("traffic", "summed over ports", whole(traffic.port_bytes), "bytes");
+    row("traffic", "multicast", whole(traffic.multicast_bytes), "bytes");
+    row("traffic-per-service", "offered by hosts", maybe(traffic.offered_per_service), "bytes");
+    row("traffic-per-service", "summed over ports", maybe(traffic.port_per_service), "bytes");
+    row("overhead-per-service", "total", maybe(traffic.overhead_per_service), "bytes");
+    for part in &traffic.parts {
+        row("traffic-per-service", &part.part, maybe(part.per_service), "bytes");
+    }
+    row("dropped", "queue", traffic.drops.queue.to_string(), "packets");
+    row("dropped", "loss", traffic.drops.loss.to_string(), "packets");
+    row("dropped", "down", traffic.drops.down.to_string(), "packets");
+    row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
+    row("overruns", "core", run.verdict.overruns.to_string(), "packets");
+    csv.0
+}
+
+fn services(metrics: &Metrics) -> String {
+    let mut csv = Csv::new(
+        "service,class,asked,completed,failed,timed_out,cut,drained,success_ratio,\
+         latency_mean_ms,latency_p50_ms,latency_p95_ms,latency_p99_ms,latency_max_ms,\
+         payload_bytes,packets,lost,relayed",
+    );
+    for service in metrics.services.iter().chain(&metrics.classes) {
+        csv.row(service_cells(service));
+    }
+    csv.0
+}
+
+fn service_cells(service: &Service) -> [String; 18] {
+    let (requests, latency) = (&service.requests, &service.latency);
+    [
+        service.service.clone(),
+        service.class.clone().unwrap_or_else(|| "all".to_owned()),
+        requests.asked.to_string(),
+        requests.completed.to_string(),
+        requests.failed.to_string(),
+        requests.timed_out.to_string(),
+        requests.cut.to_string(),
+        requests.drained.to_string(),
+        maybe(requests.success_ratio()),
+        maybe(latency.mean),
+        maybe(latency.p50),
+        maybe(latency.p95),
+        maybe(latency.p99),
+        maybe(latency.max),
+        service.payload_bytes.to_string(),
+        service.packets.to_string(),
+        service.lost.to_string(),
+        service.relayed.to_string(),
+    ]
+}
+
+/// The histograms: a bucket holds what is above the bound before and at most its own.
+fn latency(metrics: &Metrics) -> String {
+    let mut csv = Csv::new("service,up_to_ms,completed");
+    for service in &metrics.services {
+        for (upper, count) in &service.latency.histogram {
+            csv.row([service.service.clone(), number(*upper), count.to_string()]);
+        }
+    }
+    csv.0
+}
+
+fn nodes(metrics: &Metrics) -> String {
+    let mut csv = Csv::new(
+        "node,class,role,asked,completed,failed,timed_out,cut,provided,sent_bytes,received_bytes,offered_bytes,\
+         join_bytes,renew_bytes,lookup_bytes,mesh_bytes,payload_bytes,cpu_s,cpu_share,waited_share,memory_bytes",
+    );
+    for node in &metrics.nodes {
+        csv.row(node_cells(node));
+    }
+    csv.0
+}
+
+fn node_cells(node: &NodeUse) -> [String; 21] {
+    let class = |name: &str| node.traffic_bytes.get(name).copied().unwrap_or(0).to_string();
+    [
+        node.node.clone(),
+        node.class.clone(),
+        node.role.clone(),
+        node.requests.asked.to_string(),
+        node.requests.completed.to_string(),
+        node.requests.failed.to_string(),
+        node.requests.timed_out.to_string(),
+        node.requests.cut.to_string(),
+        node.provided.to_string(),
+        node.sent_bytes.to_string(),
+        node.received_bytes.to_string(),
+        node.offered_bytes.to_string(),
+        class("join"),
+        class("renew"),
+        class("lookup"),
+        class("mesh"),
+        class("payload"),
+        number(node.cpu_s),
+        maybe(node.cpu_share),
+        maybe(node.waited_share),
+        node.memory_bytes.to_string(),
+    ]
+}
+
+fn links(metrics: &Metrics) -> String {
+    let mut csv = Csv::new(
+        "link,host,direction,rate_bps,packets_in,bytes_in,packets_out,bytes_out,multicast_bytes_in,\
+         dropped_queue,dropped_loss,dropped_down,in_flight,mbit_s,utilisation",
+    );
+    for link in &metrics.links {
+        csv.row(link_cells(link));
+    }
+    csv.0
+}
+
+fn link_cells(one: &LinkUse) -> [String; 15] {
+    let link = &one.link;
+    [
+        link.link.clone(),
+        link.host.clone(),
+        link.direction.clone(),
+        link.rate_bps.to_string(),
+        link.packets_in.to_string(),
+        link.bytes_in.to_string(),
+        link.packets_out.to_string(),
+        link.bytes_out.to_string(),
+        link.multicast_bytes_in.to_string(),
+        link.dropped_queue.to_string(),
+        link.dropped_loss.to_string(),
+        link.dropped_down.to_string(),
+        link.in_flight.to_string(),
+        maybe(one.mbit_s),
+        maybe(one.utilisation),
+    ]
+}
+
+fn timeline(metrics: &Metrics) -> String {
+    let mut csv = Csv::new("t_s,offered_mbit_s,delivered_mbit_s,active,completed,failed,lateness_p99_ms");
+    for second in &metrics.timeline {
+        csv.row([
+            number(second.t),
+            number(second.offered_mbit_s),
+            number(second.delivered_mbit_s),
+            second.active.to_string(),
+            second.completed.to_string(),
+            second.failed.to_string(),
+            number(second.lateness_p99_ms),
+        ]);
+    }
+    csv.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    fn hand() -> (Run, Metrics) {
+        let results = synthetic::by_hand();
+        let metrics = Metrics::of(&results);
+        (results.run, metrics)
+    }
+
+    #[test]
+    fn the_summary_is_one_figure_a_row() {
+        let (run, metrics) = hand();
+        let expected = include_str!("golden/summary.csv");
+        assert_eq!(summary(&run, &metrics), expected);
+    }
+
+    #[test]
+    fn services_nodes_and_links_have_their_rows() {
+        let (_, metrics) = hand();
+        assert_eq!(services(&metrics), include_str!("golden/services.csv"));
+        assert_eq!(nodes(&metrics), include_str!("golden/nodes.csv"));
+        assert_eq!(links(&metrics), include_str!("golden/links.csv"));
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_its_heading() {
+        let results = synthetic::small().results;
+        for (name, text) in files(&results.run, &Metrics::of(&results)) {
+            let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+            assert!(counts.len() > 1 && counts.iter().all(|count| *count == counts[0]), "{name}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("a,\"b\"".to_owned()), "\"a,\"\"b\"\"\"");
+        assert_eq!(number(1.0), "1");
+        assert_eq!(number(0.1 + 0.2), "0.3");
+        assert_eq!(number(1_500_000.0), "1500000");
+        assert_eq!(maybe(Some(f64::NAN)), "");
+    }
+}

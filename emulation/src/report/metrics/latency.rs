@@ -1,0 +1,92 @@
+//! How long services took.
+
+use serde::Serialize;
+
+use crate::report::statistics::{mean, quantile};
+
+/// The upper bounds of a decade's buckets: ISO 3's series R5, each about 1.6
+/// times the one before.
+const BUCKETS: [f64; 5] = [1.0, 1.6, 2.5, 4.0, 6.3];
+
+/// A distribution of latencies, milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// How many there are.
+    pub count: u64,
+    /// The mean.
+    pub mean: Option<f64>,
+    /// The median.
+    pub p50: Option<f64>,
+    /// The 95th percentile.
+    pub p95: Option<f64>,
+    /// The 99th percentile.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+    /// A bucket's upper bound (inclusive) and how many are in it, without
+    /// empty buckets at either end.
+    pub histogram: Vec<(f64, u64)>,
+    /// All of them, in ascending order.
+    #[serde(skip)]
+    pub sorted: Vec<f64>,
+}
+
+impl Distribution {
+    /// The distribution of these; what is no number is left out.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        values.retain(|value| value.is_finite() && *value >= 0.0);
+        values.sort_by(f64::total_cmp);
+        Self {
+            count: values.len() as u64,
+            mean: mean(&values),
+            p50: quantile(&values, 0.5),
+            p95: quantile(&values, 0.95),
+            p99: quantile(&values, 0.99),
+            max: values.last().copied(),
+            histogram: histogram(&values),
+            sorted: values,
+        }
+    }
+}
+
+fn histogram(sorted: &[f64]) -> Vec<(f64, u64)> {
+    let mut buckets = Vec::new();
+    let mut rest = sorted;
+    for upper in bounds() {
+        if rest.is_empty() {
+            break;
+        }
+        let count = rest.partition_point(|value| *value <= upper);
+        rest = &rest[count..];
+        if count > 0 || !buckets.is_empty() {
+            buckets.push((upper, count as u64));
+        }
+    }
+    buckets
+}
+
+/// 0.1, 0.16, 0.25, … 6.3 × 10⁸ ms (a week), and then infinity.
+fn bounds() -> impl Iterator<Item = f64> {
+    let decades = (-1..9).flat_map(|power| BUCKETS.iter().map(move |bound| bound * 10_f64.powi(power)));
+    decades.chain([f64::INFINITY])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_in_one_bucket() {
+        let distribution = Distribution::of(vec![12.0, 1.0, 1.6, 1.61, 90.0, f64::NAN, -1.0]);
+        assert_eq!(distribution.count, 5);
+        let buckets: Vec<(f64, u64)> = distribution.histogram.clone();
+        assert_eq!(buckets[..3], [(1.0, 1), (1.6, 1), (2.5, 1)]);
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
+        assert_eq!(buckets.last(), Some(&(100.0, 1)));
+    }
+
+    #[test]
+    fn nothing_has_no_percentiles() {
+        assert_eq!(Distribution::of(Vec::new()), Distribution::default());
+    }
+}

@@ -1,0 +1,192 @@
+//! What a run comes to: pure arithmetic over its records.
+
+mod latency;
+mod tally;
+mod timeline;
+mod traffic;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use latency::Distribution;
+pub use tally::Tally;
+pub use timeline::Second;
+pub use traffic::{Drops, LinkUse, NodeUse, Part, Traffic};
+
+use super::read::Results;
+use super::record::{Outcome, Request};
+
+/// The services of the seed's workload, in the order of its tables; others follow by name.
+const ORDER: [&str; 4] = ["video", "track", "image", "sensor"];
+
+/// All figures of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// How many requests there were, and how they ended.
+    pub requests: Tally,
+    /// The same by service, with latencies; only services that were asked for.
+    pub services: Vec<Service>,
+    /// The same for each class of requesters.
+    pub classes: Vec<Service>,
+    /// Why requests did not succeed, most frequent first.
+    pub failures: Vec<(String, u64)>,
+    /// What the network carried.
+    pub traffic: Traffic,
+    /// What each host did.
+    pub nodes: Vec<NodeUse>,
+    /// What each direction of each link carried, most bytes first.
+    pub links: Vec<LinkUse>,
+    /// The run second by second.
+    pub timeline: Vec<Second>,
+}
+
+/// One service of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Service {
+    /// Its name.
+    pub service: String,
+    /// The class of hosts that asked; `None` for all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// How its requests ended.
+    pub requests: Tally,
+    /// The latency of those that were completed: to the first byte of a
+    /// stream, to the end of an object.
+    pub latency: Distribution,
+    /// Payload bytes delivered.
+    pub payload_bytes: u64,
+    /// Datagrams of streams delivered.
+    pub packets: u64,
+    /// Datagrams of streams lost.
+    pub lost: u64,
+    /// How many of the completed came through a hub.
+    pub relayed: u64,
+}
+
+impl Metrics {
+    /// The figures of `results`.
+    pub fn of(results: &Results) -> Self {
+        let requests = Tally::of(&results.requests);
+        Self {
+            requests,
+            services: services(&results.requests),
+            classes: classes(&results.requests),
+            failures: failures(&results.requests),
+            traffic: traffic::traffic(results, requests.completed),
+            nodes: traffic::nodes(results),
+            links: traffic::links(results),
+            timeline: timeline::timeline(&results.samples),
+        }
+    }
+
+    /// The service of this name, if it was asked for.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|service| service.service == name)
+    }
+}
+
+/// `bytes` for each of `services`; `None` of no service.
+pub fn per_service(bytes: u64, services: u64) -> Option<f64> {
+    (services > 0).then(|| bytes as f64 / services as f64)
+}
+
+/// Where a service stands among the others.
+pub(crate) fn place(service: &str) -> (usize, &str) {
+    (ORDER.iter().position(|known| *known == service).unwrap_or(ORDER.len()), service)
+}
+
+fn services(requests: &[Request]) -> Vec<Service> {
+    let mut groups: BTreeMap<(usize, &str), Vec<&Request>> = BTreeMap::new();
+    for request in requests {
+        groups.entry(place(&request.service)).or_default().push(request);
+    }
+    groups.into_iter().map(|((_, name), requests)| service(name, None, &requests)).collect()
+}
+
+fn classes(requests: &[Request]) -> Vec<Service> {
+    let mut groups: BTreeMap<((usize, &str), &str), Vec<&Request>> = BTreeMap::new();
+    for request in requests {
+        groups.entry((place(&request.service), &request.class)).or_default().push(request);
+    }
+    groups.into_iter().map(|(((_, name), class), requests)| service(name, Some(class), &requests)).collect()
+}
+
+fn service(name: &str, class: Option<&str>, requests: &[&Request]) -> Service {
+    let completed = |request: &&&Request| request.outcome == Outcome::Completed;
+    Service {
+        service: name.to_owned(),
+        class: class.map(ToOwned::to_owned),
+        requests: Tally::of(requests.iter().copied()),
+        latency: Distribution::of(requests.iter().filter_map(|request| request.latency_ms()).collect()),
+        payload_bytes: requests.iter().map(|request| request.bytes).sum(),
+        packets: requests.iter().map(|request| request.packets).sum(),
+        lost: requests.iter().map(|request| request.lost).sum(),
+        relayed: requests.iter().filter(completed).filter(|request| request.relayed).count() as u64,
+    }
+}
+
+fn failures(requests: &[Request]) -> Vec<(String, u64)> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for request in requests {
+        let reason = match request.outcome {
+            Outcome::Completed => continue,
+            Outcome::Failed => request.error.as_deref().unwrap_or("no reason given"),
+            Outcome::TimedOut => "timed out",
+            Outcome::Cut => "cut off by the end of the run",
+        };
+        *counts.entry(reason).or_default() += 1;
+    }
+    let mut counts: Vec<(String, u64)> = counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    #[test]
+    fn a_run_counted_by_hand() {
+        let metrics = Metrics::of(&synthetic::by_hand());
+        let expected = Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1 };
+        assert_eq!(metrics.requests, expected);
+        // Of the five that could end, three were completed.
+        assert_eq!(metrics.requests.success_ratio(), Some(0.6));
+        let names: Vec<&str> = metrics.services.iter().map(|service| service.service.as_str()).collect();
+        assert_eq!(names, ["video", "image", "sensor", "weather"]);
+        let video = metrics.service("video").unwrap();
+        assert_eq!((video.requests.asked, video.requests.completed, video.relayed), (2, 2, 1));
+        // First bytes after 100 and 300 ms.
+        assert_eq!((video.latency.p50, video.latency.mean), (Some(200.0), Some(200.0)));
+        assert_eq!(video.latency.p95.map(f64::round), Some(290.0));
+        // An object counts to its end: 500 ms, not 80.
+        assert_eq!(metrics.service("image").unwrap().latency.p50, Some(500.0));
+        assert_eq!(metrics.service("sensor").unwrap().latency.p50, None);
+        let reasons: Vec<(&str, u64)> = metrics.failures.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(reasons, [("cut off by the end of the run", 1), ("not-found", 1), ("timed out", 1)]);
+    }
+
+    #[test]
+    fn classes_are_counted_apart() {
+        let metrics = Metrics::of(&synthetic::by_hand());
+        let low =
+            metrics.classes.iter().find(|row| row.class.as_deref() == Some("low") && row.service == "video").unwrap();
+        assert_eq!((low.requests.asked, low.requests.completed), (1, 1));
+    }
+
+    #[test]
+    fn an_empty_run_has_no_figures_and_no_failure() {
+        let mut results = synthetic::by_hand();
+        results.requests.clear();
+        results.samples.clear();
+        results.links.clear();
+        results.nodes.clear();
+        let metrics = Metrics::of(&results);
+        assert_eq!(metrics.requests.success_ratio(), None);
+        assert_eq!(metrics.traffic.offered_bytes, None);
+        assert!(metrics.services.is_empty() && metrics.timeline.is_empty());
+    }
+}

@@ -1,0 +1,307 @@
+//! What the network carried, what each host and each link had of it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{Tally, per_service};
+use crate::report::read::{NodeSpan, Results};
+use crate::report::record::{Link, Node, Outcome};
+
+/// The class under which daemons count the services' data.
+const PAYLOAD: &str = "payload";
+/// The classes of control traffic, in the order of a request's life.
+const CLASSES: [&str; 4] = ["join", "renew", "lookup", "mesh"];
+
+/// What the network carried while the workload ran and drained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// Bytes that hosts handed to their links, with the frame's header.
+    /// Routers hand on what they forward, so it counts once per hop. `None`
+    /// when neither links nor samples were recorded.
+    pub offered_bytes: Option<u64>,
+    /// Bytes summed over the ports of the switches, as the seed read them:
+    /// into one port and out of another, so a unicast frame counts twice and a
+    /// multicast frame once and for each receiver. A link of two counts as two ports.
+    pub port_bytes: Option<u64>,
+    /// The part of `offered_bytes` that was multicast or broadcast.
+    pub multicast_bytes: Option<u64>,
+    /// Payload bytes delivered to requesters, of whatever came of the request.
+    pub payload_bytes: u64,
+    /// `offered_bytes` without `payload_bytes`: all that was not what was asked for.
+    pub overhead_bytes: Option<u64>,
+    /// Offered bytes for each completed service.
+    pub offered_per_service: Option<f64>,
+    /// Port bytes for each completed service.
+    pub port_per_service: Option<f64>,
+    /// Overhead for each completed service.
+    pub overhead_per_service: Option<f64>,
+    /// What the offered bytes were; the parts add up to them.
+    pub parts: Vec<Part>,
+    /// Packets that were dropped.
+    pub drops: Drops,
+}
+
+/// A part of the offered bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// `payload` (delivered), `data` (payload sent beyond what was delivered:
+    /// relayed again, retransmitted, lost, the messages' own headers), `join`,
+    /// `renew`, `lookup`, `mesh`, or `headers` (the rest: sealing, framing,
+    /// acknowledgements, forwarding by routers).
+    pub part: String,
+    /// How many.
+    pub bytes: u64,
+    /// How many for each completed service.
+    pub per_service: Option<f64>,
+}
+
+/// Packets dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// Queues were full.
+    pub queue: u64,
+    /// Random and burst loss.
+    pub loss: u64,
+    /// Links were down.
+    pub down: u64,
+}
+
+/// What a host did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeUse {
+    /// The host.
+    pub node: String,
+    /// Its class.
+    pub class: String,
+    /// `node`, `supernode` or `server`; empty when its daemon left no record.
+    pub role: String,
+    /// What became of its requests.
+    pub requests: Tally,
+    /// Completed services of others that it provided.
+    pub provided: u64,
+    /// Bytes that its daemon's sockets sent.
+    pub sent_bytes: u64,
+    /// Bytes that they received.
+    pub received_bytes: u64,
+    /// Bytes of messages that it sent, by class.
+    pub traffic_bytes: BTreeMap<String, u64>,
+    /// Bytes that the host handed to its links, with what it forwarded.
+    pub offered_bytes: u64,
+    /// Processor time used, seconds.
+    pub cpu_s: f64,
+    /// The same as a part of one processor.
+    pub cpu_share: Option<f64>,
+    /// The part of the time that it was ready to run and waited for a processor.
+    pub waited_share: Option<f64>,
+    /// The most memory in use, bytes.
+    pub memory_bytes: u64,
+}
+
+/// What one direction of a link carried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkUse {
+    /// What was counted.
+    #[serde(flatten)]
+    pub link: Link,
+    /// What arrived at it, mean, Mbit/s.
+    pub mbit_s: Option<f64>,
+    /// The part of its rate that was used: what left it, over what could have.
+    pub utilisation: Option<f64>,
+}
+
+pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
+    let offered_bytes = offered(results);
+    let counted = !results.links.is_empty();
+    let port_bytes = counted.then(|| ports(&results.links));
+    let payload_bytes = results.requests.iter().map(|request| request.bytes).sum();
+    let overhead_bytes = offered_bytes.map(|offered| offered.saturating_sub(payload_bytes));
+    let each = |bytes: Option<u64>| bytes.and_then(|bytes| per_service(bytes, completed));
+    Traffic {
+        offered_bytes,
+        port_bytes,
+        multicast_bytes: counted.then(|| sent(&results.links).map(|link| link.multicast_bytes_in).sum()),
+        payload_bytes,
+        overhead_bytes,
+        offered_per_service: each(offered_bytes),
+        port_per_service: each(port_bytes),
+        overhead_per_service: each(overhead_bytes),
+        parts: parts(results, offered_bytes, payload_bytes, completed),
+        drops: drops(&results.links),
+    }
+}
+
+/// The directions that hosts send into.
+fn sent(links: &[Link]) -> impl Iterator<Item = &Link> {
+    links.iter().filter(|link| link.direction == "to-net")
+}
+
+fn offered(results: &Results) -> Option<u64> {
+    if results.links.is_empty() {
+        return results.samples.last().map(|sample| sample.offered_bytes);
+    }
+    Some(sent(&results.links).map(|link| link.bytes_in).sum())
+}
+
+/// The bytes that the counters of the switches' ports grew by.
+fn ports(links: &[Link]) -> u64 {
+    let lans: BTreeSet<&str> =
+        links.iter().filter(|link| link.direction != "to-net").map(|link| link.link.as_str()).collect();
+    let counted = |link: &Link| match link.direction.as_str() {
+        "to-net" if lans.contains(link.link.as_str()) => link.bytes_in,
+        "to-net" => link.bytes_in + link.bytes_out,
+        _ => link.bytes_out,
+    };
+    links.iter().map(counted).sum()
+}
+
+fn drops(links: &[Link]) -> Drops {
+    Drops {
+        queue: links.iter().map(|link| link.dropped_queue).sum(),
+        loss: links.iter().map(|link| link.dropped_loss).sum(),
+        down: links.iter().map(|link| link.dropped_down).sum(),
+    }
+}
+
+fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<Part> {
+    let Some(offered) = offered else { return Vec::new() };
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
+    for span in results.nodes.values() {
+        for (class, bytes) in counted(span) {
+            *classes.entry(class).or_default() += bytes;
+        }
+    }
+    let data = classes.remove(PAYLOAD).unwrap_or(0).saturating_sub(payload);
+    let mut parts = vec![("payload".to_owned(), payload), ("data".to_owned(), data)];
+    for class in CLASSES {
+        parts.push((class.to_owned(), classes.remove(class).unwrap_or(0)));
+    }
+    parts.extend(classes);
+    let named: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+    parts.push(("headers".to_owned(), offered.saturating_sub(named)));
+    let part = |(part, bytes)| Part { part, bytes, per_service: per_service(bytes, completed) };
+    parts.into_iter().map(part).collect()
+}
+
+/// What the daemon sent between its two records, by class.
+fn counted(span: &NodeSpan) -> BTreeMap<String, u64> {
+    let first = |class: &str| span.first.traffic_sent_bytes.get(class).copied().unwrap_or(0);
+    let between = |(class, last): (&String, &u64)| (class.clone(), since(first(class), *last));
+    span.last.traffic_sent_bytes.iter().map(between).collect()
+}
+
+/// The growth of a counter; a counter that fell was started again, and counts as a whole.
+fn since(first: u64, last: u64) -> u64 {
+    last.checked_sub(first).unwrap_or(last)
+}
+
+pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
+    let mut uses: BTreeMap<&str, NodeUse> = BTreeMap::new();
+    for (node, span) in &results.nodes {
+        uses.insert(node, daemon(span, results.run.ran_s + results.run.drain_s));
+    }
+    for request in &results.requests {
+        let one = uses.entry(&request.node).or_default();
+        one.requests.add(request);
+        one.class.clone_from(&request.class);
+        let provider = request.provider.as_deref().filter(|_| request.outcome == Outcome::Completed);
+        if let Some(provider) = provider {
+            uses.entry(provider).or_default().provided += 1;
+        }
+    }
+    let known: BTreeSet<&str> = uses.keys().copied().collect();
+    for link in sent(&results.links).filter(|link| known.contains(link.host.as_str())) {
+        uses.entry(&link.host).or_default().offered_bytes += link.bytes_in;
+    }
+    uses.into_iter().map(|(node, one)| NodeUse { node: node.to_owned(), ..one }).collect()
+}
+
+fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
+    let (first, last) = (&span.first, &span.last);
+    let lasted = if last.t > first.t { last.t - first.t } else { run_s };
+    let grown = |of: fn(&Node) -> f64| if of(last) < of(first) { of(last) } else { of(last) - of(first) };
+    let share = |seconds: f64| (lasted > 0.0).then(|| seconds / lasted);
+    NodeUse {
+        class: last.class.clone(),
+        role: last.role.clone(),
+        sent_bytes: since(first.sent_bytes, last.sent_bytes),
+        received_bytes: since(first.received_bytes, last.received_bytes),
+        traffic_bytes: counted(span),
+        cpu_s: grown(|node| node.cpu_s),
+        cpu_share: share(grown(|node| node.cpu_s)),
+        waited_share: share(grown(|node| node.waited_s)),
+        memory_bytes: last.memory_bytes,
+        ..NodeUse::default()
+    }
+}
+
+pub(super) fn links(results: &Results) -> Vec<LinkUse> {
+    let seconds = results.run.ran_s + results.run.drain_s;
+    let rate = |bytes: u64| (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds);
+    let one = |link: &Link| LinkUse {
+        link: link.clone(),
+        mbit_s: rate(link.bytes_in).map(|bps| bps / 1e6),
+        utilisation: rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
+    };
+    let mut links: Vec<LinkUse> = results.links.iter().map(one).collect();
+    links.sort_by_key(|one| Reverse(one.link.bytes_in));
+    links
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metrics;
+    use crate::report::synthetic;
+
+    #[test]
+    fn offered_and_port_bytes_are_counted_as_switches_do() {
+        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
+        // The LAN: a and b offer 1000 + 3000, of which 100 are multicast to
+        // two others; out of the ports come 4100 less 200 dropped. The link
+        // takes 5000 and gives 4800.
+        assert_eq!(traffic.offered_bytes, Some(1000 + 3000 + 5000));
+        assert_eq!(traffic.port_bytes, Some(4000 + 3900 + 5000 + 4800));
+        assert_eq!(traffic.multicast_bytes, Some(100));
+        assert_eq!((traffic.drops.queue, traffic.drops.loss, traffic.drops.down), (1, 2, 0));
+    }
+
+    #[test]
+    fn the_parts_add_up_to_what_was_offered() {
+        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
+        let parts: Vec<(&str, u64)> = traffic.parts.iter().map(|part| (part.part.as_str(), part.bytes)).collect();
+        let expected = [
+            ("payload", 4100),
+            ("data", 400),
+            ("join", 0),
+            ("renew", 30),
+            ("lookup", 200),
+            ("mesh", 0),
+            ("headers", 4270),
+        ];
+        assert_eq!(parts, expected);
+        assert_eq!(traffic.overhead_bytes, Some(9000 - 4100));
+        assert_eq!(traffic.offered_per_service, Some(3000.0));
+    }
+
+    #[test]
+    fn nodes_get_their_own_share() {
+        let metrics = Metrics::of(&synthetic::by_hand());
+        let by_name = |name: &str| metrics.nodes.iter().find(|node| node.node == name).unwrap();
+        let hub = by_name("hub");
+        assert_eq!((hub.role.as_str(), hub.sent_bytes, hub.cpu_share), ("supernode", 600, Some(0.25)));
+        let a = by_name("a");
+        assert_eq!((a.requests.asked, a.provided, a.offered_bytes), (4, 1, 1000));
+        // b was started again: its counters fell, and count as a whole.
+        assert_eq!(by_name("b").sent_bytes, 250);
+    }
+
+    #[test]
+    fn links_are_sorted_by_load_and_know_their_utilisation() {
+        let links = Metrics::of(&synthetic::by_hand()).links;
+        assert_eq!(links[0].link.link, "up");
+        // 4800 bytes in 12 s of 6400 bit/s.
+        assert_eq!(links[0].utilisation, Some(0.5));
+        assert_eq!(links[1].utilisation, None);
+    }
+}

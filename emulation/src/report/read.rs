@@ -1,0 +1,299 @@
+//! Reads the folder of a run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample};
+
+/// The events, one JSON object a line.
+pub const EVENTS_FILE: &str = "events.jsonl";
+/// The facts around them.
+pub const RUN_FILE: &str = "run.json";
+/// The plan as it was run, its defaults filled in; shown, and compared, if it is there.
+pub const PLAN_FILE: &str = "plan.toml";
+
+/// The longest line of events that is read, bytes.
+const MAX_LINE: u64 = 1 << 20;
+/// The most records of a run that are kept.
+const MAX_RECORDS: u64 = 10_000_000;
+/// The largest plan that is shown, bytes.
+const MAX_PLAN: u64 = 1 << 20;
+
+/// What a run left behind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    /// Where it was read from.
+    pub folder: PathBuf,
+    /// The facts around it.
+    pub run: Run,
+    /// The plan's text, if it is there.
+    pub plan: Option<String>,
+    /// The requests, in the order in which they ended.
+    pub requests: Vec<Request>,
+    /// What was scheduled or broke.
+    pub incidents: Vec<Incident>,
+    /// How the run went, second by second.
+    pub samples: Vec<Sample>,
+    /// What each daemon counted, by host.
+    pub nodes: BTreeMap<String, NodeSpan>,
+    /// What each direction of each link carried.
+    pub links: Vec<Link>,
+    /// What was not as it should be in the files, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// See [`Record::Incident`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incident {
+    /// When, seconds.
+    pub t: f64,
+    /// Which host, link or program.
+    pub object: String,
+    /// One sentence.
+    pub what: String,
+}
+
+/// What a daemon had counted when the workload began, and at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeSpan {
+    /// Its first record.
+    pub first: Node,
+    /// Its last record; equal to the first if there is only one.
+    pub last: Node,
+}
+
+/// Why the folder of a run could not be read. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The folder or a file of it cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is no folder of a run.
+    #[error("{} has no {RUN_FILE}: name the folder that `emulate run` wrote", folder.display())]
+    NotARun {
+        /// Which.
+        folder: PathBuf,
+    },
+    /// A file is not what it should be.
+    #[error("{}, line {line}: {problem}", path.display())]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// Where, from 1.
+        line: u64,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The run was made by a newer version.
+    #[error("{} has schema {found}, and this version reads up to {SCHEMA}: use a newer `emulate`", path.display())]
+    Newer {
+        /// Which.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+}
+
+/// Reads the run in `folder`: `run.json`, `events.jsonl` and, if it is there, `plan.toml`.
+///
+/// The events are read line by line. A last line that was cut off, as a crash
+/// leaves it, is left out with a remark; records of kinds that this version
+/// does not know are skipped with a remark.
+///
+/// # Errors
+/// When a file is missing or malformed; the error names the file and the line.
+pub fn read(folder: &Path) -> Result<Results, ReadError> {
+    let path = folder.join(RUN_FILE);
+    if !path.is_file() {
+        return Err(ReadError::NotARun { folder: folder.to_owned() });
+    }
+    let run = read_run(&path)?;
+    let mut results = Results::new(folder, run, read_plan(&folder.join(PLAN_FILE))?);
+    let path = folder.join(EVENTS_FILE);
+    let file = File::open(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+    results.read_events(&path, BufReader::new(file))?;
+    Ok(results)
+}
+
+fn read_run(path: &Path) -> Result<Run, ReadError> {
+    let text = fs::read_to_string(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    let malformed = |error: serde_json::Error| ReadError::Malformed {
+        path: path.to_owned(),
+        line: error.line() as u64,
+        problem: error.to_string(),
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(malformed)?;
+    let found = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if found > u64::from(SCHEMA) {
+        return Err(ReadError::Newer { path: path.to_owned(), found: u32::try_from(found).unwrap_or(u32::MAX) });
+    }
+    serde_json::from_str(&text).map_err(malformed)
+}
+
+fn read_plan(path: &Path) -> Result<Option<String>, ReadError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ReadError::Io { path: path.to_owned(), source }),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_PLAN).read_to_end(&mut bytes).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+impl Results {
+    /// A run of which nothing has been read yet.
+    pub(crate) fn new(folder: &Path, run: Run, plan: Option<String>) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            run,
+            plan,
+            requests: Vec::new(),
+            incidents: Vec::new(),
+            samples: Vec::new(),
+            nodes: BTreeMap::new(),
+            links: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    fn read_events(&mut self, path: &Path, mut input: impl BufRead) -> Result<(), ReadError> {
+        let mut line = Vec::new();
+        let mut unknown = 0_u64;
+        for number in 1.. {
+            line.clear();
+            let read = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            if read.map_err(|source| ReadError::Io { path: path.to_owned(), source })? == 0 {
+                break;
+            }
+            let malformed = |problem| ReadError::Malformed { path: path.to_owned(), line: number, problem };
+            if number > MAX_RECORDS {
+                return Err(malformed(format!("more than {MAX_RECORDS} records")));
+            }
+            let ended = line.last() == Some(&b'\n');
+            if !ended && line.len() as u64 == MAX_LINE {
+                return Err(malformed(format!("longer than {MAX_LINE} bytes")));
+            }
+            match serde_json::from_slice(&line) {
+                Ok(record) => self.take(record),
+                Err(_) if line.trim_ascii().is_empty() => {}
+                Err(_) if !ended => self.remarks.push(format!(
+                    "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: the run did not end by itself."
+                )),
+                Err(_) if is_unknown(&line) => unknown += 1,
+                Err(error) => return Err(malformed(error.to_string())),
+            }
+        }
+        if unknown > 0 {
+            let remark = format!("{unknown} records are of kinds that this version does not know and were left out.");
+            self.remarks.push(remark);
+        }
+        Ok(())
+    }
+
+    /// Adds one record.
+    pub(crate) fn take(&mut self, record: Record) {
+        match record {
+            Record::Request(request) => self.requests.push(request),
+            Record::Incident { t, object, what } => self.incidents.push(Incident { t, object, what }),
+            Record::Sample(sample) => self.samples.push(sample),
+            Record::Node(node) => match self.nodes.get_mut(&node.node) {
+                Some(span) => span.last = node,
+                None => {
+                    self.nodes.insert(node.node.clone(), NodeSpan { first: node.clone(), last: node });
+                }
+            },
+            Record::Link(link) => self.links.push(link),
+        }
+    }
+
+    /// The requests that were completed.
+    pub fn completed(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.outcome == Outcome::Completed)
+    }
+}
+
+/// Whether the line is a record of a kind that later versions may have added.
+fn is_unknown(line: &[u8]) -> bool {
+    const KNOWN: [&str; 5] = ["request", "incident", "sample", "node", "link"];
+    let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+    let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
+    kind.is_some_and(|kind| !KNOWN.contains(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    /// Events with these lines added to a run of 20 requests.
+    fn read_with(lines: &str) -> Result<Results, ReadError> {
+        let folder = tempfile::tempdir().unwrap();
+        synthetic::small().write(folder.path());
+        let path = folder.path().join(EVENTS_FILE);
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str(lines);
+        fs::write(&path, text).unwrap();
+        read(folder.path())
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = synthetic::small();
+        written.write(folder.path());
+        let read = read(folder.path()).unwrap();
+        assert_eq!(read.requests, written.results.requests);
+        assert_eq!(read.links, written.results.links);
+        assert_eq!(read.nodes, written.results.nodes);
+        assert_eq!(read.run, written.results.run);
+        assert!(read.remarks.is_empty());
+    }
+
+    #[test]
+    fn a_last_line_that_was_cut_is_left_out_with_a_remark() {
+        let whole = read_with("").unwrap();
+        let cut = read_with("{\"record\":\"sample\",\"t\":61.0,\"offe").unwrap();
+        assert_eq!(cut.samples.len(), whole.samples.len());
+        assert_eq!(cut.remarks.len(), 1);
+        assert!(cut.remarks[0].contains("cut off"), "{}", cut.remarks[0]);
+    }
+
+    #[test]
+    fn a_malformed_line_in_the_middle_is_an_error_with_its_number() {
+        let lines = read_with("").unwrap();
+        let count = fs_lines(&lines);
+        let error = read_with("{\"record\":\"sample\",\"t\":\"soon\"}\n").unwrap_err().to_string();
+        assert!(error.contains(&format!("line {}", count + 1)), "{error}");
+    }
+
+    fn fs_lines(results: &Results) -> usize {
+        results.requests.len()
+            + results.incidents.len()
+            + results.samples.len()
+            + 2 * results.nodes.len()
+            + results.links.len()
+    }
+
+    #[test]
+    fn records_of_a_later_version_are_skipped_with_a_remark() {
+        let read = read_with("{\"record\":\"weather\",\"wind\":3}\n{\"record\":\"weather\"}\n\n").unwrap();
+        assert_eq!(read.remarks, ["2 records are of kinds that this version does not know and were left out."]);
+    }
+
+    #[test]
+    fn a_later_schema_and_a_folder_without_a_run_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(read(folder.path()), Err(ReadError::NotARun { .. })));
+        fs::write(folder.path().join(RUN_FILE), "{\"schema\": 99}").unwrap();
+        assert!(matches!(read(folder.path()), Err(ReadError::Newer { found: 99, .. })));
+    }
+}
