@@ -1,1 +1,4 @@
 //! Hosts as network namespaces, and the thread that carries their packets.
+
+pub mod carrier;
+mod kernel;

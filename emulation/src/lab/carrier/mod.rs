@@ -1,0 +1,394 @@
+//! The carrier: one thread that takes every host's Ethernet frames through the
+//! [`Network`], by the wall clock.
+//!
+//! ```text
+//! host's interface ── wire ──┐                       ┌── wire ── host's interface
+//!                            ├─ read → Network → write ┤
+//! host's interface ── wire ──┘      (exact times)    └── wire ── host's interface
+//! ```
+//!
+//! A frame arrives when it was read. From then on the network computes with
+//! exact times, and the frame is written as soon as its time has come. How much
+//! later than due is counted for every frame ([`Lateness`]), and not carried
+//! over: the next stage starts from the exact time.
+//!
+//! # What is carried
+//! - On a LAN a frame goes to the member whose IPv4 address is in its receiver's
+//!   [`Mac`]; to groups and to all, it goes to all other members. On a link
+//!   everything goes to the other end.
+//! - ARP is answered here, at once: it takes no time and no rate, and is not
+//!   counted as traffic. IPv6 is not carried.
+//! - Frames for an address that is not on the net are dropped and counted.
+//!
+//! # When the machine is too slow
+//! The carrier never slows its clock down, and drops nothing on its own. What
+//! happens instead, and where it shows:
+//!
+//! - **Frames are written late.** [`Lateness`] holds each of them. Later frames
+//!   are not delayed by it: those that are due are written as fast as possible,
+//!   in the order in which they were due.
+//! - **Frames are read late.** They wait in the host's interface, and what they
+//!   waited there is added to their delay; it is not in [`Lateness`]. Writing
+//!   comes before reading, so that this is where overload goes first.
+//! - **Frames are lost**, when that interface's queue is full, or the queue of
+//!   the host that a frame is due at. The kernel drops them, and they are
+//!   [overruns](WireCounts::overruns), per wire. A run that has any does not
+//!   show what the network described would have done.
+//! - **One host floods.** Every wire gets the same number of reads in turn, and
+//!   what is due is written in between.
+//! - **More is inside than the network's limits allow.** It is dropped and
+//!   counted as an [overflow](Carrier::overflows).
+
+mod counts;
+mod frame;
+mod lateness;
+mod switch;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use roost_proto::Time;
+
+use self::counts::Tally;
+pub use self::counts::{DeviceStatistics, WireCounts};
+pub use self::frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, Mac};
+use self::lateness::Histogram;
+pub use self::lateness::Lateness;
+use self::switch::{Place, Switch};
+use self::worker::{Command, Core, Worker};
+use super::kernel;
+use crate::netcore::{Network, Port};
+use crate::report::record;
+use crate::scenario::topology::{Change, HostIndex, NetIndex};
+use crate::scenario::wiring::{Wiring, WiringError};
+
+/// How long before a due time the thread stops sleeping and only looks.
+const SPIN: Duration = Duration::ZERO;
+/// How many threads close wires: closing a TAP waits for the kernel's readers.
+const CLOSERS: usize = 32;
+
+/// A host's interface: one read or write moves one Ethernet frame.
+#[derive(Debug)]
+pub struct Wire {
+    /// A TAP device, or a raw packet socket bound to the outer end of a veth
+    /// pair; made non-blocking here.
+    pub fd: OwnedFd,
+    /// Where its frames go in and come out.
+    pub port: Port,
+    /// Which link or LAN it is on.
+    pub net: NetIndex,
+    /// The host's address there: its frames are sent from [`Mac::of`] it.
+    pub address: Ipv4Addr,
+    /// The statistics of the host's interface, for the frames that are lost
+    /// there; without them, such losses are not seen.
+    pub statistics: Option<DeviceStatistics>,
+}
+
+/// Why frames cannot be carried, or a change was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CarrierError {
+    /// The system refuses what is needed.
+    #[error("the carrier of packets cannot {what}: {error}")]
+    System {
+        /// What it cannot do.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Two interfaces of one net have the same address; nothing was started.
+    #[error("{address} is the address of two interfaces of one link or LAN: give each its own")]
+    SameAddress {
+        /// Which.
+        address: Ipv4Addr,
+    },
+    /// There is no such net or host; nothing was changed.
+    #[error(transparent)]
+    Change(#[from] WiringError),
+    /// Its thread has ended.
+    #[error("packets are no longer carried: the carrier has ended")]
+    Ended,
+}
+
+fn system<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> CarrierError {
+    move |error| CarrierError::System { what, error: error.into() }
+}
+
+/// What the thread and its owner both see.
+#[derive(Debug)]
+struct Shared {
+    origin: Instant,
+    wake: OwnedFd,
+    wires: Vec<OwnedFd>,
+    tallies: Vec<Tally>,
+    lateness: Histogram,
+    exact_timers: AtomicBool,
+}
+
+impl Shared {
+    fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+}
+
+/// What the kernel lost of a wire's frames, as far as it was asked.
+#[derive(Debug)]
+struct Losses {
+    device: Option<DeviceStatistics>,
+    /// What the device had dropped before.
+    before: u64,
+    /// What the socket dropped until it was asked last.
+    socket: u64,
+}
+
+/// The running carrier. Dropping it stops it at once.
+#[derive(Debug)]
+pub struct Carrier {
+    shared: Arc<Shared>,
+    losses: Mutex<Vec<Losses>>,
+    commands: Sender<Command>,
+    thread: Option<JoinHandle<Result<(), CarrierError>>>,
+    realtime: String,
+}
+
+impl Carrier {
+    /// Starts to carry the frames of `wires`; nothing is scheduled before
+    /// [`begin`](Self::begin). With `realtime` the thread asks for a real-time
+    /// priority once, and runs without it if that is refused:
+    /// [`facts`](Self::facts) says which. Processes that are to compete with it
+    /// fairly inherit nothing of it.
+    ///
+    /// # Errors
+    /// When the system refuses what is needed, or two wires of one net have the
+    /// same address. All wires are closed then.
+    pub fn start(
+        network: Network<Frame>,
+        wiring: Wiring,
+        wires: Vec<Wire>,
+        realtime: bool,
+    ) -> Result<Self, CarrierError> {
+        Self::start_with(network, wiring, wires, realtime, SPIN)
+    }
+
+    /// As [`start`](Self::start), and looks without sleeping from `spin` before
+    /// each due time on, which costs a processor.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with(
+        network: Network<Frame>,
+        wiring: Wiring,
+        wires: Vec<Wire>,
+        realtime: bool,
+        spin: Duration,
+    ) -> Result<Self, CarrierError> {
+        let ports: Vec<Port> = wires.iter().map(|wire| wire.port).collect();
+        let places = wires.iter().map(|wire| place(&network, &ports, wire)).collect();
+        let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
+        let (fds, losses) = wires.into_iter().map(|wire| (wire.fd, Losses::before(wire.statistics))).unzip();
+        let shared = Arc::new(Shared::new(fds)?);
+        let (commands, receiver) = mpsc::channel();
+        let core = Core { network, wiring };
+        let worker = Worker::new(core, switch, ports, Arc::clone(&shared), receiver, spin)?;
+        let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
+        Ok(Self { shared, losses: Mutex::new(losses), commands, thread: Some(thread), realtime })
+    }
+
+    /// The time since it started, which is the network's time.
+    pub fn now(&self) -> Time {
+        self.shared.now()
+    }
+
+    /// Schedules all that the topology does to its nets, from now on: each at
+    /// its exact time. Returns the time that its schedule counts from.
+    ///
+    /// # Errors
+    /// When an event is about what is not there, or there are too many, or the
+    /// carrier has ended.
+    pub fn begin(&self) -> Result<Time, CarrierError> {
+        self.call(|core, now| core.wiring.begin(&mut core.network, now).map(|()| now))?.map_err(Into::into)
+    }
+
+    /// Changes a link or LAN now, or one host's legs of it.
+    ///
+    /// # Errors
+    /// When there is no such net, or the host is not on it, or the carrier has ended.
+    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: Change) -> Result<(), CarrierError> {
+        let result = self.call(move |core, now| {
+            let changes = core.wiring.changes(net, from, change)?;
+            changes.into_iter().for_each(|change| core.network.apply(now, change));
+            Ok::<(), WiringError>(())
+        })?;
+        result.map_err(Into::into)
+    }
+
+    /// What went through every direction of every link and LAN until now.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn counters(&self) -> Result<Vec<record::Link>, CarrierError> {
+        self.call(|core, _now| core.wiring.counters(&core.network))
+    }
+
+    /// Packets that were dropped because more were inside than the
+    /// [limits](crate::netcore::Limits) of the network allow.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn overflows(&self) -> Result<u64, CarrierError> {
+        self.call(|core, _now| core.network.overflows())
+    }
+
+    /// How late frames were written, since the start. For an interval, keep one
+    /// and ask the next for [what came since](Lateness::since).
+    pub fn lateness(&self) -> Lateness {
+        self.shared.lateness.snapshot()
+    }
+
+    /// What happened to the frames of each wire, in the order of the wires.
+    /// Asks the kernel about each wire, on the calling thread: for 100 wires
+    /// this takes about a millisecond.
+    pub fn wires(&self) -> Vec<WireCounts> {
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let both = self.shared.tallies.iter().zip(&self.shared.wires).zip(losses.iter_mut());
+        both.map(|((tally, fd), losses)| tally.counts(losses.until_now(fd))).collect()
+    }
+
+    /// Packets that the emulation lost because this machine is too slow; see
+    /// [`WireCounts::overruns`]. As [`wires`](Self::wires), it asks the kernel.
+    pub fn overruns(&self) -> u64 {
+        self.wires().iter().map(WireCounts::overruns).sum()
+    }
+
+    /// How frames are carried, for the record of a run.
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let exact = self.shared.exact_timers.load(Relaxed);
+        BTreeMap::from([
+            ("realtime".to_owned(), self.realtime.clone()),
+            ("exact_timers".to_owned(), if exact { "yes" } else { "no, up to 50 us late" }.to_owned()),
+            ("frame_overhead".to_owned(), format!("{HEADER_BYTES} bytes: IP packets are counted as Ethernet frames")),
+        ])
+    }
+
+    /// Reads nothing more, delivers what is inside for at most `drain` (zero:
+    /// what is inside is lost), and closes the wires.
+    ///
+    /// # Errors
+    /// What ended the thread, if it ended before.
+    pub fn stop(mut self, drain: Duration) -> Result<(), CarrierError> {
+        self.end(drain)
+    }
+
+    /// Runs `call` on the carrier's thread, between two frames.
+    fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Core, Time) -> T + Send + 'static,
+    ) -> Result<T, CarrierError> {
+        let (sender, receiver): (SyncSender<T>, _) = mpsc::sync_channel(1);
+        let command = Command::Call(Box::new(move |core, now| {
+            // Fails only if the asking thread is gone.
+            let _ = sender.send(call(core, now));
+        }));
+        self.command(command)?;
+        receiver.recv().map_err(|_| CarrierError::Ended)
+    }
+
+    fn command(&self, command: Command) -> Result<(), CarrierError> {
+        self.commands.send(command).map_err(|_| CarrierError::Ended)?;
+        rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes()).map_err(system("be woken"))?;
+        Ok(())
+    }
+
+    fn end(&mut self, drain: Duration) -> Result<(), CarrierError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // If it has ended already, joining says why.
+        let _ = self.command(Command::Stop(drain));
+        thread.join().unwrap_or(Err(CarrierError::Ended))
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.end(Duration::ZERO);
+        let losses = self.losses.get_mut().unwrap_or_else(PoisonError::into_inner);
+        losses.clear();
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            close_all(std::mem::take(&mut shared.wires));
+        }
+    }
+}
+
+impl Shared {
+    fn new(wires: Vec<OwnedFd>) -> Result<Self, CarrierError> {
+        Ok(Self {
+            origin: Instant::now(),
+            wake: worker::wake_event()?,
+            tallies: wires.iter().map(|_| Tally::default()).collect(),
+            wires,
+            lateness: Histogram::new(),
+            exact_timers: AtomicBool::new(false),
+        })
+    }
+}
+
+impl Losses {
+    fn before(device: Option<DeviceStatistics>) -> Self {
+        let before = device.as_ref().and_then(|device| device.dropped().ok()).unwrap_or(0);
+        Self { device, before, socket: 0 }
+    }
+
+    /// Asks the kernel, as far as it knows about such a wire.
+    fn until_now(&mut self, wire: &OwnedFd) -> u64 {
+        self.socket += u64::from(kernel::packet_socket_drops(wire.as_fd()).unwrap_or(0));
+        let device = self.device.as_ref().and_then(|device| device.dropped().ok()).unwrap_or(self.before);
+        self.socket + device.saturating_sub(self.before)
+    }
+}
+
+/// Where a wire is; its peer on a link is where its pipe ends.
+fn place(network: &Network<Frame>, ports: &[Port], wire: &Wire) -> Place {
+    let to_net = network.to_net(wire.port);
+    let peer = ports.iter().find(|port| to_net.is_some() && network.from_net(**port) == to_net);
+    Place { net: wire.net, port: wire.port, address: wire.address, peer: peer.copied() }
+}
+
+fn spawn(
+    worker: Worker,
+    shared: Arc<Shared>,
+    realtime: bool,
+) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let body = move || {
+        // Its starter waits for it.
+        let _ = sender.send(worker::prepare_thread(&shared, realtime));
+        drop(shared);
+        worker.run()
+    };
+    let thread = thread::Builder::new().name("carrier".to_owned()).spawn(body).map_err(system("start its thread"))?;
+    let realtime = receiver.recv().map_err(|_| CarrierError::Ended)?;
+    Ok((thread, realtime))
+}
+
+/// Closes wires side by side: one after the other, 100 TAP devices take seconds.
+fn close_all(wires: Vec<OwnedFd>) {
+    let mut shares: Vec<Vec<OwnedFd>> = (0..CLOSERS.min(wires.len())).map(|_| Vec::new()).collect();
+    for (number, wire) in wires.into_iter().enumerate() {
+        shares[number % CLOSERS].push(wire);
+    }
+    thread::scope(|scope| {
+        for share in shares {
+            scope.spawn(move || drop(share));
+        }
+    });
+}

@@ -1,0 +1,168 @@
+//! Where a frame goes: a decision from its header and the table of addresses.
+
+use std::net::Ipv4Addr;
+
+use super::frame::{self, ARP_FRAME_BYTES, Kind, Mac};
+use crate::netcore::{Destination, Port};
+use crate::scenario::topology::NetIndex;
+
+/// Why a frame is not carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// IPv6 is off; these are hosts' own announcements.
+    Ipv6,
+    /// ARP that asks nothing.
+    Announcement,
+    /// Nobody here has the address it is for, or asks for.
+    Unknown,
+    /// No Ethernet frame, or longer than one.
+    Malformed,
+}
+
+/// What is to be done with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Write this back to where the frame came from, at once.
+    Answer([u8; ARP_FRAME_BYTES]),
+    /// Hand it to the network.
+    Carry(Destination),
+    /// Only count it.
+    Refuse(Refusal),
+}
+
+/// A wire's place: which net it is on, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) net: NetIndex,
+    pub(super) port: Port,
+    pub(super) address: Ipv4Addr,
+    /// The other end, if the net is a link; none on a LAN.
+    pub(super) peer: Option<Port>,
+}
+
+/// Who is on which net. No table is learned: all members are known from the start.
+#[derive(Debug)]
+pub(super) struct Switch {
+    places: Vec<Place>,
+    /// By net, the members' addresses in order.
+    members: Vec<Vec<(Ipv4Addr, Port)>>,
+}
+
+impl Switch {
+    /// A switch for wires at these places.
+    ///
+    /// # Errors
+    /// The second of two places with the same address on one net.
+    pub(super) fn new(places: Vec<Place>) -> Result<Self, Place> {
+        let nets = places.iter().map(|place| place.net + 1).max().unwrap_or(0);
+        let mut members: Vec<Vec<(Ipv4Addr, Port)>> = vec![Vec::new(); nets];
+        for place in &places {
+            let net = &mut members[place.net];
+            match net.binary_search_by_key(&place.address, |(address, _)| *address) {
+                Ok(_) => return Err(*place),
+                Err(at) => net.insert(at, (place.address, place.port)),
+            }
+        }
+        Ok(Self { places, members })
+    }
+
+    /// What to do with a frame that was read from a wire.
+    pub(super) fn decide(&self, wire: usize, bytes: &[u8]) -> Decision {
+        let Some(place) = self.places.get(wire) else { return Decision::Refuse(Refusal::Unknown) };
+        match frame::classify(bytes) {
+            Kind::ArpRequest { asked, asker, asker_mac } => match self.find(place, asked) {
+                Some(_) => Decision::Answer(frame::arp_answer(asked, asker, asker_mac)),
+                None => Decision::Refuse(Refusal::Unknown),
+            },
+            Kind::ArpOther => Decision::Refuse(Refusal::Announcement),
+            Kind::Ipv6 => Decision::Refuse(Refusal::Ipv6),
+            Kind::Malformed => Decision::Refuse(Refusal::Malformed),
+            Kind::Group => Decision::Carry(Destination::Others),
+            Kind::Unicast(to) => self.unicast(place, to),
+        }
+    }
+
+    /// On a LAN, to the member that is named; on a link there is only one other.
+    fn unicast(&self, place: &Place, to: Mac) -> Decision {
+        let named = || to.address().and_then(|address| self.find(place, address));
+        match place.peer.or_else(named) {
+            Some(port) => Decision::Carry(Destination::Port(port)),
+            None => Decision::Refuse(Refusal::Unknown),
+        }
+    }
+
+    /// The port of another member of the same net.
+    fn find(&self, place: &Place, address: Ipv4Addr) -> Option<Port> {
+        let net = &self.members[place.net];
+        let at = net.binary_search_by_key(&address, |(address, _)| *address).ok()?;
+        let (address, port) = *net.get(at)?;
+        (address != place.address).then_some(port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::made;
+    use super::*;
+    use crate::netcore::Network;
+
+    const ANN: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
+    const BOB: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 3);
+    const EVE: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 4);
+    const FAR: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 9);
+
+    fn ports() -> Vec<Port> {
+        let leg = || (Default::default(), Default::default());
+        Network::<()>::new(1).add_lan(&[leg(), leg(), leg()])
+    }
+
+    fn lan(addresses: &[Ipv4Addr]) -> Switch {
+        let places = addresses.iter().zip(ports());
+        Switch::new(places.map(|(&address, port)| Place { net: 3, port, address, peer: None }).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_lan_sends_to_the_member_that_the_frame_names() {
+        let lan = lan(&[EVE, ANN, BOB]);
+        let port = ports();
+        let decide = |wire, to| lan.decide(wire, &made::ipv4(ANN, to, 100, 0));
+        assert_eq!(decide(1, Mac::of(BOB)), Decision::Carry(Destination::Port(port[2])));
+        assert_eq!(decide(1, Mac::of(EVE)), Decision::Carry(Destination::Port(port[0])));
+        assert_eq!(decide(1, Mac([0xff; 6])), Decision::Carry(Destination::Others));
+        for nobody in [Mac::of(FAR), Mac::of(ANN), Mac([2, 1, 10, 1, 0, 3])] {
+            assert_eq!(decide(1, nobody), Decision::Refuse(Refusal::Unknown), "{nobody:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_sends_everything_to_its_other_end() {
+        let port = ports();
+        let end = |address, port, peer| Place { net: 0, port, address, peer: Some(peer) };
+        let link = Switch::new(vec![end(ANN, port[0], port[1]), end(BOB, port[1], port[0])]).unwrap();
+        for to in [Mac::of(BOB), Mac::of(FAR), Mac([2, 1, 10, 1, 0, 3])] {
+            let there = link.decide(0, &made::ipv4(ANN, to, 100, 0));
+            assert_eq!(there, Decision::Carry(Destination::Port(port[1])));
+        }
+        let back = link.decide(1, &made::ipv4(BOB, Mac::of(ANN), 100, 0));
+        assert_eq!(back, Decision::Carry(Destination::Port(port[0])));
+    }
+
+    #[test]
+    fn arp_is_answered_for_members_and_ipv6_is_not_carried() {
+        let lan = lan(&[ANN, BOB]);
+        let answer = frame::arp_answer(BOB, ANN, Mac::of(ANN));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, BOB)), Decision::Answer(answer));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, FAR)), Decision::Refuse(Refusal::Unknown));
+        assert_eq!(lan.decide(0, &made::arp_request(ANN, ANN)), Decision::Refuse(Refusal::Announcement));
+        assert_eq!(lan.decide(0, &made::ipv6(ANN)), Decision::Refuse(Refusal::Ipv6));
+        assert_eq!(lan.decide(0, &[0; 13]), Decision::Refuse(Refusal::Malformed));
+    }
+
+    #[test]
+    fn one_address_twice_on_a_net_is_refused() {
+        let place = |address, port| Place { net: 0, port, address, peer: None };
+        let port = ports();
+        assert!(Switch::new(vec![place(ANN, port[0]), place(ANN, port[1])]).is_err());
+        assert!(Switch::new(vec![place(ANN, port[0]), Place { net: 1, ..place(ANN, port[1]) }]).is_ok());
+    }
+}

@@ -1,0 +1,265 @@
+//! The carrier's thread: reads frames, hands them to the network, writes what
+//! is due.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use roost_proto::Time;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::{Errno, read, write};
+
+use super::frame::{Frame, Pool};
+use super::switch::{Decision, Refusal, Switch};
+use super::{CarrierError, Shared, system};
+use crate::lab::kernel;
+use crate::netcore::{Delivery, Destination, Network, Port};
+use crate::scenario::wiring::Wiring;
+
+/// How many frames are read from one wire before the others, and what is due,
+/// have their turn.
+const FRAMES_PER_VISIT: usize = 16;
+/// How many frames are written before wires are read again.
+const DELIVERIES_PER_PASS: usize = 64;
+/// How many wires one system call reports as readable.
+const EVENTS_PER_WAIT: usize = 64;
+/// The longest sleep: a limit of the kernel's arithmetic, not of ours.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
+/// Before all that are not real-time, after all that are.
+const PRIORITY: u8 = 1;
+/// Stands for the event descriptor where others have the number of a wire.
+const WAKE: u64 = u64::MAX;
+
+/// Work for the carrier's thread, which says what time it is.
+type Call = Box<dyn FnOnce(&mut Core, Time) + Send>;
+
+/// What another thread wants done here.
+pub(super) enum Command {
+    /// Look at or change the network.
+    Call(Call),
+    /// End, at the latest so much later; until then deliver what is inside.
+    Stop(Duration),
+}
+
+/// The network, and what its parts are called.
+pub(super) struct Core {
+    pub(super) network: Network<Frame>,
+    pub(super) wiring: Wiring,
+}
+
+/// All that the thread owns.
+pub(super) struct Worker {
+    core: Core,
+    switch: Switch,
+    shared: Arc<Shared>,
+    /// By wire, its port; by port, its wire.
+    ports: Vec<Port>,
+    wires: Vec<Option<usize>>,
+    commands: Receiver<Command>,
+    poll: Poll,
+    pool: Pool,
+    /// How long before a due time to stop sleeping and only look.
+    spin: Duration,
+    ending: Option<Time>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        core: Core,
+        switch: Switch,
+        ports: Vec<Port>,
+        shared: Arc<Shared>,
+        commands: Receiver<Command>,
+        spin: Duration,
+    ) -> Result<Self, CarrierError> {
+        let poll = Poll::new(&shared)?;
+        let mut wires = vec![None; ports.iter().map(|port| port.index() + 1).max().unwrap_or(0)];
+        for (wire, port) in ports.iter().enumerate() {
+            wires[port.index()] = Some(wire);
+        }
+        Ok(Self { core, switch, shared, ports, wires, commands, poll, pool: Pool::new(), spin, ending: None })
+    }
+
+    /// Carries frames until it is told to stop.
+    pub(super) fn run(mut self) -> Result<(), CarrierError> {
+        let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
+        loop {
+            let timeout = match self.deliver() {
+                true => Some(Duration::ZERO),
+                false if self.has_ended() => return Ok(()),
+                false => self.until_next(),
+            };
+            self.poll.wait(&mut events, timeout)?;
+            for &Event { data, flags } in &events {
+                match data.u64() {
+                    WAKE => self.obey(),
+                    wire => self.visit(wire as usize, flags),
+                }
+                self.deliver();
+            }
+        }
+    }
+
+    /// Writes what is due. Whether there is more than one pass may take.
+    fn deliver(&mut self) -> bool {
+        for _ in 0..DELIVERIES_PER_PASS {
+            let now = self.shared.now();
+            let Some(delivery) = self.core.network.poll_delivery(now) else { return false };
+            self.hand_over(delivery, now);
+        }
+        true
+    }
+
+    fn hand_over(&mut self, delivery: Delivery<Frame>, now: Time) {
+        let Some(&Some(wire)) = self.wires.get(delivery.port.index()) else { return };
+        let tally = &self.shared.tallies[wire];
+        match write(&self.shared.wires[wire], delivery.packet.bytes()) {
+            Ok(_) => {
+                self.shared.lateness.record(now.since(delivery.due));
+                tally.written.count();
+            }
+            Err(Errno::AGAIN | Errno::NOBUFS) => tally.refused.count(),
+            Err(_) => tally.undeliverable.count(),
+        }
+        self.pool.give_back(delivery.packet);
+    }
+
+    /// Reads some frames of a wire. If there are more, the next wait says so at once.
+    fn visit(&mut self, wire: usize, flags: EventFlags) {
+        for frames in 0..FRAMES_PER_VISIT {
+            match read(&self.shared.wires[wire], self.pool.space()) {
+                // The other end was closed.
+                Ok(0) => return self.give_up(wire),
+                Ok(bytes) => self.accept(wire, bytes),
+                // The poll reported an error that reading does not clear.
+                Err(Errno::AGAIN) if frames == 0 && flags.intersects(EventFlags::ERR | EventFlags::HUP) => {
+                    return self.give_up(wire);
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                // The interface was set down, and may come up again.
+                Err(Errno::NETDOWN) => return,
+                Err(_) => return self.give_up(wire),
+            }
+        }
+    }
+
+    /// Decides about the frame that was just read: now is when it arrived.
+    fn accept(&mut self, wire: usize, bytes: usize) {
+        let now = self.shared.now();
+        let tally = &self.shared.tallies[wire];
+        tally.read.count();
+        match self.switch.decide(wire, &self.pool.space()[..bytes]) {
+            Decision::Carry(to) => self.carry(now, wire, to, bytes),
+            Decision::Answer(answer) => {
+                tally.answered.count();
+                if write(&self.shared.wires[wire], &answer).is_err() {
+                    tally.refused.count();
+                }
+            }
+            Decision::Refuse(Refusal::Ipv6 | Refusal::Announcement) => tally.ignored.count(),
+            Decision::Refuse(Refusal::Unknown) => tally.unknown.count(),
+            Decision::Refuse(Refusal::Malformed) => tally.malformed.count(),
+        }
+    }
+
+    fn carry(&mut self, now: Time, wire: usize, to: Destination, bytes: usize) {
+        let frame = self.pool.take(bytes);
+        // What the network drops it counts itself.
+        let _fate = self.core.network.send(now, self.ports[wire], to, bytes as u32, frame);
+    }
+
+    /// Reads no more from a wire whose host is gone; the others go on.
+    fn give_up(&mut self, wire: usize) {
+        self.shared.tallies[wire].broken.count();
+        self.poll.forget(&self.shared.wires[wire]);
+    }
+
+    /// Does what other threads asked for. Each of them waits for its answer, so
+    /// that there are never more commands than threads.
+    fn obey(&mut self) {
+        // The count only wakes; it is not used.
+        let _ = read(&self.shared.wake, &mut [0; 8]);
+        while let Ok(command) = self.commands.try_recv() {
+            let now = self.shared.now();
+            match command {
+                Command::Call(call) => call(&mut self.core, now),
+                Command::Stop(within) => {
+                    self.ending = Some(now + within);
+                    self.shared.wires.iter().for_each(|wire| self.poll.forget(wire));
+                }
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ending.is_some_and(|at| self.core.network.held() == 0 || self.shared.now() >= at)
+    }
+
+    /// How long nothing is to be done; none if nothing is inside.
+    fn until_next(&self) -> Option<Duration> {
+        let next = [self.core.network.poll_deadline(), self.ending].into_iter().flatten().min()?;
+        Some(next.since(self.shared.now()).saturating_sub(self.spin))
+    }
+}
+
+/// Waiting for wires and for a time, to the nanosecond.
+struct Poll {
+    epoll: OwnedFd,
+}
+
+impl Poll {
+    fn new(shared: &Shared) -> Result<Self, CarrierError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("wait for packets"))?;
+        let add = |fd: &OwnedFd, number| epoll::add(&epoll, fd, EventData::new_u64(number), EventFlags::IN);
+        add(&shared.wake, WAKE).map_err(system("wait for commands"))?;
+        for (number, wire) in shared.wires.iter().enumerate() {
+            rustix::io::ioctl_fionbio(wire, true).map_err(system("read an interface without waiting for it"))?;
+            add(wire, number as u64).map_err(system("wait for an interface's packets"))?;
+        }
+        let poll = Self { epoll };
+        // A kernel that cannot wait to the nanosecond is found out here.
+        poll.wait(&mut Vec::with_capacity(1), Some(Duration::ZERO))?;
+        Ok(poll)
+    }
+
+    /// Fills `events`, at the latest after `timeout`; without one, when there are any.
+    fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> Result<(), CarrierError> {
+        let timeout = timeout.map(|timeout| timeout.min(LONGEST_SLEEP));
+        let timeout =
+            timeout.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(system("wait to the nanosecond, which needs Linux 5.11")(error)),
+        }
+    }
+
+    fn forget(&self, wire: impl AsFd) {
+        // It was added; at worst it is reported once more.
+        let _ = epoll::delete(&self.epoll, wire);
+    }
+}
+
+/// What wakes the thread for a command.
+pub(super) fn wake_event() -> Result<OwnedFd, CarrierError> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system("be given commands"))
+}
+
+/// Sets the calling thread up to be woken at the time that it asked for, and
+/// says with what priority it runs.
+pub(super) fn prepare_thread(shared: &Shared, realtime: bool) -> String {
+    // Without this, sleeps may be 50 us too long.
+    let exact = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_ok();
+    shared.exact_timers.store(exact, Relaxed);
+    if !realtime {
+        return "not asked for".to_owned();
+    }
+    match kernel::become_realtime(PRIORITY) {
+        Ok(()) => "yes".to_owned(),
+        Err(error) => format!("refused by this system ({error}): run as root, or allow it with ulimit -r 1"),
+    }
+}
