@@ -1,12 +1,116 @@
 //! Calls into the kernel that no safe library offers.
 //!
-//! This is the only module of the crate with `unsafe` code: statistics of raw
-//! packet sockets, and the scheduler. Everything else goes through `rustix`.
+//! This is the only module of the crate with `unsafe` code: the requests that
+//! make a TAP device and set a device's offloads, raw packet sockets, the
+//! scheduler, `unshare`, and signals as a file descriptor. Everything else
+//! goes through `rustix`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::OFlags;
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::UnshareFlags;
+
+/// Where TAP devices come from.
+pub(crate) const TUN_DEVICE: &str = "/dev/net/tun";
+
+/// Longest name of an interface, with the zero that ends it (`IFNAMSIZ`).
+const NAME_BYTES: usize = 16;
+/// `struct ifreq` on 64-bit systems: the name, and 24 bytes whose meaning depends on the request.
+const REQUEST_REST_BYTES: usize = 24;
+
+const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
+const TUNSETIFINDEX: Opcode = libc::TUNSETIFINDEX as Opcode;
+const SIOCETHTOOL: Opcode = 0x8946;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+
+/// Puts the calling thread into new namespaces.
+///
+/// # Errors
+/// As `unshare(2)`; for the user namespace also when the process has more than one thread.
+pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    debug_assert!(!namespaces.intersects(UnshareFlags::FILES | UnshareFlags::FS | UnshareFlags::SYSVSEM));
+    // SAFETY: only a thread's table of file descriptors can be unshared
+    // unsoundly, and the callers ask for namespaces only.
+    unsafe { rustix::thread::unshare_unsafe(namespaces) }.map_err(Into::into)
+}
+
+/// Makes a TAP device in the calling thread's network namespace.
+///
+/// Reads and writes of the descriptor move one Ethernet frame, without any
+/// header before it, and do not wait. The device goes when the descriptor is closed.
+///
+/// # Errors
+/// When `/dev/net/tun` is not there or not for this user, or the kernel refuses.
+pub(crate) fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
+    let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+    let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN_DEVICE)?;
+    // SAFETY: TUNSETIFINDEX reads one unsigned int.
+    unsafe { ioctl(&device, Setter::<TUNSETIFINDEX, u32>::new(index))? };
+    let kind = (libc::IFF_TAP | libc::IFF_NO_PI) as u16;
+    let mut request = TapRequest { name: interface_name(name)?, kind, rest: [0; REQUEST_REST_BYTES - 2] };
+    // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which `TapRequest` is laid out as.
+    unsafe { ioctl(&device, Updater::<TUNSETIFF, TapRequest>::new(&mut request))? };
+    Ok(device.into())
+}
+
+/// Has an interface of the calling thread's namespace finish every packet
+/// itself: checksums computed, and so no segments left to be cut.
+///
+/// # Errors
+/// When there is no such interface, or its driver refuses.
+pub(crate) fn finish_checksums(name: &str) -> io::Result<()> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let mut value = EthtoolValue { command: ETHTOOL_STXCSUM, data: 0 };
+    let mut request = EthtoolRequest {
+        name: interface_name(name)?,
+        value: &raw mut value,
+        rest: [0; REQUEST_REST_BYTES - size_of::<usize>()],
+    };
+    // SAFETY: SIOCETHTOOL reads a `struct ifreq`, which `EthtoolRequest` is laid
+    // out as, and reads and writes the `struct ethtool_value` that it points to,
+    // which outlives the call.
+    unsafe { ioctl(&socket, Updater::<SIOCETHTOOL, EthtoolRequest>::new(&mut request))? };
+    Ok(())
+}
+
+/// Opens a raw packet socket on an interface of the calling thread's namespace.
+///
+/// Reads and writes move one Ethernet frame and do not wait. What the socket
+/// itself sends is not seen by it.
+///
+/// # Errors
+/// When the right to open such sockets, or the interface, is missing.
+pub(crate) fn open_packet_socket(index: u32, receive_buffer_bytes: u32) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // Protocol 0: it gets nothing until it is bound to its interface.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    let bytes = receive_buffer_bytes.cast_signed();
+    if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    }
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a whole `sockaddr_ll` and `length` its size.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    Ok(socket)
+}
 
 /// How many frames a packet socket had no room for since the last call.
 ///
@@ -22,17 +126,113 @@ pub(crate) fn packet_socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(counters.tp_drops)
 }
 
-/// Gives the calling thread a real-time priority (`SCHED_FIFO`), from 1 to 99;
-/// what it starts does not inherit it.
+/// Gives the calling thread a real-time priority (`SCHED_FIFO`), from 1 to 99:
+/// it runs before every thread with a lower one or none, as soon as it has
+/// something to do. What it starts does not inherit it.
 ///
 /// # Errors
-/// When this user may not: a user namespace never gives this right.
+/// `EPERM` without `CAP_SYS_NICE` outside all user namespaces, unless
+/// `RLIMIT_RTPRIO` allows it.
 pub(crate) fn become_realtime(priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: c_int::from(priority) };
     // SAFETY: the kernel reads one `sched_param`; 0 is the calling thread.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
 }
 
+/// Holds the given signals back from the calling thread, and opens a
+/// descriptor from which they are read instead, each a `signalfd_siginfo`.
+/// Processes started by the standard library do not inherit the hold.
+///
+/// # Errors
+/// When the process has too many open files.
+pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
+    // SAFETY: all zeros is a `sigset_t`, and sigemptyset makes it an empty one.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is a `sigset_t` that belongs to this function.
+    check(unsafe { libc::sigemptyset(&raw mut set) })?;
+    for &signal in signals {
+        // SAFETY: as above; a number that is no signal is refused.
+        check(unsafe { libc::sigaddset(&raw mut set, signal) })?;
+    }
+    // SAFETY: reads `set`, and the old mask is not asked for.
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) })?;
+    // A parent that ignores the end of its children leaves that to them, and
+    // then there is nothing to wait for.
+    // SAFETY: sets a signal's default action; no handler is involved.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // SAFETY: reads `set`; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
+    check(fd)?;
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes over a descriptor that this process was started with.
+///
+/// # Errors
+/// When there is no such descriptor.
+pub(crate) fn inherit(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: a number that is no open descriptor is refused by the kernel.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, as was just checked, and the caller is the process
+    // that it was left to: nothing else in it has owned it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+#[repr(C)]
+struct TapRequest {
+    name: [u8; NAME_BYTES],
+    kind: u16,
+    rest: [u8; REQUEST_REST_BYTES - 2],
+}
+
+#[repr(C)]
+struct EthtoolRequest {
+    name: [u8; NAME_BYTES],
+    value: *mut EthtoolValue,
+    rest: [u8; REQUEST_REST_BYTES - size_of::<usize>()],
+}
+
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+fn interface_name(name: &str) -> io::Result<[u8; NAME_BYTES]> {
+    let mut bytes = [0; NAME_BYTES];
+    match bytes.get_mut(..name.len()) {
+        Some(place) if name.len() < NAME_BYTES => place.copy_from_slice(name.as_bytes()),
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    }
+    Ok(bytes)
+}
+
+fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let place: *const c_void = (&raw const value).cast();
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes, the size of `value`.
+    check(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, place, length) })
+}
+
 fn check(result: c_int) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_have_room_for_the_zero() {
+        assert_eq!(interface_name("eth0").unwrap()[..5], *b"eth0\0");
+        assert!(interface_name("fifteen-letters").is_ok());
+        assert!(interface_name("sixteen--letters").is_err());
+    }
+
+    #[test]
+    fn requests_are_as_long_as_the_kernel_expects() {
+        assert_eq!(size_of::<TapRequest>(), size_of::<libc::ifreq>());
+        assert_eq!(size_of::<EthtoolRequest>(), size_of::<libc::ifreq>());
+    }
 }

@@ -1,4 +1,216 @@
 //! Hosts as network namespaces, and the thread that carries their packets.
 
 pub mod carrier;
+mod device;
+mod error;
+mod hosts;
 mod kernel;
+mod limits;
+mod namespace;
+mod netlink;
+mod plan;
+pub mod sandbox;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_proto::Time;
+use rustix::thread::UnshareFlags;
+
+use self::carrier::{Carrier, Lateness, Wire, WireCounts};
+pub use self::device::Backend;
+pub use self::error::LabError;
+use self::hosts::Host;
+use self::namespace::Namespace;
+use self::plan::HostPlan;
+use crate::report::record;
+use crate::scenario::topology::{Change, HostIndex, MAX_HOSTS, NetIndex, Topology};
+use crate::scenario::{addresses, wiring};
+
+/// How a lab is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What the losses and the jitter of the network follow from.
+    pub seed: u64,
+    /// How frames get to the carrier.
+    pub backend: Backend,
+    /// Whether the carrier asks for a real-time priority: worth it on a machine
+    /// that does other things, and refused to most users.
+    pub realtime: bool,
+}
+
+/// A network that runs. Dropping it ends it.
+///
+/// Calls wait for the kernel or for the carrier, some milliseconds at most: from
+/// asynchronous code they are made with `spawn_blocking`.
+#[derive(Debug)]
+pub struct Lab {
+    // Stopped before the namespaces go.
+    carrier: Carrier,
+    hosts: Vec<Namespace>,
+    topology: Topology,
+    begun: Mutex<Option<Time>>,
+    facts: BTreeMap<String, String>,
+}
+
+impl Lab {
+    /// Makes every host of a topology and carries their packets.
+    ///
+    /// Must be called [inside a sandbox](sandbox::enter).
+    ///
+    /// # Errors
+    /// When the topology has too many hosts or no addresses left, or the system
+    /// refuses. What was made is gone then.
+    pub fn start(topology: &Topology, options: &Options) -> Result<Self, LabError> {
+        let started = Instant::now();
+        sandbox::expect_inside()?;
+        if topology.hosts.len() > MAX_HOSTS {
+            return Err(LabError::Topology(format!("a lab has at most {MAX_HOSTS} hosts")));
+        }
+        let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
+        let backend = options.backend.choose().map_err(no_tap)?;
+        let plans = plan::plan(&topology);
+        let interfaces = plans.iter().map(|plan| plan.interfaces.len()).sum();
+        limits::raise_open_files(plans.len(), interfaces)?;
+        let (network, wiring) = wiring::build(&topology, options.seed);
+        let (hosts, wires) = split(hosts::make(&plans, backend)?, &plans, &wiring);
+        let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
+        let mut facts = carrier.facts();
+        facts.insert("backend".to_owned(), backend.to_string());
+        facts.insert("interfaces".to_owned(), interfaces.to_string());
+        facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts })
+    }
+
+    /// What it was made from, with all addresses filled in.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The address of a host's first interface, in the order of the nets.
+    pub fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
+        let members = self.topology.nets.iter().flat_map(|net| &net.members);
+        members.filter(|member| member.host == host).find_map(|member| member.address)
+    }
+
+    /// Runs `call` on a new thread inside a host: the processes that it starts
+    /// and the sockets that it opens are the host's, and stay there. The host's
+    /// name is the system's name for them.
+    ///
+    /// # Errors
+    /// When there is no such host, or a thread too many.
+    ///
+    /// # Panics
+    /// As `call` does.
+    pub fn run_in<T: Send>(&self, host: HostIndex, call: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        let missing = || LabError::NoSuch(format!("there is no host number {host}"));
+        let namespace = self.hosts.get(host).ok_or_else(missing)?;
+        let name = &self.topology.hosts[host].name;
+        thread::scope(|scope| {
+            let body = || {
+                namespace.enter()?;
+                kernel::unshare(UnshareFlags::NEWUTS)?;
+                rustix::system::sethostname(name.as_bytes())?;
+                Ok(call())
+            };
+            let thread = thread::Builder::new().name(name.clone()).spawn_scoped(scope, body);
+            let thread = thread.map_err(|error| LabError::kernel("start a thread", error))?;
+            let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result.map_err(|error: std::io::Error| LabError::kernel(format!("enter host {name}"), error))
+        })
+    }
+
+    /// Makes now the time 0 of the topology's schedule: what it does to links
+    /// and LANs happens from now on, each at its exact time.
+    ///
+    /// # Errors
+    /// When the schedule is too long, or the carrier has ended.
+    pub fn begin(&self) -> Result<(), LabError> {
+        let begun = self.carrier.begin()?;
+        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun);
+        Ok(())
+    }
+
+    /// The time since [`begin`](Self::begin), or since the start if it has not begun.
+    pub fn now(&self) -> Time {
+        let begun = *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Time::ZERO + self.carrier.now().since(begun.unwrap_or_default())
+    }
+
+    /// Changes a link or LAN now: all of it, or what `from` sends on a link, or
+    /// its legs of a LAN.
+    ///
+    /// # Errors
+    /// When there is no such net, or the host is not on it, or the carrier has ended.
+    pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: Change) -> Result<(), LabError> {
+        Ok(self.carrier.apply(net, from, change)?)
+    }
+
+    /// What went through every direction of every link and LAN until now.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn counters(&self) -> Result<Vec<record::Link>, LabError> {
+        Ok(self.carrier.counters()?)
+    }
+
+    /// How late packets were delivered until now.
+    pub fn lateness(&self) -> Lateness {
+        self.carrier.lateness()
+    }
+
+    /// Packets lost until now because this machine was too slow for them, or
+    /// because more were under way than the core's limits allow: with any, what
+    /// was measured is not the network described.
+    ///
+    /// # Errors
+    /// When the carrier has ended.
+    pub fn overruns(&self) -> Result<u64, LabError> {
+        Ok(self.carrier.overruns() + self.carrier.overflows()?)
+    }
+
+    /// What happened to the frames of each interface, in the order of hosts and their interfaces.
+    pub fn wires(&self) -> Vec<WireCounts> {
+        self.carrier.wires()
+    }
+
+    /// How packets are carried, for the record of a run.
+    pub const fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// Ends it: delivers what is under way for at most `drain`, then takes
+    /// everything down. Programs that still run in a host keep its namespace,
+    /// without a link.
+    ///
+    /// # Errors
+    /// What ended the carrier, if it had ended before.
+    pub fn stop(self, drain: Duration) -> Result<(), LabError> {
+        Ok(self.carrier.stop(drain)?)
+    }
+}
+
+/// The hosts' namespaces, and the carrier's ends of their interfaces.
+fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<Wire>) {
+    let mut namespaces = Vec::with_capacity(hosts.len());
+    let mut wires = Vec::new();
+    for (host, plan) in hosts.into_iter().zip(plans) {
+        namespaces.push(host.namespace);
+        for (end, interface) in host.interfaces.into_iter().zip(&plan.interfaces) {
+            let Some(port) = wiring.port(interface.net, interface.member) else { continue };
+            let (net, address) = (interface.net, interface.address);
+            wires.push(Wire { fd: end.fd, port, net, address, statistics: end.statistics });
+        }
+    }
+    (namespaces, wires)
+}
+
+fn no_tap(error: std::io::Error) -> LabError {
+    LabError::System(format!(
+        "{} does not open ({error}): `sudo modprobe tun`, `sudo chmod 666 {0}`, or use veth pairs",
+        kernel::TUN_DEVICE
+    ))
+}

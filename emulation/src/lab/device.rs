@@ -1,0 +1,141 @@
+//! Hosts' interfaces, and the descriptors on which their frames are read and written.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::carrier::DeviceStatistics;
+use super::kernel;
+use super::namespace::Namespace;
+use super::netlink::{Netlink, Request};
+use super::plan::Interface;
+
+/// What a packet socket may hold while the carrier is busy: some 3000 full frames as the kernel counts them.
+const RECEIVE_BUFFER_BYTES: u32 = 8 * 1024 * 1024;
+/// The number of the first outer end in the carrier's namespace; see [`FIRST_INDEX`](super::plan).
+const FIRST_OUTER_INDEX: u32 = 1000;
+
+/// The numbers of outer ends so far: a process may make one lab after the other, or two.
+static OUTER_ENDS: AtomicU32 = AtomicU32::new(FIRST_OUTER_INDEX);
+
+/// How frames get from a host's interface to the carrier and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// TAP devices where `/dev/net/tun` is open to this user, else veth pairs.
+    #[default]
+    Auto,
+    /// A TAP device per interface: one system call reads or writes a frame.
+    Tap,
+    /// A veth pair per interface, with a raw packet socket on its outer end:
+    /// needs no device file.
+    Veth,
+}
+
+impl Backend {
+    /// The one to use: never `Auto`.
+    ///
+    /// # Errors
+    /// When TAP devices are asked for and the device file does not open; it says why.
+    pub(crate) fn choose(self) -> io::Result<Self> {
+        let open = OpenOptions::new().read(true).write(true).open(kernel::TUN_DEVICE);
+        match (self, open) {
+            (Self::Auto, Ok(_)) => Ok(Self::Tap),
+            (Self::Auto, Err(_)) => Ok(Self::Veth),
+            (Self::Tap, Err(error)) => Err(error),
+            (chosen, _) => Ok(chosen),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Tap => "tap",
+            Self::Veth => "veth",
+        })
+    }
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    /// Reads `auto`, `tap` or `veth`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "tap" => Ok(Self::Tap),
+            "veth" => Ok(Self::Veth),
+            _ => Err(format!("`{text}` is no way to carry packets: write auto, tap or veth")),
+        }
+    }
+}
+
+/// The two namespaces that an interface is between.
+pub(crate) struct Sides<'a> {
+    /// The carrier's.
+    pub(crate) outer: &'a Namespace,
+    /// Requests to it.
+    pub(crate) outer_requests: &'a mut Netlink,
+    /// Requests to the host's, which is the calling thread's.
+    pub(crate) inner_requests: &'a mut Netlink,
+}
+
+/// A host's interface, seen from the carrier.
+#[derive(Debug)]
+pub(crate) enum Device {
+    /// A TAP device, opened in the host's namespace.
+    Tap {
+        /// Where its frames are.
+        fd: OwnedFd,
+        /// What the kernel drops of them.
+        statistics: DeviceStatistics,
+    },
+    /// The outer end of a veth pair, by its number in the carrier's namespace.
+    Veth {
+        /// That number.
+        outer_index: u32,
+    },
+}
+
+impl Device {
+    /// Makes the device of an interface; the interface itself is still down.
+    pub(crate) fn make(backend: Backend, interface: &Interface, sides: &mut Sides<'_>) -> io::Result<Self> {
+        let (name, index) = (interface.name.clone(), interface.index);
+        if backend == Backend::Tap {
+            let fd = kernel::open_tap(&name, index)?;
+            return Ok(Self::Tap { fd, statistics: DeviceStatistics::open(&name)? });
+        }
+        let outer_index = OUTER_ENDS.fetch_add(1, Relaxed);
+        let outer_name = format!("w{outer_index}");
+        let outer_namespace = sides.outer.raw();
+        sides.inner_requests.apply(&[Request::Pair { name, index, outer_name, outer_index, outer_namespace }])?;
+        // Before the inner end: an end that goes up second sends at once.
+        sides.outer_requests.apply(&[Request::Up { index: outer_index }])?;
+        kernel::finish_checksums(&interface.name)?;
+        Ok(Self::Veth { outer_index })
+    }
+
+    /// What the carrier needs of it; to be called in the carrier's namespace.
+    pub(crate) fn connect(self) -> io::Result<Connection> {
+        match self {
+            Self::Tap { fd, statistics } => Ok(Connection { fd, statistics: Some(statistics) }),
+            Self::Veth { outer_index } => {
+                let fd = kernel::open_packet_socket(outer_index, RECEIVE_BUFFER_BYTES)?;
+                Ok(Connection { fd, statistics: None })
+            }
+        }
+    }
+}
+
+/// The carrier's end of an interface.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Where one read or write moves one frame.
+    pub(crate) fd: OwnedFd,
+    /// What its device drops, if that is not told by the descriptor.
+    pub(crate) statistics: Option<DeviceStatistics>,
+}

@@ -1,0 +1,113 @@
+//! Making the hosts: all of them, on as many threads as there are processors.
+
+use std::io;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use super::LabError;
+use super::device::{Backend, Connection, Device, Sides};
+use super::namespace::{self, Namespace};
+use super::netlink::{Netlink, Request};
+use super::plan::{HostPlan, Interface, LOOPBACK};
+
+/// The most threads: the kernel takes its network lock for most of what they do.
+const MAX_THREADS: usize = 4;
+
+/// A host that is there.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Where its programs run.
+    pub(crate) namespace: Namespace,
+    /// Its interfaces, in the order of its plan.
+    pub(crate) interfaces: Vec<Connection>,
+}
+
+/// Makes all hosts, in the order of the plans. The calling thread's namespace
+/// is where the outer ends of veth pairs are put.
+///
+/// # Errors
+/// The first that the kernel refused; all are gone then.
+pub(crate) fn make(plans: &[HostPlan], backend: Backend) -> Result<Vec<Host>, LabError> {
+    let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
+    if backend == Backend::Veth {
+        namespace::configure(false).map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
+    }
+    let line = Line { plans, backend, outer: &outer, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(MAX_THREADS).min(plans.len());
+    let made = thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..threads).map(|_| thread::Builder::new().spawn_scoped(scope, || line.work())).collect();
+        workers.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut made: Vec<(usize, Host)> = made.into_iter().flatten().collect();
+    made.sort_unstable_by_key(|(place, _)| *place);
+    Ok(made.into_iter().map(|(_, host)| host).collect())
+}
+
+fn join<T>(worker: io::Result<thread::ScopedJoinHandle<'_, Result<T, LabError>>>) -> Result<T, LabError> {
+    let worker = worker.map_err(|error| LabError::kernel("start a thread", error))?;
+    worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The plans, each taken by whichever thread is free.
+struct Line<'a> {
+    plans: &'a [HostPlan],
+    backend: Backend,
+    outer: &'a Namespace,
+    next: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Line<'_> {
+    fn work(&self) -> Result<Vec<(usize, Host)>, LabError> {
+        let mut made = Vec::new();
+        let mut outer = Netlink::open().map_err(|error| LabError::kernel("ask for interfaces", error))?;
+        while !self.failed.load(Relaxed) {
+            let place = self.next.fetch_add(1, Relaxed);
+            let Some(plan) = self.plans.get(place) else { break };
+            let host = self.make(plan, &mut outer).map_err(|error| {
+                self.failed.store(true, Relaxed);
+                refused(plan, error)
+            })?;
+            made.push((place, host));
+        }
+        Ok(made)
+    }
+
+    /// Makes one host; leaves the calling thread in the carrier's namespace,
+    /// also where it fails.
+    fn make(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Host> {
+        let namespace = Namespace::create()?;
+        let devices = self.furnish(plan, outer_requests);
+        self.outer.enter()?;
+        let interfaces = devices?.into_iter().map(Device::connect).collect::<io::Result<_>>()?;
+        Ok(Host { namespace, interfaces })
+    }
+
+    fn furnish(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Vec<Device>> {
+        namespace::configure(plan.forwards)?;
+        let mut inner = Netlink::open()?;
+        let mut sides = Sides { outer: self.outer, outer_requests, inner_requests: &mut inner };
+        let make = |interface| Device::make(self.backend, interface, &mut sides);
+        let devices = plan.interfaces.iter().map(make).collect::<io::Result<_>>()?;
+        let mut requests = vec![Request::Up { index: LOOPBACK }];
+        requests.extend(plan.interfaces.iter().flat_map(Interface::requests));
+        requests.extend(plan.routes.iter().cloned());
+        inner.apply(&requests)?;
+        Ok(devices)
+    }
+}
+
+fn refused(plan: &HostPlan, error: io::Error) -> LabError {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => LabError::System(
+            "there are too many network namespaces: raise user.max_net_namespaces with `sudo sysctl -w`".to_owned(),
+        ),
+        Some(libc::EMFILE | libc::ENFILE) => LabError::System(
+            "there are too many open files: raise the limit with `ulimit -n`, or fs.file-max".to_owned(),
+        ),
+        _ => LabError::kernel(format!("set up host {}", plan.name), error),
+    }
+}

@@ -1,0 +1,36 @@
+//! What a lab needs of this system's limits.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::LabError;
+
+/// Open files besides those of hosts: the program's own, its threads', its children's pipes.
+const FILES_BESIDES: u64 = 256;
+/// Open files per host: its namespace, and a moment's while it is made.
+const FILES_PER_HOST: u64 = 1;
+/// Open files per interface: its frames and its statistics.
+const FILES_PER_INTERFACE: u64 = 2;
+
+/// Lets this process have as many open files as it may, and checks that this is enough.
+///
+/// # Errors
+/// When the hard limit is too low; it says what is needed.
+pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), LabError> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+            .map_err(|error| LabError::kernel("raise the limit of open files", error))?;
+    }
+    let needed = needed(hosts as u64, interfaces as u64);
+    match limit.maximum {
+        Some(most) if most < needed => Err(LabError::System(format!(
+            "this topology needs {needed} open files, and this user may have {most}: \
+             run as root, or raise `nofile` in /etc/security/limits.conf"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+const fn needed(hosts: u64, interfaces: u64) -> u64 {
+    FILES_BESIDES + FILES_PER_HOST * hosts + FILES_PER_INTERFACE * interfaces
+}

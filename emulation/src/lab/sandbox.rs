@@ -1,0 +1,223 @@
+//! The processes around a lab, so that nothing of it can outlive it.
+//!
+//! ```text
+//! outer    the process that was started: waits, passes signals on
+//!  └ init  process 1 of a PID namespace: reaps, passes signals on, ends with the outer
+//!     └ worker   runs the command; its children are the hosts' programs
+//! ```
+//! Each is the same program, started again. When `init` ends, for whatever
+//! reason, the kernel kills every process of the PID namespace, and with the
+//! last of them go the network namespaces and their devices: none has a name.
+//! `init` ends when the worker does, or when its lifeline, a pipe that the
+//! outer process holds open, breaks. So `kill -9` of any of the three ends all.
+//!
+//! A user who is not root gets a user namespace first and is root in it only.
+
+mod refusal;
+mod signals;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getegid, geteuid, getpgrp};
+use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
+
+use super::LabError;
+use super::kernel;
+use super::netlink::{Netlink, Request};
+use signals::Signals;
+
+/// The program itself, also when its file has been replaced since.
+const SELF: &str = "/proc/self/exe";
+/// The name (`argv[0]`) under which `init` is started; the number of its lifeline follows.
+const INIT_NAME: &str = "emulate-init-";
+/// The name under which the worker is started.
+const WORKER_NAME: &str = "emulate-lab";
+/// The exit code of a process that was killed because its lifeline broke, as of one killed by `SIGKILL`.
+const KILLED: u8 = 128 + 9;
+
+/// Whether [`enter`] has said so.
+static INSIDE: AtomicBool = AtomicBool::new(false);
+
+/// Where the calling process stands.
+#[derive(Debug)]
+pub enum Entry {
+    /// Inside: go on with the command.
+    Inside,
+    /// Outside, and the command has run inside and ended: exit with its code.
+    Done(ExitCode),
+}
+
+/// Runs the rest of the program inside: to be called early in `main`, while
+/// the process has one thread.
+///
+/// The program is started again with the same arguments, in namespaces of its
+/// own (PID, mount, network, IPC, host name, and user if this one is not
+/// root), and gets [`Entry::Inside`] from this call; the process outside gets
+/// [`Entry::Done`] when that one has ended. Standard input, output and error
+/// are shared, and so is the terminal. `SIGINT`, `SIGTERM`, `SIGHUP` and
+/// `SIGQUIT` are passed on to the inside.
+///
+/// # Errors
+/// [`LabError::System`] when this system has no namespaces for this user.
+pub fn enter() -> Result<Entry, LabError> {
+    let name = std::env::args_os().next().unwrap_or_default();
+    if name == WORKER_NAME {
+        INSIDE.store(true, Relaxed);
+        return Ok(Entry::Inside);
+    }
+    match name.to_str().and_then(|name| name.strip_prefix(INIT_NAME)).and_then(|number| number.parse().ok()) {
+        Some(lifeline) => be_init(lifeline).map(Entry::Done),
+        None => be_outer().map(Entry::Done),
+    }
+}
+
+/// A lab made outside would change this system's own network.
+///
+/// # Errors
+/// When [`enter`] has not returned [`Entry::Inside`].
+pub(crate) fn expect_inside() -> Result<(), LabError> {
+    match INSIDE.load(Relaxed) {
+        true => Ok(()),
+        false => Err(LabError::System("a lab is made inside a sandbox only: call `sandbox::enter` first".to_owned())),
+    }
+}
+
+fn be_outer() -> Result<ExitCode, LabError> {
+    if !may_make_namespaces() {
+        enter_user_namespace()?;
+    }
+    kernel::unshare(UnshareFlags::NEWPID).map_err(|error| refusal::explain("a PID namespace", &error))?;
+    let signals = Signals::hold(&signals::PASSED_ON)?;
+    let (lifeline, _held) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| LabError::kernel("make a pipe", error))?;
+    fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a pipe on", error))?;
+    let shares_terminal = is_in_foreground();
+    let mut command = again(format!("{INIT_NAME}{}", lifeline.as_raw_fd()));
+    if !shares_terminal {
+        // Whoever signals the whole group of the outer process means that
+        // process, which passes it on: the inside must not get it twice.
+        command.process_group(0);
+    }
+    let init = command.spawn().map_err(|error| refusal::explain("a process in a PID namespace", &error))?;
+    drop(lifeline);
+    wait_outside(&init, &signals, shares_terminal).map(ExitCode::from)
+}
+
+fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
+    let lifeline = kernel::inherit(lifeline).map_err(|error| LabError::kernel("take over the lifeline", error))?;
+    // Also ends a stopped process, which does not look at its lifeline.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| LabError::kernel("ask to end with the parent", error))?;
+    let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    kernel::unshare(namespaces).map_err(|error| refusal::explain("mount and network namespaces", &error))?;
+    isolate_mounts()?;
+    let loopback = Netlink::open().and_then(|mut netlink| netlink.apply(&[Request::Up { index: 1 }]));
+    loopback.map_err(|error| LabError::kernel("set up the loopback interface", error))?;
+    let signals = Signals::hold(&signals::OF_INIT)?;
+    let worker = again(WORKER_NAME).spawn().map_err(|error| LabError::kernel("start itself", error))?;
+    wait_inside(&worker, &signals, &lifeline).map(ExitCode::from)
+}
+
+/// This program under another name, with the same arguments.
+fn again(name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(SELF);
+    command.arg0(name).args(std::env::args_os().skip(1));
+    command
+}
+
+fn may_make_namespaces() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+fn enter_user_namespace() -> Result<(), LabError> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    kernel::unshare(UnshareFlags::NEWUSER).map_err(|error| refusal::explain("a user namespace", &error))?;
+    // Without other groups to choose from, a group map needs no right outside (user_namespaces(7)).
+    for (file, text) in
+        [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {user} 1")), ("gid_map", format!("0 {group} 1"))]
+    {
+        fs::write(format!("/proc/self/{file}"), text).map_err(|error| refusal::explain("a user namespace", &error))?;
+    }
+    Ok(())
+}
+
+/// Whether this process may read from the terminal that it was started on.
+fn is_in_foreground() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp())
+}
+
+/// Gives the namespace mounts of its own and a `/proc` that shows its processes.
+fn isolate_mounts() -> Result<(), LabError> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(|error| LabError::kernel("make the mounts private", error))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    // Refused inside containers that hide parts of /proc. The old one still
+    // serves a process for itself, which is all that is needed.
+    let _ = mount("proc", "/proc", "proc", flags, None);
+    Ok(())
+}
+
+fn wait_outside(init: &Child, signals: &Signals, shares_terminal: bool) -> Result<u8, LabError> {
+    let init = pid_of(init);
+    loop {
+        let signal = signals.next()?;
+        if signal.number == libc::SIGCHLD {
+            if let Some(code) = reap(init)? {
+                return Ok(code);
+            }
+        } else if !(signal.is_from_terminal && shares_terminal) {
+            signals::send(init, signal.number);
+        }
+    }
+}
+
+fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<u8, LabError> {
+    let worker = pid_of(worker);
+    loop {
+        let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(lifeline, PollFlags::IN)];
+        poll(&mut ready, None).map_err(|error| LabError::kernel("wait for its children", error))?;
+        if !ready[1].revents().is_empty() {
+            return Ok(KILLED);
+        }
+        let signal = signals.next()?;
+        if signal.number == libc::SIGCHLD {
+            if let Some(code) = reap(worker)? {
+                return Ok(code);
+            }
+        } else if !signal.is_from_terminal {
+            signals::send(worker, signal.number);
+        }
+    }
+}
+
+/// Takes note of every child that has ended; the exit code if it was this one.
+fn reap(awaited: Pid) -> Result<Option<u8>, LabError> {
+    let mut code = None;
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((child, status))) if child == awaited => code = code_of(status),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(code),
+            Err(error) => return Err(LabError::kernel("wait for its children", error)),
+        }
+    }
+}
+
+/// The exit code of a process, as shells give it: 128 and the signal that killed it.
+fn code_of(status: WaitStatus) -> Option<u8> {
+    let status = ExitStatus::from_raw(status.as_raw());
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal))?;
+    u8::try_from(code).ok()
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}

@@ -1,0 +1,68 @@
+//! Signals as something to read, and to pass on.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::lab::{LabError, kernel};
+
+/// What the outer process reads: the end of its child, and what it passes on.
+pub(super) const PASSED_ON: [c_int; 5] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+/// What `init` reads: the same.
+pub(super) const OF_INIT: [c_int; 5] = PASSED_ON;
+
+/// `struct signalfd_siginfo`: where its number and its code are, and its size.
+const NUMBER_AT: usize = 0;
+const CODE_AT: usize = 8;
+const INFO_BYTES: usize = 128;
+/// The code of a signal that the kernel sent, as it does for a key of the terminal (`SI_KERNEL`).
+const FROM_KERNEL: i32 = 0x80;
+
+/// Signals held back from this process, to be read one by one.
+pub(super) struct Signals(OwnedFd);
+
+/// One of them.
+pub(super) struct Received {
+    /// Which.
+    pub(super) number: c_int,
+    /// Whether a key of the terminal sent it: then every process in the foreground has it.
+    pub(super) is_from_terminal: bool,
+}
+
+impl Signals {
+    pub(super) fn hold(signals: &[c_int]) -> Result<Self, LabError> {
+        kernel::open_signals(signals).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
+    }
+
+    /// Waits for the next one.
+    pub(super) fn next(&self) -> Result<Received, LabError> {
+        let mut info = [0; INFO_BYTES];
+        loop {
+            match rustix::io::read(&self.0, &mut info) {
+                Ok(_) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(LabError::kernel("listen to signals", error)),
+            }
+        }
+        let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        Ok(Received { number: word(NUMBER_AT), is_from_terminal: word(CODE_AT) == FROM_KERNEL })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends one of [`PASSED_ON`]; one who is gone needs none.
+pub(super) fn send(to: Pid, number: c_int) {
+    let signal = match number {
+        libc::SIGHUP => Signal::HUP,
+        libc::SIGINT => Signal::INT,
+        libc::SIGQUIT => Signal::QUIT,
+        _ => Signal::TERM,
+    };
+    let _ = kill_process(to, signal);
+}
