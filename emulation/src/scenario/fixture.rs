@@ -67,10 +67,23 @@ fn with_events((hosts, nets, programs, traffic): Parts) -> impl Strategy<Value =
             .collect(),
         ..Topology::default()
     };
-    vec(any_event(&topology), 0..6).prop_map(move |mut events| {
+    let hosts = topology.hosts.len();
+    let routes = vec((0..hosts, 0..hosts, 0..hosts), 0..3);
+    (vec(any_event(&topology), 0..6), of(0..hosts), routes).prop_map(move |(mut events, sync_server, routes)| {
         events.sort_by_key(|event| event.at);
-        Topology { events, ..topology.clone() }
+        wait(&mut events);
+        let route = |(host, to, via)| ManualRoute { host, to: RouteTarget::Host(to), via };
+        let manual_routes = routes.into_iter().map(route).collect();
+        Topology { events, sync_server, manual_routes, ..topology.clone() }
     })
+}
+
+/// Lets the event after each run of a program wait for it.
+fn wait(events: &mut [Event]) {
+    for index in 1..events.len() {
+        let runs = matches!(&events[index - 1].action, Action::Program { what: ProgramAction::Run(_), .. });
+        events[index].after = runs.then_some(index - 1);
+    }
 }
 
 fn hosts() -> impl Strategy<Value = Vec<Host>> {
@@ -178,15 +191,15 @@ fn any_queue() -> impl Strategy<Value = Queue> {
 fn any_program(hosts: usize) -> impl Strategy<Value = Program> {
     let command = prop::sample::select(vec!["", "ping -c 3 h1", "echo \"a b\" > 'f' # no", "a\\b\t{c} [d] $e"]);
     let folder = of(Just("/tmp/in here".to_owned()));
-    (0..hosts, command, folder, of(any_duration()), of(-1..256_i32)).prop_map(
-        |(host, command, folder, timeout, expected_exit)| Program {
+    (0..hosts, command, folder, of(any_duration()), of(-1..256_i32), any::<bool>()).prop_map(
+        |(host, command, folder, timeout, expected_exit, start_command)| Program {
             name: String::new(),
             host,
             command: command.to_owned(),
             folder,
             timeout,
             expected_exit,
-            start_command: false,
+            start_command,
         },
     )
 }

@@ -1,16 +1,23 @@
 //! What an experiment is: the network, and what happens in it.
 //!
 //! - [`topology`] is the description itself; both formats are read into it.
+//! - [`load()`] reads a file of either format, and [`validate`] looks it over.
+//! - [`file`] is our own format.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
 pub mod emulab;
+pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod load;
+mod near;
 pub mod routes;
 pub mod topology;
+pub mod validate;
 pub mod wiring;
 
+pub use load::{LoadError, load, parse};
 pub use topology::Topology;

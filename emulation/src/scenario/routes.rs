@@ -5,11 +5,11 @@
 //! the nets and of their members, is taken, so that routes repeat.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::Ipv4Addr;
 
 use super::addresses::{network, overlap};
-use super::topology::{HostIndex, Net, NetIndex, Routing, Topology};
+use super::topology::{HostIndex, Net, NetIndex, RouteTarget, Routing, Topology};
 
 /// One line of a host's routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +31,16 @@ pub struct Route {
 ///
 /// A host whose packets all leave by one gateway on its only interface gets a
 /// default route; others get one route for each group of neighbouring
-/// subnets. With [`Routing::None`] and [`Routing::Manual`] there are none.
+/// subnets. With [`Routing::None`] and [`Routing::Manual`] there are none but
+/// those that the file gives, which come first whatever the routing is.
 /// Expects every address to be [assigned](super::addresses::assign); an
 /// interface without one takes no part.
 pub fn compute(topology: &Topology) -> Vec<Vec<Route>> {
-    if matches!(topology.routing, Routing::None | Routing::Manual) {
-        return vec![Vec::new(); topology.hosts.len()];
-    }
     let map = Map::of(topology);
-    let mut tables: Vec<Vec<Route>> = (0..topology.hosts.len()).map(|host| map.own_strangers(host)).collect();
+    let mut tables = map.given(topology);
+    if matches!(topology.routing, Routing::None | Routing::Manual) {
+        return tables;
+    }
     let mut remote: Vec<Vec<Route>> = vec![Vec::new(); topology.hosts.len()];
     for target in 0..topology.nets.len() {
         let distances = map.distances(target);
@@ -48,15 +49,14 @@ pub fn compute(topology: &Topology) -> Vec<Vec<Route>> {
                 continue;
             }
             let Some(hop) = map.next_hop(host, &distances) else { continue };
-            routes.extend(map.prefixes[target].iter().map(|&(destination, prefix)| Route {
-                destination,
-                prefix,
-                ..hop
-            }));
+            let prefixes = map.prefixes[target].iter();
+            routes.extend(prefixes.map(|&(destination, prefix)| Route { destination, prefix, ..hop }));
         }
     }
     for (host, routes) in remote.into_iter().enumerate() {
-        tables[host].extend(map.compact(host, routes));
+        let computed = map.own_strangers(host).into_iter().chain(map.compact(host, routes));
+        let given: BTreeSet<_> = tables[host].iter().map(|route| (route.destination, route.prefix)).collect();
+        tables[host].extend(computed.filter(|route| !given.contains(&(route.destination, route.prefix))));
     }
     tables
 }
@@ -87,6 +87,34 @@ impl<'a> Map<'a> {
     /// Whether all that a host sends beyond its net goes through one gateway.
     fn has_one_way_out(&self, host: HostIndex) -> bool {
         matches!(self.interfaces[host].as_slice(), [(net, _)] if self.gateways[*net].len() == 1)
+    }
+
+    /// The routes that the file gives, as far as they lead over a neighbour.
+    fn given(&self, topology: &Topology) -> Vec<Vec<Route>> {
+        let mut tables = vec![Vec::new(); self.interfaces.len()];
+        for route in &topology.manual_routes {
+            let Some(hop) = self.hop_to(route.host, route.via) else { continue };
+            let targets = match route.to {
+                RouteTarget::Net(net) => self.prefixes[net].clone(),
+                RouteTarget::Host(host) => {
+                    let main = self.interfaces[host].first();
+                    let address = main.and_then(|(net, member)| self.nets[*net].members[*member].address);
+                    address.map(|address| (address, 32)).into_iter().collect()
+                }
+            };
+            let routes = targets.into_iter().map(|(destination, prefix)| Route { destination, prefix, ..hop });
+            tables[route.host].extend(routes);
+        }
+        tables
+    }
+
+    /// The step to a neighbour, as a route without its destination.
+    fn hop_to(&self, host: HostIndex, neighbour: HostIndex) -> Option<Route> {
+        self.interfaces[host].iter().find_map(|&(net, member)| {
+            let via =
+                self.nets[net].members.iter().find(|other| other.host == neighbour && other.host != host)?.address?;
+            Some(Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(via), net, member })
+        })
     }
 
     /// Routes to those on the host's own nets whose address is not of its subnet.
@@ -258,6 +286,7 @@ mod tests {
 
     use super::super::addresses::assign;
     use super::super::fixture::{self, address};
+    use super::super::topology::ManualRoute;
     use super::*;
 
     fn table(topology: &Topology, host: usize) -> Vec<String> {
@@ -282,6 +311,17 @@ mod tests {
         assert_eq!(table(&chain, 2), ["10.1.1.0/24 via 10.1.2.2 net1", "10.1.4.0/24 via 10.1.3.3 net2"]);
         assert!(table(&with_routing(chain.clone(), Routing::None), 0).is_empty());
         assert!(table(&with_routing(chain, Routing::Manual), 2).is_empty());
+    }
+
+    #[test]
+    fn routes_that_a_file_gives_are_there_whatever_the_routing() {
+        let mut chain = with_routing(fixture::nets(4, &[&[0, 1], &[1, 2], &[2, 3]]), Routing::Manual);
+        let route = |host, to, via| ManualRoute { host, to, via };
+        chain.manual_routes =
+            vec![route(0, RouteTarget::Net(1), 1), route(0, RouteTarget::Host(3), 1), route(0, RouteTarget::Net(2), 3)];
+        assert_eq!(table(&chain, 0), ["10.1.2.0/24 via 10.1.1.3 net0", "10.1.3.3/32 via 10.1.1.3 net0"]);
+        chain.routing = Routing::Static;
+        assert_eq!(table(&chain, 0)[2], "0.0.0.0/0 via 10.1.1.3 net0");
     }
 
     #[test]
@@ -369,6 +409,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_address_is_reached_by_a_cheapest_path(topology in fixture::any_topology()) {
+            let topology = Topology { manual_routes: Vec::new(), ..topology };
             let topology = assign(&with_routing(topology, Routing::Static)).unwrap();
             let tables = compute(&topology);
             for from in 0..topology.hosts.len() {

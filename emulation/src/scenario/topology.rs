@@ -20,6 +20,8 @@ pub const MAX_EVENTS: usize = 65_536;
 
 /// The most programs, and the most traffic agents.
 pub const MAX_PROGRAMS: usize = 65_536;
+/// The most routes that a file may give one by one.
+pub const MAX_ROUTES: usize = 65_536;
 /// The longest delay or jitter of a leg.
 pub const MAX_DELAY: Duration = Duration::from_secs(3600);
 

@@ -1,0 +1,162 @@
+//! Our own format: TOML, described in the reference page on topologies.
+//!
+//! Values of a link or LAN are end to end and are split over its legs as
+//! Emulab splits them; values of a single leg are that leg's own.
+
+pub(crate) mod fields;
+mod hosts;
+mod names;
+mod nets;
+mod schedule;
+mod schedule_text;
+mod shape;
+mod stanza;
+mod write;
+
+use std::collections::BTreeMap;
+
+use ::toml::de::DeTable;
+
+use self::fields::{At, Fields, Source};
+use self::shape::Shape;
+use super::near::did_you_mean;
+use super::topology::{HostIndex, NetIndex, Note, Routing, Topology};
+use super::validate::{self, Lines, Policy};
+
+pub use self::write::write;
+
+const KEYS: [&str; 12] = [
+    "name",
+    "routing",
+    "lenient",
+    "sync_server",
+    "defaults",
+    "host",
+    "link",
+    "lan",
+    "route",
+    "program",
+    "traffic",
+    "event",
+];
+
+/// Reads a topology; `name` is what it is called if it does not say.
+///
+/// # Errors
+/// All that is wrong, by line.
+pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
+    let source = Source::new(text);
+    let root = match DeTable::parse(text) {
+        Ok(root) => root,
+        Err(error) => {
+            source.refuse(error.span().map_or(0, |span| span.start), error.message().trim_end().replace('\n', ", "));
+            return Err(source.into_problems());
+        }
+    };
+    let fields = Fields::new(&source, "a topology", root.get_ref(), 0, &KEYS);
+    let mut reader = Reader::new(&source, &fields, name);
+    reader.read_hosts(&fields);
+    reader.read_nets(&fields);
+    reader.topology.sync_server = reader.one_host(&fields, "sync_server");
+    reader.read_routes(&fields);
+    reader.read_programs(&fields);
+    reader.read_traffic(&fields);
+    reader.read_events(&fields);
+    let (mut topology, lines) = (reader.topology, reader.lines);
+    let policy = if fields.flag("lenient") == Some(true) { Policy::Lenient } else { Policy::Strict };
+    if source.problems() > 0 {
+        return Err(source.into_problems());
+    }
+    let findings = validate::check(&topology, &lines, policy);
+    if !findings.errors.is_empty() {
+        return Err(findings.errors);
+    }
+    topology.notes.warnings.extend(findings.warnings);
+    Ok(topology)
+}
+
+/// A topology that is being read.
+struct Reader<'t> {
+    source: &'t Source,
+    topology: Topology,
+    lines: Lines,
+    defaults: Shape,
+    /// Where each name is: of hosts, nets, programs, traffic agents.
+    hosts: BTreeMap<String, HostIndex>,
+    nets: BTreeMap<String, NetIndex>,
+    programs: BTreeMap<String, usize>,
+    traffic: BTreeMap<String, usize>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(source: &'t Source, fields: &Fields<'t>, name: &str) -> Self {
+        let defaults = fields.value("defaults").and_then(|value| Fields::of(source, "defaults", value, &shape::KEYS));
+        let routing = |text: &str| match text {
+            "static" => Ok(Routing::Static),
+            "session" => Ok(Routing::Session),
+            "manual" => Ok(Routing::Manual),
+            "none" => Ok(Routing::None),
+            other => Err(format!("`{other}` is not one of static, session, manual, none")),
+        };
+        let topology = Topology {
+            name: fields.string("name").unwrap_or_else(|| name.to_owned()),
+            routing: fields.parsed("routing", routing).unwrap_or(Routing::Static),
+            ..Topology::default()
+        };
+        let routing_at = fields.value("routing").map_or(0, |value| value.span().start);
+        Self {
+            source,
+            topology,
+            lines: Lines { routing: source.line(routing_at), ..Lines::default() },
+            defaults: defaults.map(|fields| Shape::read(&fields)).unwrap_or_default(),
+            hosts: BTreeMap::new(),
+            nets: BTreeMap::new(),
+            programs: BTreeMap::new(),
+            traffic: BTreeMap::new(),
+        }
+    }
+
+    /// The names that a key's words stand for.
+    fn names(&self, words: Vec<At<&str>>) -> Option<Vec<At<String>>> {
+        let mut names = Vec::new();
+        for word in words {
+            match names::expand(word.value) {
+                Ok(expanded) => names.extend(expanded.into_iter().map(|value| At { value, at: word.at })),
+                Err(error) => {
+                    self.source.refuse(word.at, error);
+                    return None;
+                }
+            }
+        }
+        Some(names)
+    }
+
+    /// The host of a name, or a report that there is none.
+    fn host(&self, name: &At<String>) -> Option<HostIndex> {
+        self.find(&self.hosts, "host", name)
+    }
+
+    /// The hosts that a key's words stand for.
+    fn host_list(&self, words: Vec<At<&str>>) -> Option<Vec<At<HostIndex>>> {
+        let names = self.names(words)?;
+        names.iter().map(|name| Some(At { value: self.host(name)?, at: name.at })).collect()
+    }
+
+    /// The one host that a key names.
+    fn one_host(&self, fields: &Fields<'_>, key: &str) -> Option<HostIndex> {
+        let text = fields.text(key)?;
+        self.host(&At { value: text.value.to_owned(), at: text.at })
+    }
+
+    fn find(&self, known: &BTreeMap<String, usize>, what: &str, name: &At<String>) -> Option<usize> {
+        let found = known.get(&name.value).copied();
+        if found.is_none() {
+            let hint = did_you_mean(&name.value, known.keys().map(String::as_str));
+            self.source.refuse(name.at, format!("there is no {what} `{}`{hint}", name.value));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Reads a topology file, whatever its format.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file;
+use super::topology::{Note, Topology};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 16 << 20;
+/// How many mistakes are told at once.
+const MAX_TOLD: usize = 20;
+
+/// Why a topology cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its name does not tell what it is.
+    #[error("{}: the name of a topology ends in .toml, .ns or .tcl", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is wrong.
+    #[error("{}", told(path, problems))]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong, by line.
+        problems: Vec<Note>,
+    },
+}
+
+/// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl` Emulab's.
+///
+/// Names, members, addresses and reach have been [looked over](super::validate);
+/// what is doubtful is in the topology's notes. Addresses that the file does not
+/// give are left open, for [`super::addresses::assign`].
+///
+/// # Errors
+/// When the file cannot be read, or is wrong: each mistake with its line.
+pub fn load(path: &Path) -> Result<Topology, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    if size > MAX_FILE {
+        let message = format!("it is larger than {} MiB", MAX_FILE >> 20);
+        return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+    }
+    parse(path, &std::fs::read_to_string(path).map_err(unreadable)?)
+}
+
+/// Reads a topology from the text of a file, as [`load`] does; `path` tells its
+/// format, and what it is called in messages.
+///
+/// # Errors
+/// When the text is wrong: each mistake with its line.
+pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
+    let wrong = |problems| LoadError::Wrong { path: path.to_owned(), problems };
+    let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => file::parse(&name, text).map_err(wrong),
+        _ => Err(LoadError::UnknownFormat { path: path.to_owned() }),
+    }
+}
+
+/// Every problem on a line of its own, as compilers write them.
+fn told(path: &Path, problems: &[Note]) -> String {
+    let mut text = String::new();
+    for (index, problem) in problems.iter().take(MAX_TOLD).enumerate() {
+        let start = if index == 0 { "" } else { "\n" };
+        let line = if problem.line == 0 { String::new() } else { format!(":{}", problem.line) };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{start}{}{line}: {}", path.display(), problem.text);
+    }
+    if problems.len() > MAX_TOLD {
+        let _ = write!(text, "\n… and {} more", problems.len() - MAX_TOLD);
+    }
+    text
+}

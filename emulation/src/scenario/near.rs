@@ -1,0 +1,27 @@
+//! What somebody probably meant.
+
+/// How alike two words must be for one to be offered for the other (Jaro–Winkler).
+const NEAR: f64 = 0.75;
+
+/// The candidate most like `word`, if one is like enough.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = candidates.into_iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
+    let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.filter(|(likeness, _)| *likeness >= NEAR).map(|(_, candidate)| candidate)
+}
+
+/// The end of a sentence about an unknown word: `; did you mean …?`, or nothing.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_alike_is_offered() {
+        assert_eq!(did_you_mean("dealy", ["rate", "delay"]), "; did you mean `delay`?");
+        assert_eq!(did_you_mean("zzz", ["rate", "delay"]), "");
+    }
+}
