@@ -6,6 +6,7 @@ mod error;
 mod hosts;
 mod kernel;
 mod limits;
+pub mod linktest;
 mod namespace;
 mod netlink;
 mod plan;

@@ -1,0 +1,169 @@
+//! When a link counts as being what its description says.
+//!
+//! The criteria are those of Emulab's linktest, with two differences. Delay is
+//! judged in each direction on its own, by half of what Emulab allows for the
+//! round trip, so that two wrong halves of a right whole are seen. And Emulab
+//! adds to the round trip what its delay nodes were found to add (0.333 ms
+//! less 0.25 %); here the probe's own transmission times are added, which are known.
+
+use crate::report::statistics::{mean, two_sided, variance};
+
+/// An error of the mean delay between these, milliseconds one way, is
+/// tolerated even if it is significant: half of Emulab's −0.5 and +3.5 ms.
+pub const DELAY_ERROR_MS: (f64, f64) = (-0.25, 1.75);
+/// The confidence of the t test of delays.
+pub const DELAY_CONFIDENCE: f64 = 0.99;
+/// How far the rate may be off, as parts of it.
+pub const RATE_ERROR: (f64, f64) = (-0.03, 0.015);
+/// The z that a count of lost packets must stay within: 1 % of right links do not.
+pub const LOSS_Z: f64 = 2.58;
+/// The most packets that a link without loss may lose.
+pub const FORGIVEN: u32 = 1;
+
+/// What came of one comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// The mean of what was measured.
+    pub measured: f64,
+    /// By how much it is off: milliseconds of a delay, parts of a rate, packets lost of a hundred sent.
+    pub error: f64,
+    /// Student's t or the normal z of the error; none where there is none.
+    pub statistic: Option<f64>,
+    /// Whether the criterion is met.
+    pub passed: bool,
+}
+
+/// Delays in milliseconds against the mean that is expected; none if there are too few.
+pub fn delay(samples: &[f64], expected: f64) -> Option<Judged> {
+    let (measured, variance) = (mean(samples)?, variance(samples)?);
+    let n = samples.len() as f64;
+    let error = measured - expected;
+    let t = error / (variance / n).sqrt();
+    let (low, high) = DELAY_ERROR_MS;
+    let tolerated = error > low && error < high;
+    let passed = tolerated || t.abs() <= two_sided(DELAY_CONFIDENCE, n - 1.0);
+    // Equal samples have no spread: their t is without bound and means nothing.
+    Some(Judged { measured, error, statistic: t.is_finite().then_some(t), passed })
+}
+
+/// A rate in bits a second against the one that is expected; `spread` is the
+/// standard deviation of the measurement, as a part of the rate, where losses
+/// behind the bottleneck make it vary.
+pub fn rate(measured: f64, expected: f64, spread: f64) -> Judged {
+    let error = measured / expected - 1.0;
+    let (low, high) = RATE_ERROR;
+    let chance = LOSS_Z * spread;
+    Judged { measured, error, statistic: None, passed: error >= low - chance && error <= high + chance }
+}
+
+/// Lost packets of those sent against the part that is expected to be lost.
+/// `variance` is that of the number lost over the number sent, p(1 − p) where
+/// each packet is lost on its own. None if nothing was sent.
+pub fn loss(lost: u32, sent: u32, expected: f64, variance: f64) -> Option<Judged> {
+    if sent == 0 {
+        return None;
+    }
+    let (lost_f, n) = (f64::from(lost), f64::from(sent));
+    let measured = lost_f / n;
+    let error = (measured - expected) * 100.0;
+    let judged = |statistic, passed| Some(Judged { measured, error, statistic, passed });
+    if expected <= 0.0 {
+        return judged(None, lost <= FORGIVEN);
+    }
+    if variance <= 0.0 {
+        return judged(None, lost == sent);
+    }
+    let z = (lost_f - n * expected) / (n * variance).sqrt();
+    judged(Some(z), z.abs() < LOSS_Z)
+}
+
+/// The rate, in bits a second, at which frames of so many bytes arrived at
+/// these times (nanoseconds, in order); none of fewer than four.
+///
+/// It is that of the median time over half of them: n packets later means n
+/// transmissions later, and a reader that was late for a while, or a carrier,
+/// moves some of these times and not their median.
+pub fn arrival_rate(arrivals: &[u64], frame: u32) -> Option<f64> {
+    let half = arrivals.len() / 2;
+    if half < 2 {
+        return None;
+    }
+    let mut spans: Vec<u64> = arrivals.iter().zip(&arrivals[half..]).map(|(a, b)| b.saturating_sub(*a)).collect();
+    spans.sort_unstable();
+    let span = spans[spans.len() / 2];
+    (span > 0).then(|| half as f64 * f64::from(frame) * 8e9 / span as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_within_the_tolerance_passes_however_significant() {
+        let steady = [50.05, 50.06, 50.05, 50.06, 50.05, 50.06, 50.05, 50.06, 50.05, 50.06];
+        let judged = delay(&steady, 50.0).unwrap();
+        assert!(judged.passed && judged.statistic.unwrap() > 30.0, "{judged:?}");
+        assert!((judged.error - 0.055).abs() < 1e-9);
+        assert!(delay(&steady, 48.4).unwrap().passed);
+        assert!(!delay(&steady, 48.2).unwrap().passed, "1.855 ms too long");
+        assert!(!delay(&steady, 50.4).unwrap().passed, "0.345 ms too short");
+    }
+
+    #[test]
+    fn an_error_beyond_the_tolerance_passes_if_it_is_not_significant() {
+        // Mean 7, standard deviation √10 = 3.1623, n 5: t = 2 / (3.1623 / √5) = 1.4142; the critical one is 4.604.
+        let judged = delay(&[3.0, 5.0, 7.0, 9.0, 11.0], 5.0).unwrap();
+        assert!((judged.statistic.unwrap() - std::f64::consts::SQRT_2).abs() < 1e-9);
+        assert!(judged.passed);
+        // t = 6.9 / 1.4142 = 4.879 is beyond it.
+        assert!(!delay(&[3.0, 5.0, 7.0, 9.0, 11.0], 0.1).unwrap().passed);
+    }
+
+    #[test]
+    fn equal_samples_are_judged_by_their_error_alone() {
+        let judged = delay(&[20.0; 10], 20.0).unwrap();
+        assert_eq!((judged.statistic, judged.passed), (None, true));
+        let judged = delay(&[30.0; 10], 20.0).unwrap();
+        assert_eq!((judged.statistic, judged.passed), (None, false));
+        assert_eq!(delay(&[20.0], 20.0), None);
+    }
+
+    #[test]
+    fn the_rate_may_be_three_percent_low_and_one_and_a_half_high() {
+        for (measured, passed) in [(97.1, true), (96.9, false), (101.4, true), (101.6, false)] {
+            assert_eq!(rate(measured, 100.0, 0.0).passed, passed, "{measured}");
+        }
+        assert!(rate(95.0, 100.0, 0.01).passed);
+    }
+
+    #[test]
+    fn losses_are_judged_by_their_z() {
+        // 1000 packets at 1 %: mean 10, standard deviation 3.1464.
+        let judged = loss(18, 1000, 0.01, 0.01 * 0.99).unwrap();
+        assert!((judged.statistic.unwrap() - 2.5426).abs() < 1e-4 && judged.passed, "{judged:?}");
+        assert!((judged.error - 0.8).abs() < 1e-9);
+        assert!(!loss(19, 1000, 0.01, 0.01 * 0.99).unwrap().passed);
+        assert!(!loss(1, 1000, 0.01, 0.01 * 0.99).unwrap().passed);
+        assert_eq!(loss(0, 0, 0.01, 0.0099), None);
+    }
+
+    #[test]
+    fn one_packet_is_forgiven_where_none_is_to_be_lost() {
+        assert!(loss(1, 500, 0.0, 0.0).unwrap().passed);
+        assert!(!loss(2, 500, 0.0, 0.0).unwrap().passed);
+        assert!(loss(500, 500, 1.0, 0.0).unwrap().passed);
+        assert!(!loss(499, 500, 1.0, 0.0).unwrap().passed);
+    }
+
+    #[test]
+    fn a_stall_of_the_reader_does_not_change_the_rate() {
+        // A frame of 1250 bytes every millisecond: 10 Mbit/s.
+        let mut arrivals: Vec<u64> = (0..40).map(|n| n * 1_000_000).collect();
+        assert_eq!(arrival_rate(&arrivals, 1250), Some(1e7));
+        arrivals[3..12].fill(12_000_000);
+        arrivals[38..].fill(49_000_000);
+        assert_eq!(arrival_rate(&arrivals, 1250), Some(1e7));
+        assert_eq!(arrival_rate(&[1, 2, 3], 1250), None);
+        assert_eq!(arrival_rate(&[7; 9], 1250), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Probes, and when each flow of them may run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::scenario::topology::{HostIndex, NetIndex};
+
+/// What Ethernet, IPv4 and UDP add to a payload.
+pub(super) const OVERHEAD: u32 = 14 + 20 + 8;
+/// The smallest probe: see [`super::probe`] for what is in it.
+pub(super) const SMALLEST_FRAME: u32 = OVERHEAD + 24;
+/// The largest.
+pub(super) const LARGEST_FRAME: u32 = 1514;
+
+/// Probes from one host to another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Flow {
+    /// Who sends.
+    pub(super) from: HostIndex,
+    /// Who receives.
+    pub(super) to: HostIndex,
+    /// The receiver's address on the link or LAN that is measured.
+    pub(super) address: Ipv4Addr,
+    /// The link or LAN, and the places of the two on it; none of a flow that may take any way.
+    pub(super) way: Option<(NetIndex, usize, usize)>,
+    /// Bytes of a frame on the wire, from [`SMALLEST_FRAME`] to [`LARGEST_FRAME`].
+    pub(super) frame: u32,
+    /// How many.
+    pub(super) count: u32,
+    /// Time between two.
+    pub(super) interval: Duration,
+    /// How many may be sent at once to catch up, if the sender was held up;
+    /// the rest then comes later.
+    pub(super) burst: u32,
+    /// When the first is sent.
+    pub(super) start: Duration,
+    /// How long after the last one its arrival is awaited.
+    pub(super) patience: Duration,
+}
+
+impl Flow {
+    /// Packets in a second.
+    fn pace(&self) -> f64 {
+        if self.count < 2 { 0.0 } else { 1.0 / self.interval.as_secs_f64().max(1e-9) }
+    }
+
+    /// From the first to the last, and one interval.
+    fn length(&self) -> Duration {
+        self.interval * self.count
+    }
+}
+
+/// What became of a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Trace {
+    /// How many were sent.
+    pub(super) sent: u32,
+    /// Those that arrived, each once, in the order of their arrival.
+    pub(super) arrivals: Vec<Arrival>,
+}
+
+/// A probe that arrived; times in nanoseconds of one clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// When it was sent.
+    pub(super) sent: u64,
+    /// When it arrived.
+    pub(super) received: u64,
+}
+
+impl Trace {
+    /// How long each took, milliseconds.
+    pub(super) fn delays(&self) -> Vec<f64> {
+        self.arrivals.iter().map(|arrival| arrival.received.saturating_sub(arrival.sent) as f64 / 1e6).collect()
+    }
+
+    /// How many were sent and did not arrive.
+    pub(super) fn lost(&self) -> u32 {
+        self.sent.saturating_sub(u32::try_from(self.arrivals.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// How many flows are looked at for one that can begin.
+const LOOKAHEAD: usize = 512;
+
+/// Gives every flow its start, so that no two share a leg at a time and all
+/// together send at most `pace` packets a second (one flow alone may send
+/// more). A leg rests for `rest` after its flow, in which queues run empty.
+/// Flows without a way of their own keep the start that they have.
+pub(super) fn schedule(flows: &mut [Flow], pace: f64, rest: impl Fn(&Flow) -> Duration) {
+    let mut waiting: VecDeque<usize> = (0..flows.len()).filter(|index| flows[*index].way.is_some()).collect();
+    let mut busy: BTreeMap<Leg, Duration> = BTreeMap::new();
+    // What is running: when it ends, and its pace.
+    let mut running: Vec<(Duration, f64)> = Vec::new();
+    let mut now = Duration::ZERO;
+    while !waiting.is_empty() {
+        running.retain(|(end, _)| *end > now);
+        let mut load: f64 = running.iter().map(|(_, pace)| pace).sum();
+        let mut place = 0;
+        while place < waiting.len().min(LOOKAHEAD) {
+            let flow = &mut flows[waiting[place]];
+            let legs = legs(flow);
+            let free = legs.iter().all(|leg| busy.get(leg).is_none_or(|until| *until <= now));
+            if free && (load == 0.0 || load + flow.pace() <= pace) {
+                flow.start = now;
+                load += flow.pace();
+                running.push((now + flow.length(), flow.pace()));
+                busy.extend(legs.map(|leg| (leg, now + flow.length() + rest(flow))));
+                waiting.remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        let ends = running.iter().map(|(end, _)| *end).chain(busy.values().copied());
+        now = ends.filter(|end| *end > now).min().unwrap_or(now + Duration::from_millis(1));
+    }
+}
+
+/// A member's direction: the net, its place, and whether it is towards the net.
+type Leg = (NetIndex, usize, bool);
+
+fn legs(flow: &Flow) -> [Leg; 2] {
+    let (net, from, to) = flow.way.unwrap_or_default();
+    [(net, from, true), (net, to, false)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(from: usize, to: usize) -> Flow {
+        Flow {
+            from,
+            to,
+            address: Ipv4Addr::LOCALHOST,
+            way: Some((0, from, to)),
+            frame: 100,
+            count: 10,
+            interval: Duration::from_millis(1),
+            burst: 1,
+            start: Duration::ZERO,
+            patience: Duration::ZERO,
+        }
+    }
+
+    fn starts(mut flows: Vec<Flow>, pace: f64, rest_ms: u64) -> Vec<u128> {
+        schedule(&mut flows, pace, |_| Duration::from_millis(rest_ms));
+        flows.iter().map(|flow| flow.start.as_millis()).collect()
+    }
+
+    #[test]
+    fn flows_that_share_a_leg_follow_one_another() {
+        assert_eq!(starts(vec![flow(0, 1), flow(1, 0), flow(0, 2), flow(2, 1)], 1e6, 5), [0, 0, 15, 15]);
+    }
+
+    #[test]
+    fn the_pace_of_all_together_is_kept() {
+        // Each sends 1000 a second.
+        assert_eq!(starts(vec![flow(0, 1), flow(2, 3), flow(4, 5)], 2000.0, 0), [0, 0, 10]);
+        assert_eq!(starts(vec![flow(0, 1), flow(2, 3)], 10.0, 0), [0, 10], "one alone may exceed it");
+    }
+
+    #[test]
+    fn what_may_take_any_way_keeps_its_start() {
+        let free = Flow { way: None, start: Duration::from_millis(77), ..flow(0, 1) };
+        assert_eq!(starts(vec![free, flow(0, 1)], 1e6, 0), [77, 0]);
+    }
+
+    #[test]
+    fn a_lan_of_many_is_dense() {
+        let mut flows: Vec<Flow> = super::super::paths::all(30).into_iter().map(|(a, b)| flow(a, b)).collect();
+        schedule(&mut flows, 1e9, |_| Duration::ZERO);
+        let end = flows.iter().map(|flow| flow.start + flow.length()).max();
+        // 29 rounds of 10 ms, and not much more.
+        assert!(end.is_some_and(|end| end <= Duration::from_millis(320)), "{end:?}");
+    }
+}

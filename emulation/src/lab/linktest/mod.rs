@@ -1,0 +1,191 @@
+//! Whether the network is what its description says: delay, rate and loss of
+//! every link and LAN, in each direction, and whether hosts reach one another.
+//!
+//! Every direction is measured with packets that carry their time,
+//! and judged by Emulab's criteria ([`criteria`]). On a LAN delay is measured
+//! between all pairs of members, or round the ring of them where they are
+//! many; loss round the ring; rate on paths on which each leg is the slowest
+//! of its path. A measurement that fails is repeated twice, with less beside
+//! it, and fails only if it does so each time: 1 % of right links fail once,
+//! and a machine that is busy for a moment is not the link's fault.
+//!
+//! Nothing else should use the network meanwhile.
+
+pub mod criteria;
+mod expect;
+mod flow;
+mod paths;
+mod plan;
+mod probe;
+mod reach;
+mod report;
+mod wire;
+
+use std::time::Duration;
+
+use criteria::Judged;
+use flow::{Flow, Trace};
+use plan::Job;
+pub use report::{Measurement, Outcome, Reach, Report, Summary, Test};
+pub use wire::run;
+
+use crate::scenario::topology::{Net, NetIndex, Topology};
+
+/// How often a path is measured before it is said to have failed.
+pub const ATTEMPTS: u32 = 3;
+/// Packets a second of all probes together, by test: delays are not to queue
+/// in the core, and the core is not to be the bottleneck of a rate.
+const PACE: [f64; 3] = [5_000.0, 10_000.0, 25_000.0];
+/// Ordered pairs of members of all LANs up to which delay is measured between all.
+const ALL_PAIRS: usize = 3_000;
+
+/// What to measure.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// A few seconds instead of a minute: fewer probes, and delays only between neighbours.
+    pub quick: bool,
+    /// These tests only; all if there are none.
+    pub only: Vec<Test>,
+    /// Whether to leave out whether hosts reach one another.
+    pub skip_reach: bool,
+    /// These links and LANs only; all if there are none.
+    pub nets: Vec<NetIndex>,
+}
+
+/// What carries probes: the lab, or in tests the model itself.
+trait Wire {
+    type Error;
+    /// Sends all, and waits for what arrives.
+    fn carry(&mut self, flows: &[Flow]) -> Result<Vec<Trace>, Self::Error>;
+    /// Whether to stop.
+    fn stopped(&self) -> bool;
+}
+
+/// Measures with whatever carries the probes; `watch` hears what is being done.
+fn measure<W: Wire>(
+    topology: &Topology,
+    options: &Options,
+    wire: &mut W,
+    watch: &mut dyn FnMut(&'static str),
+) -> Result<Report, W::Error> {
+    let mut report = Report { quick: options.quick, ..Report::default() };
+    if !options.skip_reach {
+        watch("routes");
+        report.reach = try_reach(topology, options, wire)?;
+    }
+    let mut found: Vec<(NetIndex, Measurement)> = Vec::new();
+    for (test, pace) in Test::ALL.into_iter().zip(PACE) {
+        if (options.only.is_empty() || options.only.contains(&test)) && !wire.stopped() {
+            watch(test.name());
+            found.extend(try_paths(topology, options, wire, (test, pace))?);
+        }
+    }
+    found.sort_by_key(|(net, _)| *net);
+    report.measurements = found.into_iter().map(|(_, measurement)| measurement).collect();
+    report.interrupted = wire.stopped();
+    Ok(report)
+}
+
+fn try_reach<W: Wire>(topology: &Topology, options: &Options, wire: &mut W) -> Result<Option<Reach>, W::Error> {
+    let pairs = reach::pairs(topology);
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    let (mut flows, mut open) = reach::flows(topology, &pairs, options);
+    let tried = flows.len();
+    for _ in 0..reach::ATTEMPTS {
+        if open.is_empty() || wire.stopped() {
+            break;
+        }
+        open = reach::unanswered(&open, &wire.carry(&flows)?);
+        (flows, open) = reach::flows(topology, &open, options);
+    }
+    Ok(Some(reach::report(topology, pairs.len(), tried, &open)))
+}
+
+fn try_paths<W: Wire>(
+    topology: &Topology,
+    options: &Options,
+    wire: &mut W,
+    (test, mut pace): (Test, f64),
+) -> Result<Vec<(NetIndex, Measurement)>, W::Error> {
+    let jobs = jobs(topology, options, test);
+    let mut done: Vec<Measurement> = jobs.iter().map(|job| unmeasured(topology, job)).collect();
+    let mut open: Vec<usize> = (0..jobs.len()).filter(|index| jobs[*index].flow.is_ok()).collect();
+    for attempt in 1..=ATTEMPTS {
+        if open.is_empty() || wire.stopped() {
+            break;
+        }
+        let mut flows: Vec<Flow> = open.iter().filter_map(|index| jobs[*index].flow.clone().ok()).collect();
+        let rests: Vec<Duration> = open.iter().map(|index| jobs[*index].drain).collect();
+        let rest = rests.into_iter().max().unwrap_or_default();
+        flow::schedule(&mut flows, pace, |_| rest);
+        let traces = wire.carry(&flows)?;
+        if wire.stopped() {
+            break;
+        }
+        for (index, trace) in open.iter().zip(&traces) {
+            judge(&mut done[*index], &jobs[*index], trace, attempt);
+        }
+        open.retain(|index| done[*index].outcome == Outcome::Failed);
+        pace /= 4.0;
+    }
+    Ok(jobs.iter().map(|job| job.way.0).zip(done).collect())
+}
+
+/// The paths to be measured for one test.
+fn jobs(topology: &Topology, options: &Options, test: Test) -> Vec<Job> {
+    let chosen = |net: &NetIndex| options.nets.is_empty() || options.nets.contains(net);
+    let nets: Vec<NetIndex> = (0..topology.nets.len()).filter(chosen).collect();
+    let pairs: usize = nets.iter().map(|net| topology.nets[*net].members.len().pow(2)).sum();
+    let thorough = !options.quick && pairs <= ALL_PAIRS;
+    let pairs = |net: &Net| match test {
+        Test::Delay if thorough => paths::all(net.members.len()),
+        Test::Delay => paths::ring(net.members.len()),
+        Test::Loss => paths::circle(net.members.len()),
+        Test::Rate => paths::rates(net),
+    };
+    let of_net = |net: NetIndex| {
+        let pairs = pairs(&topology.nets[net]);
+        pairs.into_iter().filter_map(move |pair| plan::job(topology, test, net, pair, options))
+    };
+    nets.into_iter().flat_map(of_net).collect()
+}
+
+/// A path as it stands before it is measured.
+fn unmeasured(topology: &Topology, job: &Job) -> Measurement {
+    let name = |host: usize| topology.hosts.get(host).map(|host| host.name.clone()).unwrap_or_default();
+    let (net, from, to) = job.way;
+    let net = &topology.nets[net];
+    Measurement {
+        test: job.test,
+        net: net.name.clone(),
+        from: name(net.members[from].host),
+        to: name(net.members[to].host),
+        expected: job.expected(),
+        measured: None,
+        error: None,
+        statistic: None,
+        sent: 0,
+        received: 0,
+        attempts: 0,
+        outcome: Outcome::Skipped,
+        why: job.flow.as_ref().err().map(|why| (*why).to_owned()).or_else(|| Some("it was stopped before".to_owned())),
+    }
+}
+
+/// Puts down what a trace says.
+fn judge(done: &mut Measurement, job: &Job, trace: &Trace, attempt: u32) {
+    let judged = job.judge(trace);
+    done.sent = trace.sent;
+    done.received = trace.sent - trace.lost();
+    done.attempts = attempt;
+    done.why = None;
+    done.measured = judged.map(|judged| judged.measured);
+    done.error = judged.map(|judged| judged.error);
+    done.statistic = judged.and_then(|judged| judged.statistic);
+    done.outcome = if judged.is_some_and(|Judged { passed, .. }| passed) { Outcome::Passed } else { Outcome::Failed };
+}
+
+#[cfg(test)]
+mod tests;

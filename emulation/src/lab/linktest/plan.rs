@@ -1,0 +1,275 @@
+//! What is sent to measure a path, and what is not measured and why.
+
+use std::time::Duration;
+
+use super::Options;
+use super::criteria::{self, Judged};
+use super::expect::Path;
+use super::flow::{Flow, LARGEST_FRAME, OVERHEAD, SMALLEST_FRAME, Trace};
+use super::report::Test;
+use crate::scenario::topology::{NetIndex, Topology};
+
+/// Emulab's ping: 56 bytes of payload.
+const PING_FRAME: u32 = OVERHEAD + 56;
+/// Probes that measure a delay.
+const PINGS: f64 = 10.0;
+/// A path that loses more than this is not measured for delay or, as in Emulab, for rate.
+const MOST_LOSS: [f64; 2] = [0.9, 0.2];
+/// Rates between these are measured, bits a second. Emulab's linktest begins
+/// at 64 kbit/s, and ends where this does.
+const RATES: std::ops::RangeInclusive<u64> = 8_000..=100_000_000;
+/// What is offered, as parts of the rate, so that the queue never runs empty;
+/// less where a queue would drop early because of it.
+const OFFERED: [f64; 2] = [1.2, 1.05];
+/// How long one frame may take to send when a rate is measured.
+const FRAME_TIME: f64 = 0.05;
+/// Of a path's rate, the part that probes for loss use: nothing is to queue.
+const LOSS_LOAD: f64 = 0.5;
+/// What arrivals are awaited for beyond the time that they need, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// One path to be measured, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    /// What is measured.
+    pub(super) test: Test,
+    /// The link or LAN, and the places on it of who sends and who receives.
+    pub(super) way: (NetIndex, usize, usize),
+    /// The path between them.
+    pub(super) path: Path,
+    /// What is sent, or the reason why nothing is.
+    pub(super) flow: Result<Flow, &'static str>,
+    /// Time that the queue on the path may take to empty afterwards.
+    pub(super) drain: Duration,
+}
+
+/// How much is sent, by how thorough the test is.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Probes for loss, and the time that they may take.
+    losses: f64,
+    loss_time: f64,
+    /// Frames that measure a rate, and the time that they take at least.
+    frames: f64,
+    rate_time: f64,
+}
+
+const FULL: Size = Size { losses: 1000.0, loss_time: 5.0, frames: 25.0, rate_time: 0.25 };
+const QUICK: Size = Size { losses: 200.0, loss_time: 0.5, frames: 15.0, rate_time: 0.06 };
+
+/// The job of measuring one path of a net; none if it has no such members.
+pub(super) fn job(
+    topology: &Topology,
+    test: Test,
+    net: NetIndex,
+    (from, to): (usize, usize),
+    options: &Options,
+) -> Option<Job> {
+    let members = &topology.nets.get(net)?.members;
+    let path = Path::between(topology.nets.get(net)?, from, to)?;
+    let size = if options.quick { QUICK } else { FULL };
+    let (flow, drain) = match test {
+        Test::Delay => (pings(&path), Duration::ZERO),
+        Test::Loss => (losses(&path, size), Duration::ZERO),
+        Test::Rate => flood(&path, size),
+    };
+    let flow = flow.and_then(|draft| {
+        let address = members[to].address.ok_or("the interface has no address")?;
+        let longest = path.longest(draft.frame) + drain;
+        Ok(Flow {
+            from: members[from].host,
+            to: members[to].host,
+            address,
+            way: Some((net, from, to)),
+            patience: longest + PATIENCE,
+            ..draft
+        })
+    });
+    Some(Job { test, way: (net, from, to), path, flow, drain })
+}
+
+impl Job {
+    /// What the description says, in the unit of the test.
+    pub(super) fn expected(&self) -> f64 {
+        match self.test {
+            Test::Delay => {
+                let frame = self.flow.as_ref().map_or(PING_FRAME, |flow| flow.frame);
+                self.path.delay(frame).as_secs_f64() * 1e3
+            }
+            Test::Loss => self.path.loss(),
+            Test::Rate => self.path.rate().bps() as f64 * (1.0 - self.path.loss_after_bottleneck().0),
+        }
+    }
+
+    /// What a trace of its flow says; none if too little arrived to say anything.
+    pub(super) fn judge(&self, trace: &Trace) -> Option<Judged> {
+        let expected = self.expected();
+        match self.test {
+            Test::Delay => criteria::delay(&trace.delays(), expected),
+            Test::Loss => criteria::loss(trace.lost(), trace.sent, expected, self.path.loss_variance()),
+            Test::Rate => {
+                let arrivals: Vec<u64> = trace.arrivals.iter().map(|arrival| arrival.received).collect();
+                let measured = criteria::arrival_rate(&arrivals, self.flow.as_ref().ok()?.frame)?;
+                let (loss, variance) = self.path.loss_after_bottleneck();
+                let spread = (variance / (arrivals.len() / 2) as f64).sqrt() / (1.0 - loss);
+                Some(criteria::rate(measured, expected, spread))
+            }
+        }
+    }
+}
+
+/// A flow with its packets, and its ends still open.
+fn draft(frame: u32, count: f64, interval: f64) -> Flow {
+    Flow {
+        from: 0,
+        to: 0,
+        address: std::net::Ipv4Addr::UNSPECIFIED,
+        way: None,
+        frame,
+        // The callers' limits keep it far below u32.
+        count: count.ceil() as u32,
+        interval: Duration::from_secs_f64(interval),
+        burst: 1,
+        start: Duration::ZERO,
+        patience: Duration::ZERO,
+    }
+}
+
+fn pings(path: &Path) -> Result<Flow, &'static str> {
+    let loss = path.loss();
+    if loss > MOST_LOSS[0] {
+        return Err("too much is lost");
+    }
+    // Two more than needed on the average where some get lost.
+    let count = if loss > 0.0 { (PINGS + 2.0) / (1.0 - loss) } else { PINGS };
+    let apart = path.spacing(PING_FRAME).max(Duration::from_millis(4));
+    Ok(draft(PING_FRAME, count, apart.as_secs_f64()))
+}
+
+fn losses(path: &Path, size: Size) -> Result<Flow, &'static str> {
+    let rate = path.rate();
+    // A thousand a second at the most: this is no load test.
+    let pace = match rate.is_unlimited() {
+        true => 1000.0,
+        false => (LOSS_LOAD * rate.bps() as f64 / f64::from(SMALLEST_FRAME * 8)).min(1000.0),
+    };
+    let count = size.losses.min(pace * size.loss_time).max(1.0);
+    if count < 10.0 {
+        return Err("too slow for enough probes in the time");
+    }
+    Ok(draft(SMALLEST_FRAME, count, 1.0 / pace))
+}
+
+/// Also how long the queue takes to empty.
+fn flood(path: &Path, size: Size) -> (Result<Flow, &'static str>, Duration) {
+    let rate = path.rate();
+    let bps = rate.bps();
+    let frame = (bps as f64 * FRAME_TIME / 8.0).clamp(128.0, LARGEST_FRAME.into()) as u32;
+    // A queue in bytes must hold some of them.
+    let frame = (128..=frame).rev().step_by(64).find(|frame| path.smallest_queue(*frame) >= 4).unwrap_or(128);
+    let queue = path.smallest_queue(frame);
+    let why_not = if rate.is_unlimited() {
+        Some("it has no limit")
+    } else if !RATES.contains(&bps) {
+        Some(if bps < *RATES.start() { "below 8 kbit/s" } else { "above 100 Mbit/s" })
+    } else if path.loss() > MOST_LOSS[1] {
+        Some("more than 20 % is lost")
+    } else if queue < 2 {
+        Some("the queue holds no second packet")
+    } else {
+        None
+    };
+    if let Some(why) = why_not {
+        return (Err(why), Duration::ZERO);
+    }
+    let time = rate.time_for(frame.into());
+    let offered = if path.drops_early() { OFFERED[1] } else { OFFERED[0] };
+    let interval = time.as_secs_f64() * path.survival_before_bottleneck() / offered;
+    let arrivals = size.frames.max(size.rate_time / time.as_secs_f64());
+    let sent = arrivals * offered / path.survival_before_bottleneck();
+    // No more than half of the queue at once, so that none of it is dropped for that.
+    let flow = Flow { burst: (queue / 2).clamp(1, 16), ..draft(frame, sent, interval) };
+    let left_over = arrivals * (offered - 1.0) + f64::from(flow.burst);
+    (Ok(flow), time.mul_f64(left_over.min(queue.into()) + 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{addresses, fixture};
+    use crate::units::Rate;
+
+    fn topology(change: impl Fn(&mut crate::scenario::topology::Leg)) -> Topology {
+        let mut topology = addresses::assign(&fixture::nets(2, &[&[0, 1]])).unwrap();
+        for member in &mut topology.nets[0].members {
+            change(&mut member.to_net);
+            change(&mut member.from_net);
+        }
+        topology
+    }
+
+    fn planned(test: Test, change: impl Fn(&mut crate::scenario::topology::Leg)) -> Job {
+        job(&topology(change), test, 0, (0, 1), &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn ten_pings_measure_a_delay_and_more_where_some_get_lost() {
+        let job = planned(Test::Delay, |_| {});
+        let flow = job.flow.unwrap();
+        assert_eq!((flow.count, flow.frame, flow.interval), (10, 98, Duration::from_millis(4)));
+        assert!(flow.patience > Duration::from_millis(10));
+        let lossy = planned(Test::Delay, |leg| leg.loss = 0.3).flow.unwrap();
+        assert_eq!(lossy.count, 25, "12 of 0.49");
+        assert_eq!(planned(Test::Delay, |leg| leg.loss = 0.7).flow, Err("too much is lost"));
+        let slow = planned(Test::Delay, |leg| leg.rate = Rate::from_bps(56_000)).flow.unwrap();
+        assert_eq!(slow.interval, Duration::from_millis(28), "two frames of 14 ms");
+    }
+
+    #[test]
+    fn a_flood_offers_a_fifth_more_than_the_rate() {
+        let job = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(10_000_000));
+        let flow = job.flow.unwrap();
+        assert_eq!(flow.frame, 1514);
+        let offered = 1514.0 * 8.0 / flow.interval.as_secs_f64();
+        assert!((offered / 12e6 - 1.0).abs() < 0.001, "{offered}");
+        assert!((flow.count as f64 * flow.interval.as_secs_f64() - 0.25).abs() < 0.01);
+        assert_eq!(flow.burst, 16);
+        // A fifth of 206 frames is 42; with the burst more than the queue holds.
+        assert!((job.drain.as_secs_f64() - 51.0 * 1514.0 * 8.0 / 1e7).abs() < 0.01, "{:?}", job.drain);
+    }
+
+    #[test]
+    fn slow_rates_are_measured_with_small_frames_and_in_bounded_time() {
+        let flow = planned(Test::Rate, |leg| leg.rate = Rate::from_bps(64_000)).flow.unwrap();
+        assert_eq!(flow.frame, 400);
+        assert!(flow.interval * flow.count < Duration::from_secs(2));
+        let quick = job(
+            &topology(|leg| leg.rate = Rate::from_bps(8_000)),
+            Test::Rate,
+            0,
+            (0, 1),
+            &Options { quick: true, ..Options::default() },
+        );
+        let flow = quick.unwrap().flow.unwrap();
+        assert!(flow.interval * flow.count < Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_says_why() {
+        for (bps, why) in [(0, "it has no limit"), (7_999, "below 8 kbit/s"), (100_000_001, "above 100 Mbit/s")] {
+            assert_eq!(planned(Test::Rate, |leg| leg.rate = Rate::from_bps(bps)).flow, Err(why));
+        }
+        assert_eq!(planned(Test::Rate, |leg| leg.queue.limit = 1).flow, Err("the queue holds no second packet"));
+        assert_eq!(planned(Test::Rate, |leg| leg.loss = 0.11).flow, Err("more than 20 % is lost"));
+        assert!(planned(Test::Loss, |leg| leg.rate = Rate::from_bps(1_000)).flow.is_err());
+    }
+
+    #[test]
+    fn a_queue_in_bytes_gets_frames_that_fit() {
+        let job = planned(Test::Rate, |leg| {
+            leg.queue.in_bytes = true;
+            leg.queue.limit = 3_000;
+        });
+        assert!(job.flow.is_ok_and(|flow| flow.frame <= 750));
+    }
+}

@@ -1,0 +1,303 @@
+//! Real probes: UDP packets between the hosts' namespaces.
+//!
+//! All namespaces share the machine's monotonic clock, so that one packet
+//! measures one direction: it carries when it was sent, and its arrival is
+//! read on the same clock. One thread sends and receives for all hosts.
+//!
+//! A probe is 24 bytes and as many zeros as fill its frame: a number that
+//! belongs to this test alone (8), the flow (4), its place in the flow (4),
+//! and the time that it was sent, nanoseconds since the test began (8).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::time::Timespec;
+
+use super::flow::{Arrival, Flow, LARGEST_FRAME, OVERHEAD, Trace};
+
+/// Packets read from one socket before the next one's turn.
+const READS_PER_TURN: usize = 64;
+/// The longest sleep, after which a wish to stop is noticed.
+const NAP: Duration = Duration::from_millis(50);
+/// What the receive buffers ask for; the system gives what it allows.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Sockets of every host, and the clock.
+pub(super) struct Prober {
+    sockets: Vec<UdpSocket>,
+    ports: Vec<u16>,
+    epoll: rustix::fd::OwnedFd,
+    token: u64,
+    began: Instant,
+}
+
+/// One socket for probes, to be opened inside a host's namespace.
+pub(super) fn open() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.set_nonblocking(true)?;
+    // More is better, and what the system gives will do.
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
+    Ok(socket)
+}
+
+impl Prober {
+    /// A prober over sockets from [`open`], by host.
+    pub(super) fn new(sockets: Vec<UdpSocket>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut ports = Vec::with_capacity(sockets.len());
+        for (index, socket) in sockets.iter().enumerate() {
+            ports.push(socket.local_addr()?.port());
+            epoll::add(&epoll, socket, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
+        }
+        // Not a secret: it only keeps apart what two tests left on the way.
+        let token = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+        Ok(Self { sockets, ports, epoll, token, began: Instant::now() })
+    }
+
+    /// Sends all flows and waits for what arrives, until `stop` is set.
+    pub(super) fn carry(&mut self, flows: &[Flow], stop: &AtomicBool) -> io::Result<Vec<Trace>> {
+        // What a test before this one left behind is not counted in this one.
+        self.token = self.token.wrapping_add(1);
+        let mut run = Run::new(flows, self.now());
+        while !stop.load(Ordering::Relaxed) {
+            let next = run.send_due(self)?;
+            let now = self.now();
+            let until = match next {
+                Some(due) => due,
+                None if run.is_complete() || now >= run.deadline => break,
+                None => run.deadline,
+            };
+            self.wait(Duration::from_nanos(until.saturating_sub(now)).min(NAP), &mut run)?;
+        }
+        Ok(run.traces)
+    }
+
+    fn now(&self) -> u64 {
+        // 584 years fit.
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn wait(&self, time: Duration, run: &mut Run<'_>) -> io::Result<()> {
+        let timeout = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
+        let mut events = Vec::with_capacity(256);
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            // As it was added: an index.
+            self.read(event.data.u64() as usize, run)?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, host: usize, run: &mut Run<'_>) -> io::Result<()> {
+        let mut buffer = [0; LARGEST_FRAME as usize];
+        for _ in 0..READS_PER_TURN {
+            match self.sockets[host].recv(&mut buffer) {
+                Ok(length) => {
+                    let received = self.now();
+                    if let Some(probe) = Probe::read(&buffer[..length]).filter(|probe| probe.token == self.token) {
+                        run.arrived(host, probe, received);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Probe {
+    token: u64,
+    flow: u32,
+    place: u32,
+    sent: u64,
+}
+
+impl Probe {
+    fn write(self, buffer: &mut [u8; LARGEST_FRAME as usize]) {
+        buffer[..8].copy_from_slice(&self.token.to_be_bytes());
+        buffer[8..12].copy_from_slice(&self.flow.to_be_bytes());
+        buffer[12..16].copy_from_slice(&self.place.to_be_bytes());
+        buffer[16..24].copy_from_slice(&self.sent.to_be_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (token, rest) = bytes.split_first_chunk()?;
+        let (flow, rest) = rest.split_first_chunk()?;
+        let (place, rest) = rest.split_first_chunk()?;
+        let (sent, _) = rest.split_first_chunk()?;
+        Some(Self {
+            token: u64::from_be_bytes(*token),
+            flow: u32::from_be_bytes(*flow),
+            place: u32::from_be_bytes(*place),
+            sent: u64::from_be_bytes(*sent),
+        })
+    }
+}
+
+/// The flows under way.
+struct Run<'a> {
+    flows: &'a [Flow],
+    /// When each flow's next packet is due, soonest first.
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    traces: Vec<Trace>,
+    /// By flow and place, whether it has arrived.
+    seen: Vec<Vec<bool>>,
+    /// How many more may arrive.
+    expected: usize,
+    /// When nothing more is awaited.
+    deadline: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(flows: &'a [Flow], now: u64) -> Self {
+        let due = flows.iter().enumerate().filter(|(_, flow)| flow.count > 0);
+        Self {
+            flows,
+            due: due.map(|(index, flow)| Reverse((now + nanos(flow.start), index))).collect(),
+            traces: vec![Trace::default(); flows.len()],
+            seen: flows.iter().map(|flow| vec![false; flow.count as usize]).collect(),
+            expected: 0,
+            deadline: now,
+        }
+    }
+
+    /// Sends what is due; gives when the next is.
+    fn send_due(&mut self, prober: &Prober) -> io::Result<Option<u64>> {
+        while let Some(&Reverse((due, index))) = self.due.peek() {
+            let now = prober.now();
+            if due > now {
+                return Ok(Some(due));
+            }
+            self.due.pop();
+            let flow = &self.flows[index];
+            let next = if self.send(prober, index, now)? {
+                // Late by more than a burst: what comes after moves on with it.
+                let behind = nanos(flow.interval) * u64::from(flow.burst.saturating_sub(1));
+                due.max(now.saturating_sub(behind)) + nanos(flow.interval)
+            } else {
+                now + nanos(flow.interval).max(100_000)
+            };
+            self.deadline = self.deadline.max(now + nanos(flow.patience));
+            if self.traces[index].sent < flow.count {
+                self.due.push(Reverse((next, index)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the socket took it.
+    fn send(&mut self, prober: &Prober, index: usize, now: u64) -> io::Result<bool> {
+        let (flow, trace) = (&self.flows[index], &mut self.traces[index]);
+        let mut buffer = [0; LARGEST_FRAME as usize];
+        // Limits keep both far below u32.
+        Probe { token: prober.token, flow: index as u32, place: trace.sent, sent: now }.write(&mut buffer);
+        let to = SocketAddr::V4(SocketAddrV4::new(flow.address, prober.ports[flow.to]));
+        let payload = &buffer[..(flow.frame - OVERHEAD) as usize];
+        match prober.sockets[flow.from].send_to(payload, to) {
+            Ok(_) => self.expected += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // No way there: it is lost like any other, and the test says so.
+            Err(error) if is_unreachable(&error) => {}
+            Err(error) => return Err(error),
+        }
+        trace.sent += 1;
+        Ok(true)
+    }
+
+    fn arrived(&mut self, host: usize, probe: Probe, received: u64) {
+        if self.flows.get(probe.flow as usize).is_none_or(|flow| flow.to != host) {
+            return;
+        }
+        let Some(seen) = self.seen[probe.flow as usize].get_mut(probe.place as usize) else { return };
+        if !std::mem::replace(seen, true) {
+            self.expected = self.expected.saturating_sub(1);
+            self.traces[probe.flow as usize].arrivals.push(Arrival { sent: probe.sent, received });
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.expected == 0
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
+}
+
+fn is_unreachable(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
+    matches!(error.kind(), NetworkUnreachable | HostUnreachable | NetworkDown | ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(from: usize, to: usize, count: u32) -> Flow {
+        Flow {
+            from,
+            to,
+            address: Ipv4Addr::LOCALHOST,
+            way: None,
+            frame: 100,
+            count,
+            interval: Duration::from_micros(50),
+            burst: 1,
+            start: Duration::ZERO,
+            patience: Duration::from_secs(5),
+        }
+    }
+
+    #[test]
+    fn probes_come_back_as_they_were_sent() {
+        let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
+        for _ in 0..2 {
+            let traces =
+                prober.carry(&[flow(0, 1, 50), flow(1, 0, 20), flow(0, 1, 0)], &AtomicBool::new(false)).unwrap();
+            assert_eq!(
+                traces.iter().map(|trace| (trace.sent, trace.lost())).collect::<Vec<_>>(),
+                [(50, 0), (20, 0), (0, 0)]
+            );
+            assert!(traces[0].arrivals.is_sorted_by_key(|arrival| arrival.received));
+            assert!(traces[0].arrivals.iter().all(|arrival| arrival.sent <= arrival.received));
+        }
+    }
+
+    #[test]
+    fn a_flow_to_nowhere_is_lost_and_not_awaited_for_ever() {
+        let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
+        // The port of a socket that is closed again.
+        prober.ports[1] = open().unwrap().local_addr().unwrap().port();
+        let lost = Flow { patience: Duration::from_millis(1), ..flow(0, 1, 3) };
+        let traces = prober.carry(&[lost], &AtomicBool::new(false)).unwrap();
+        assert_eq!((traces[0].sent, traces[0].lost()), (3, 3));
+    }
+
+    #[test]
+    fn strangers_are_not_counted() {
+        let flows = [flow(0, 1, 2)];
+        let mut run = Run::new(&flows, 0);
+        let probe = Probe { token: 0, flow: 0, place: 1, sent: 5 };
+        for (host, probe) in [(0, probe), (1, Probe { flow: 9, ..probe }), (1, Probe { place: 2, ..probe })] {
+            run.arrived(host, probe, 10);
+        }
+        assert!(run.traces[0].arrivals.is_empty());
+        run.arrived(1, probe, 10);
+        run.arrived(1, probe, 11);
+        assert_eq!(run.traces[0].arrivals, [Arrival { sent: 5, received: 10 }]);
+        assert_eq!(Probe::read(&[0; 23]), None);
+    }
+}

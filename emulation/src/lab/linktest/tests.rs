@@ -1,0 +1,220 @@
+//! The link test against the model itself, in virtual time: it measures what
+//! it should, and finds what is not as described.
+
+use std::convert::Infallible;
+
+use roost_proto::Time;
+
+use super::flow::Arrival;
+use super::*;
+use crate::netcore::{Destination, Network};
+use crate::scenario::topology::{Burst, Leg, NetKind, Routing};
+use crate::scenario::wiring::{self, Wiring};
+use crate::scenario::{addresses, fixture};
+use crate::units::Rate;
+
+/// The model of a topology as what carries the probes. Its receivers are late
+/// by 50 µs, as those of a real machine are.
+struct Model {
+    network: Network<(usize, u64)>,
+    wiring: Wiring,
+    now: Time,
+    flows_carried: usize,
+}
+
+const LATE: u64 = 50_000;
+
+impl Model {
+    fn of(topology: &Topology) -> Self {
+        let (network, wiring) = wiring::build(topology, 5);
+        Self { network, wiring, now: Time::ZERO, flows_carried: 0 }
+    }
+}
+
+impl Wire for Model {
+    type Error = Infallible;
+
+    fn carry(&mut self, flows: &[Flow]) -> Result<Vec<Trace>, Infallible> {
+        let begin = self.now;
+        let mut traces = vec![Trace::default(); flows.len()];
+        let mut sends: Vec<(Time, usize)> = Vec::new();
+        for (index, flow) in flows.iter().enumerate() {
+            sends.extend((0..flow.count).map(|place| (begin + flow.start + flow.interval * place, index)));
+        }
+        sends.sort();
+        for (at, index) in sends {
+            traces[index].sent += 1;
+            let Some((net, from, to)) = flows[index].way else {
+                // The model has no routes: say that it arrived.
+                traces[index].arrivals.push(Arrival { sent: 0, received: 0 });
+                continue;
+            };
+            let [from, to] = [from, to].map(|place| self.wiring.port(net, place).unwrap());
+            self.network.send(at, from, Destination::Port(to), flows[index].frame, (index, at.as_nanos()));
+        }
+        while let Some(due) = self.network.poll_deadline() {
+            while let Some(delivery) = self.network.poll_delivery(due) {
+                let (index, sent) = delivery.packet;
+                traces[index].arrivals.push(Arrival { sent, received: delivery.due.as_nanos() + LATE });
+            }
+            self.now = due;
+        }
+        self.flows_carried += flows.len();
+        Ok(traces)
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Measures `actual` against `described`.
+fn test(described: &Topology, actual: &Topology, options: &Options) -> Report {
+    let Ok(report) = measure(described, options, &mut Model::of(actual), &mut |_| {});
+    report
+}
+
+fn leg(mbit: u64, ms: u64, loss: f64) -> Leg {
+    Leg { rate: Rate::from_bps(mbit * 1_000_000), delay: Duration::from_millis(ms), loss, ..Leg::default() }
+}
+
+/// A LAN of `members`, the first with legs of its own.
+fn star(members: usize, first: Leg, others: Leg) -> Topology {
+    let all: Vec<usize> = (0..members).collect();
+    let mut topology = addresses::assign(&fixture::nets(members, &[&all])).unwrap();
+    topology.nets[0].kind = NetKind::Lan;
+    for (place, member) in topology.nets[0].members.iter_mut().enumerate() {
+        let leg = if place == 0 { first.clone() } else { others.clone() };
+        (member.to_net, member.from_net) = (leg.clone(), leg);
+    }
+    topology
+}
+
+/// A link whose directions differ.
+fn link(there: Leg, back: Leg) -> Topology {
+    let mut topology = addresses::assign(&fixture::nets(2, &[&[0, 1]])).unwrap();
+    let unchanged = Leg::default();
+    let [a, b] = topology.nets[0].members.as_mut_slice() else { panic!("two members") };
+    (a.to_net, a.from_net, b.to_net, b.from_net) = (there, unchanged.clone(), back, unchanged);
+    topology
+}
+
+#[track_caller]
+fn assert_passes(topology: &Topology, options: &Options) -> Report {
+    let report = test(topology, topology, options);
+    assert!(report.passed(), "{:#?}", report.failures().collect::<Vec<_>>());
+    report
+}
+
+/// The tests that fail if `actual` is described as `described`, without repeats.
+fn failing(described: &Topology, actual: &Topology) -> Vec<(Test, String)> {
+    let report = test(described, actual, &Options::default());
+    let mut failing: Vec<_> = report.failures().map(|one| (one.test, format!("{}-{}", one.from, one.to))).collect();
+    assert!(report.failures().all(|one| one.attempts == ATTEMPTS));
+    failing.sort();
+    failing.dedup();
+    failing
+}
+
+#[test]
+fn what_is_as_described_passes() {
+    let star = star(11, leg(100, 125, 0.0), leg(10, 50, 0.01));
+    let report = assert_passes(&star, &Options::default());
+    let count = |test| report.measurements.iter().filter(|one| one.test == test).count();
+    assert_eq!((count(Test::Delay), count(Test::Loss)), (110, 11));
+    let delay = report.measurements.iter().find(|one| one.test == Test::Delay).unwrap();
+    assert!((delay.error.unwrap() - 0.05).abs() < 1e-6, "the probe's own time is expected: {delay:?}");
+    assert_passes(&star, &Options { quick: true, ..Options::default() });
+    assert_passes(&link(leg(10, 5, 0.0), leg(1, 600, 0.1)), &Options::default());
+}
+
+#[test]
+fn bursts_jitter_and_slow_links_pass_too() {
+    let burst = Leg { burst: Some(Burst { enter: 0.02, leave: 0.25, loss: 0.8 }), ..leg(10, 10, 0.02) };
+    let jitter = Leg { jitter: Duration::from_millis(8), ..leg(10, 20, 0.0) };
+    assert_passes(&link(burst, jitter), &Options::default());
+    let slow = |bps| Leg { rate: Rate::from_bps(bps), ..leg(1, 10, 0.0) };
+    assert_passes(&link(slow(9_600), slow(56_000)), &Options::default());
+    assert_passes(&link(slow(9_600), slow(56_000)), &Options { quick: true, ..Options::default() });
+}
+
+#[test]
+fn loss_behind_a_bottleneck_is_not_held_against_its_rate() {
+    let topology = star(3, leg(10, 5, 0.15), leg(10, 5, 0.0));
+    assert_passes(&topology, &Options::default());
+}
+
+#[test]
+fn early_dropping_does_not_hide_the_rate() {
+    use crate::scenario::topology::{Discipline, Queue, Red};
+    let red = Queue { discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
+    let red = Leg { queue: red, ..leg(2, 10, 0.0) };
+    assert_passes(&link(red.clone(), red), &Options::default());
+}
+
+#[test]
+fn a_wrong_delay_is_found_in_its_direction() {
+    let (described, actual) = (link(leg(10, 50, 0.0), leg(10, 50, 0.0)), link(leg(10, 50, 0.0), leg(10, 53, 0.0)));
+    assert_eq!(failing(&described, &actual), [(Test::Delay, "h1-h0".to_owned())]);
+    // A round trip would not tell these apart.
+    let swapped = link(leg(10, 47, 0.0), leg(10, 53, 0.0));
+    assert_eq!(failing(&described, &swapped).len(), 2);
+}
+
+#[test]
+fn a_wrong_rate_is_found() {
+    let actual = link(leg(10, 5, 0.0), Leg { rate: Rate::from_bps(9_600_000), ..leg(10, 5, 0.0) });
+    let described = link(leg(10, 5, 0.0), leg(10, 5, 0.0));
+    assert_eq!(failing(&described, &actual), [(Test::Rate, "h1-h0".to_owned())]);
+    assert_eq!(failing(&actual, &described), [(Test::Rate, "h1-h0".to_owned())]);
+}
+
+#[test]
+fn a_wrong_rate_of_one_leg_of_a_lan_is_found() {
+    let described = star(5, leg(10, 5, 0.0), leg(10, 5, 0.0));
+    let mut actual = described.clone();
+    actual.nets[0].members[3].from_net.rate = Rate::from_bps(8_000_000);
+    assert_eq!(failing(&described, &actual).len(), 1);
+}
+
+#[test]
+fn a_wrong_loss_is_found() {
+    let described = link(leg(10, 5, 0.05), leg(10, 5, 0.0));
+    let lossier = link(leg(10, 5, 0.12), leg(10, 5, 0.0));
+    assert_eq!(failing(&described, &lossier), [(Test::Loss, "h0-h1".to_owned())]);
+    assert_eq!(failing(&lossier, &described), [(Test::Loss, "h0-h1".to_owned())]);
+    let lossy = link(leg(10, 5, 0.05), leg(10, 5, 0.01));
+    assert_eq!(failing(&described, &lossy), [(Test::Loss, "h1-h0".to_owned())]);
+}
+
+#[test]
+fn a_link_that_is_cut_fails_in_all_there_is() {
+    let described = link(leg(10, 5, 0.0), leg(10, 5, 0.0));
+    let cut = link(leg(10, 5, 1.0), leg(10, 5, 0.0));
+    let failed = failing(&described, &cut);
+    assert_eq!(failed.iter().map(|(test, _)| *test).collect::<Vec<_>>(), [Test::Delay, Test::Rate, Test::Loss]);
+    assert!(failed.iter().all(|(_, path)| path == "h0-h1"));
+    let report = test(&described, &cut, &Options::default());
+    assert!(report.lines()[0].contains("nothing arrived from h0 at h1"), "{:?}", report.lines());
+}
+
+#[test]
+fn what_is_chosen_is_measured_and_nothing_else() {
+    let mut topology = addresses::assign(&fixture::nets(4, &[&[0, 1], &[2, 3]])).unwrap();
+    topology.routing = Routing::Static;
+    let options = Options { only: vec![Test::Loss], nets: vec![1], skip_reach: true, ..Options::default() };
+    let report = assert_passes(&topology, &options);
+    assert!(report.reach.is_none());
+    assert!(report.measurements.iter().all(|one| one.test == Test::Loss && one.net == "net1"));
+    let report = assert_passes(&topology, &Options { only: vec![Test::Delay], ..Options::default() });
+    assert_eq!(report.reach.as_ref().map(|reach| (reach.pairs, reach.tried, reach.failed)), Some((4, 4, 0)));
+}
+
+#[test]
+fn what_passed_is_not_measured_again() {
+    let (described, actual) = (link(leg(10, 50, 0.0), leg(10, 50, 0.0)), link(leg(10, 50, 0.0), leg(10, 53, 0.0)));
+    let mut model = Model::of(&actual);
+    let options = Options { only: vec![Test::Delay], ..Options::default() };
+    let Ok(_) = measure(&described, &options, &mut model, &mut |_| {});
+    assert_eq!(model.flows_carried, 4, "two, and one of them twice more");
+}

@@ -1,0 +1,87 @@
+//! The link test of a running lab.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use super::flow::{Flow, Trace};
+use super::probe::{self, Prober};
+use super::{Options, Report, Wire, measure};
+use crate::lab::{Lab, LabError};
+use crate::scenario::Topology;
+
+/// Below the carrier's priority: what is measured goes first.
+const PRIORITY: u8 = 1;
+
+/// Measures a running lab against a description of the same hosts and nets,
+/// which is usually [`Lab::topology`]; addresses are the lab's. `watch` hears
+/// the name of each test when it begins. When `stop` is set it ends within
+/// 0.1 s, with what is known by then.
+///
+/// # Errors
+/// When a host's namespace cannot be entered, sockets cannot be opened there,
+/// or the carrier has ended.
+pub fn run(
+    lab: &Lab,
+    described: &Topology,
+    options: &Options,
+    stop: &AtomicBool,
+    watch: &mut (dyn FnMut(&'static str) + Send),
+) -> Result<Report, LabError> {
+    let began = Instant::now();
+    let overruns = lab.overruns()?;
+    let described = with_addresses(described, lab.topology());
+    let sockets = (0..described.hosts.len()).map(|host| {
+        let failed = |error| LabError::kernel(format!("open a socket in {}", described.hosts[host].name), error);
+        lab.run_in(host, probe::open)?.map_err(failed)
+    });
+    let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+    let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
+    let body = || {
+        // Both are only asked for: without them probes are sent and read a little late.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        if realtime {
+            let _ = crate::lab::kernel::become_realtime(PRIORITY);
+        }
+        let mut wire = LabWire { prober: Prober::new(sockets)?, stop };
+        measure(&described, options, &mut wire, watch)
+    };
+    // A thread of its own, since its priority ends with it.
+    let result = thread::scope(|scope| {
+        let thread = thread::Builder::new().name("linktest".to_owned()).spawn_scoped(scope, body)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let mut report = result.map_err(|error: io::Error| LabError::kernel("send probes", error))?;
+    report.seconds = began.elapsed().as_secs_f64();
+    report.overruns = lab.overruns()?.saturating_sub(overruns);
+    Ok(report)
+}
+
+fn with_addresses(described: &Topology, lab: &Topology) -> Topology {
+    let mut described = described.clone();
+    for (net, real) in described.nets.iter_mut().zip(&lab.nets) {
+        for (member, real) in net.members.iter_mut().zip(&real.members) {
+            member.address = real.address;
+        }
+    }
+    described
+}
+
+struct LabWire<'a> {
+    prober: Prober,
+    stop: &'a AtomicBool,
+}
+
+impl Wire for LabWire<'_> {
+    type Error = io::Error;
+
+    fn carry(&mut self, flows: &[Flow]) -> io::Result<Vec<Trace>> {
+        self.prober.carry(flows, self.stop)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
