@@ -5,12 +5,15 @@
 //! look at is written from that, again and again if need be.
 
 mod csv;
+mod figure;
 pub mod metrics;
+mod page;
 mod read;
 pub mod record;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod synthetic;
+mod words;
 mod write;
 
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, read};

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::csv;
 use super::metrics::Metrics;
 use super::read::{ReadError, read};
+use super::{csv, figure, page};
 
 /// What was written.
 #[derive(Clone, Debug)]
@@ -55,7 +55,13 @@ pub fn write(folder: &Path) -> Result<Written, WriteError> {
     for (name, text) in csv::files(&results.run, &metrics) {
         files.push(put(&folder.join(name), &text)?);
     }
-    Ok(Written { page: folder.join("index.html"), files, remarks: results.remarks })
+    for figure in figure::of_run(&results, &metrics) {
+        let path = folder.join("figures").join(format!("{}.svg", figure.name));
+        files.push(put(&path, &figure.sheet.standing(&figure.title))?);
+    }
+    let page = put(&folder.join("index.html"), &page::of_run(&results, &metrics))?;
+    files.push(page.clone());
+    Ok(Written { page, files, remarks: results.remarks })
 }
 
 /// Writes one file: first under another name, so that no reader sees half of it.
@@ -73,4 +79,92 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
     }
     written.map_err(failed)?;
     Ok(path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_page_its_figures_and_its_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        synthetic::small().write(folder.path());
+        let written = write(folder.path()).unwrap();
+        assert!(written.files.iter().all(|file| file.is_file()));
+        let has = |name: &str| written.files.iter().any(|file| file.ends_with(name));
+        for name in ["index.html", "summary.csv", "figures/latency.svg", "figures/timeline.svg", "figures/links.svg"] {
+            assert!(has(name), "{name}");
+        }
+        // Nothing half-written is left, and nothing that was there is gone.
+        let names: Vec<String> =
+            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(names.iter().all(|name| !name.starts_with('.')) && names.contains(&"events.jsonl".to_owned()));
+        // And it can be written again.
+        assert_eq!(write(folder.path()).unwrap().files, written.files);
+    }
+
+    #[test]
+    fn hostile_names_stay_text_and_nothing_is_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let hostile = "\"><script>alert('1')</script>";
+        let mut run = synthetic::small();
+        let results = &mut run.results;
+        results.run.name = hostile.into();
+        results.run.topology = hostile.into();
+        results.run.hubs = vec![hostile.into()];
+        results.run.verdict.reasons = vec![hostile.into()];
+        results.run.verdict.valid = false;
+        results.run.machine.insert(hostile.into(), hostile.into());
+        results.plan = Some(hostile.into());
+        results.incidents[0].object = hostile.into();
+        for request in &mut results.requests {
+            request.service = hostile.into();
+            request.class = hostile.into();
+            request.node = hostile.into();
+            request.error = Some(hostile.into());
+        }
+        results.links[0].host = hostile.into();
+        run.write(folder.path());
+        for file in write(folder.path()).unwrap().files {
+            let text = fs::read_to_string(&file).unwrap();
+            let is_table = file.extension().is_some_and(|ending| ending == "csv");
+            assert!(is_table || !text.contains("<script"), "{}", file.display());
+            let fetches = ["src=", "url(", "@import", "<link", "<iframe", "href=\"http"];
+            assert!(fetches.iter().all(|fetch| !text.contains(fetch)), "{}", file.display());
+        }
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_trusted_says_so_first() {
+        let mut run = synthetic::small();
+        run.results.run.verdict.valid = false;
+        run.results.run.verdict.reasons = vec!["Packets were late.".into()];
+        let text = page::of_run(&run.results, &Metrics::of(&run.results));
+        let banner = text.find("These figures cannot be trusted").unwrap();
+        assert!(banner < text.find("class=\"numbers\"").unwrap() && text.contains("<li>Packets were late.</li>"));
+    }
+
+    #[test]
+    fn a_run_without_anything_still_has_a_page() {
+        let mut run = synthetic::small();
+        let results = &mut run.results;
+        results.requests.clear();
+        results.samples.clear();
+        results.links.clear();
+        results.nodes.clear();
+        results.run.verdict.lateness_us.clear();
+        let folder = tempfile::tempdir().unwrap();
+        run.write(folder.path());
+        assert!(write(folder.path()).unwrap().page.is_file());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        synthetic::small().write(folder.path());
+        fs::write(folder.path().join("figures"), "in the way").unwrap();
+        let error = write(folder.path()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("figures"), "{error}");
+    }
 }

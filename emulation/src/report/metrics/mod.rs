@@ -134,7 +134,7 @@ fn failures(requests: &[Request]) -> Vec<(String, u64)> {
             Outcome::Completed => continue,
             Outcome::Failed => request.error.as_deref().unwrap_or("no reason given"),
             Outcome::TimedOut => "timed out",
-            Outcome::Cut => "cut off by the end of the run",
+            Outcome::Cut => "cut by the end",
         };
         *counts.entry(reason).or_default() += 1;
     }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(metrics.service("image").unwrap().latency.p50, Some(500.0));
         assert_eq!(metrics.service("sensor").unwrap().latency.p50, None);
         let reasons: Vec<(&str, u64)> = metrics.failures.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-        assert_eq!(reasons, [("cut off by the end of the run", 1), ("not-found", 1), ("timed out", 1)]);
+        assert_eq!(reasons, [("cut by the end", 1), ("not-found", 1), ("timed out", 1)]);
     }
 
     #[test]

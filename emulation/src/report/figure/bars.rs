@@ -1,0 +1,66 @@
+//! Bars that lie: names on the left, values on the right, no axis needed.
+
+use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
+use super::ink::Ink;
+
+/// The height of a row.
+const ROW: f64 = 27.0;
+/// The height of its bar.
+const BAR: f64 = 15.0;
+/// The most room that names get.
+const MAX_NAMES: f64 = 180.0;
+/// The height of a row of the key.
+pub(super) const KEY: f64 = 24.0;
+
+/// One bar.
+pub(super) struct Bar {
+    /// Its name.
+    pub(super) name: String,
+    /// Its parts from the left: how long, and in what.
+    pub(super) parts: Vec<(f64, Ink)>,
+    /// Its value in words.
+    pub(super) value: String,
+}
+
+/// The bars below each other; `key` names the inks of their parts, if there are several.
+pub(super) fn bars(bars: &[Bar], key: &[(String, Ink)]) -> Sheet {
+    let top = if key.is_empty() { 4.0 } else { KEY + 4.0 };
+    let height = top + bars.len() as f64 * ROW + 2.0;
+    let widest = |text: fn(&Bar) -> &str| bars.iter().map(|bar| width_of(text(bar), WORDS)).fold(0.0, f64::max);
+    let left = widest(|bar| &bar.name).min(MAX_NAMES) + 10.0;
+    let right = WIDTH - widest(|bar| &bar.value) - 10.0;
+    let longest = bars.iter().map(Bar::total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    Canvas::sheet(height, |canvas| {
+        draw_key(canvas, key, 0.0);
+        for (index, bar) in bars.iter().enumerate() {
+            let middle = top + (index as f64 + 0.5) * ROW;
+            canvas.words(&cut_to(&bar.name, WORDS, MAX_NAMES), (left - 10.0, middle), Side::Left, Ink::Text);
+            canvas.rectangle((left, middle - BAR / 2.0), (right, middle + BAR / 2.0), Ink::Trough);
+            let mut from = left;
+            for (length, ink) in &bar.parts {
+                let to = from + (right - left) * length / longest;
+                canvas.rectangle((from, middle - BAR / 2.0), (to, middle + BAR / 2.0), *ink);
+                from = to;
+            }
+            canvas.words(&bar.value, (right + 10.0, middle), Side::Right, Ink::Text);
+        }
+    })
+}
+
+impl Bar {
+    fn total(&self) -> f64 {
+        self.parts.iter().map(|(length, _)| length).sum()
+    }
+}
+
+/// Names with a dot of their ink, side by side, from `left`.
+pub(super) fn draw_key(canvas: &mut Canvas<'_>, key: &[(String, Ink)], left: f64) {
+    let wanted: f64 = key.iter().map(|(name, _)| width_of(name, WORDS) + 15.0).sum();
+    let gap = ((WIDTH - left - wanted) / key.len().saturating_sub(1).max(1) as f64).clamp(6.0, 20.0);
+    let mut x = left;
+    for (name, ink) in key {
+        canvas.dot((x + 5.0, KEY / 2.0), 4.0, *ink);
+        canvas.words(name, (x + 14.0, KEY / 2.0), Side::Right, Ink::Text);
+        x += width_of(name, WORDS) + 15.0 + gap;
+    }
+}

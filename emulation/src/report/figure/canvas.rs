@@ -1,0 +1,256 @@
+//! Where figures are drawn: lines, areas and words on a sheet of SVG.
+
+use plotters::prelude::{DrawingBackend, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
+
+use super::ink::{Ink, dark_rules};
+use crate::report::words::escape;
+
+/// The width of every figure; its unit is a pixel of a screen on which it
+/// stands as large as in a column of the page.
+pub(super) const WIDTH: f64 = 480.0;
+/// The backend draws at whole numbers; so many of them make one unit.
+const GRAIN: f64 = 10.0;
+/// plotters gives fonts this many times their size in SVG.
+const FONT_SCALE: f64 = 1.24;
+/// The height of a line of a title.
+const TITLE_LINE: f64 = 20.0;
+/// The size of a title.
+const TITLE_SIZE: f64 = 15.0;
+/// What words are set in: what the system has.
+const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
+/// The size of most words.
+pub(super) const WORDS: f64 = 12.5;
+
+/// On which side of its point a word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// It begins there.
+    Right,
+    /// It is centred there.
+    Middle,
+    /// It ends there.
+    Left,
+}
+
+/// A sheet that is being drawn on.
+pub(super) struct Canvas<'a> {
+    backend: SVGBackend<'a>,
+}
+
+/// A drawing without its frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Sheet {
+    height: f64,
+    body: String,
+}
+
+// Drawing goes into a string, which cannot fail; the backend's results, made
+// for files, are therefore let go.
+impl Canvas<'_> {
+    /// What `draw` draws on a sheet of this height.
+    pub(super) fn sheet(height: f64, draw: impl FnOnce(&mut Canvas<'_>)) -> Sheet {
+        let mut svg = String::new();
+        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (units(WIDTH), units(height))) };
+        draw(&mut canvas);
+        canvas.backend.present().ok();
+        drop(canvas);
+        let inside = svg.split_once('>').map_or("", |(_, rest)| rest);
+        let body = inside.trim().trim_end_matches("</svg>").trim().to_owned();
+        Sheet { height, body }
+    }
+
+    /// A line through these points.
+    pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
+        let style = ShapeStyle { color: ink.colour().to_rgba(), filled: false, stroke_width: units(width) };
+        self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
+    }
+
+    /// A line of dashes between two points of which one is above or beside the other.
+    pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        let at = |along: f64| {
+            let part = (along / length).min(1.0);
+            (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part)
+        };
+        let mut along = 0.0;
+        while along < length {
+            self.line(&[at(along), at(along + 3.0)], ink, 1.0);
+            along += 6.0;
+        }
+    }
+
+    /// A filled shape; `strength` from 0 (nothing) to 1.
+    pub(super) fn shape(&mut self, points: &[(f64, f64)], ink: Ink, strength: f64) {
+        let style = ShapeStyle { color: ink.colour().mix(strength), filled: true, stroke_width: 0 };
+        self.backend.fill_polygon(points.iter().map(|point| place(*point)), &style).ok();
+    }
+
+    /// A filled rectangle between two corners.
+    pub(super) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
+        let style = ShapeStyle { color: ink.colour().to_rgba(), filled: true, stroke_width: 0 };
+        let upper_left = (from.0.min(to.0), from.1.min(to.1));
+        let lower_right = (from.0.max(to.0), from.1.max(to.1));
+        self.backend.draw_rect(place(upper_left), place(lower_right), &style, true).ok();
+    }
+
+    /// A dot with a thin rim of paper, so that dots on lines and on each other are seen.
+    pub(super) fn dot(&mut self, centre: (f64, f64), radius: f64, ink: Ink) {
+        for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
+            let style = ShapeStyle { color: ink.colour().to_rgba(), filled: true, stroke_width: 0 };
+            self.backend.draw_circle(place(centre), units(radius), &style, true).ok();
+        }
+    }
+
+    /// Words, vertically centred on the point.
+    pub(super) fn words(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink) {
+        self.put(text, point, side, ink, WORDS, FontStyle::Normal);
+    }
+
+    /// The same, that are read first.
+    pub(super) fn bold(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink) {
+        self.put(text, point, side, ink, WORDS, FontStyle::Bold);
+    }
+
+    fn put(&mut self, text: &str, point: (f64, f64), side: Side, ink: Ink, size: f64, style: FontStyle) {
+        let h_pos = match side {
+            Side::Right => HPos::Left,
+            Side::Middle => HPos::Center,
+            Side::Left => HPos::Right,
+        };
+        let font = (FONTS, size * GRAIN * FONT_SCALE).into_font().style(style).transform(FontTransform::None);
+        let colour = ink.colour();
+        let style = TextStyle::from(font).color(&colour).pos(Pos::new(h_pos, VPos::Center));
+        self.backend.draw_text(&printable(text), &style, place(point)).ok();
+    }
+}
+
+impl Sheet {
+    /// A picture within a page that says its title itself.
+    pub(crate) fn inline(&self, title: &str) -> String {
+        format!(
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
+            units(WIDTH),
+            units(self.height),
+            escape(title),
+            self.body
+        )
+    }
+
+    /// A file of its own, with its title, that turns dark where the viewer asks for it.
+    pub(crate) fn standing(&self, title: &str) -> String {
+        let lines = wrapped(title, TITLE_SIZE, WIDTH);
+        let top = lines.len() as f64 * TITLE_LINE + 8.0;
+        let heading = Canvas::sheet(top, |canvas| {
+            for (index, line) in lines.iter().enumerate() {
+                let middle = (index as f64 + 0.5) * TITLE_LINE;
+                canvas.put(line, (0.0, middle), Side::Right, Ink::Text, TITLE_SIZE, FontStyle::Bold);
+            }
+        });
+        let height = top + self.height;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"{0} {0} {1} {2}\">\n\
+             <title>{3}</title>\n<style>@media screen and (prefers-color-scheme:dark){{{4}}}</style>\n\
+             <rect x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{2}\" fill=\"{5}\"/>\n\
+             {6}\n<g transform=\"translate(0 {7})\">\n{8}\n</g>\n</svg>\n",
+            -(MARGIN * GRAIN),
+            units(WIDTH + 2.0 * MARGIN),
+            units(height + 2.0 * MARGIN),
+            escape(title),
+            dark_rules(),
+            Ink::Paper.hex(),
+            heading.body,
+            units(top),
+            self.body
+        )
+    }
+}
+
+/// What is left free around a figure that stands by itself.
+const MARGIN: f64 = 12.0;
+
+/// How wide words are at most: the real font is not known before it is shown.
+/// The widths, in four groups, of DejaVu Sans, the widest of the usual ones.
+pub(super) fn width_of(text: &str, size: f64) -> f64 {
+    let width = |letter: char| match letter {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.33,
+        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' | '\u{202f}' | '·' => 0.40,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '→' => 0.97,
+        'A'..='Z' => 0.72,
+        _ => 0.62,
+    };
+    text.chars().map(width).sum::<f64>() * size
+}
+
+/// The text, cut off with an ellipsis where it is wider than `room`.
+pub(super) fn cut_to(text: &str, size: f64, room: f64) -> String {
+    if width_of(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for letter in text.chars() {
+        if width_of(&cut, size) + width_of("m…", size) > room {
+            break;
+        }
+        cut.push(letter);
+    }
+    cut.push('…');
+    cut
+}
+
+/// The text in lines that are no wider than `room`, unless a single word is.
+fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            // Bold letters are a tenth wider.
+            Some(line) if width_of(&format!("{line} {word}"), size * 1.1) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The text without what XML forbids.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+fn place((x, y): (f64, f64)) -> (i32, i32) {
+    let grains = |value: f64| (value * GRAIN).round().clamp(-1e6, 1e6) as i32;
+    (grains(x), grains(y))
+}
+
+fn units(value: f64) -> u32 {
+    (value * GRAIN).round().clamp(0.0, 1e6) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_words_stay_words() {
+        let sheet = Canvas::sheet(20.0, |canvas| {
+            canvas.words("</text><script>\u{0}alert(\"1\")&", (0.0, 10.0), Side::Right, Ink::Text);
+        });
+        for svg in [sheet.inline("\"><script>"), sheet.standing("a<b & \"c\"")] {
+            assert!(!svg.contains("<script>") && !svg.contains('\u{0}'), "{svg}");
+            assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut_and_long_titles_wrapped() {
+        let long = "a-name-that-goes-on-and-on-and-on".repeat(3);
+        assert!(width_of(&cut_to(&long, 12.0, 80.0), 12.0) <= 80.0);
+        assert_eq!(cut_to("short", 12.0, 80.0), "short");
+        assert!(
+            wrapped("Half of the tracks began within 310 ms and 95 % of them within 640 ms", 15.0, 300.0).len() > 1
+        );
+    }
+}

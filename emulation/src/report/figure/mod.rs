@@ -1,0 +1,261 @@
+//! The figures of a run: each with a title that says what is seen, and a
+//! sentence that says how it is read.
+
+mod bars;
+mod canvas;
+mod columns;
+mod frame;
+mod ink;
+mod latency;
+mod scale;
+mod time;
+
+use std::collections::BTreeSet;
+
+use self::bars::{Bar, bars};
+pub(super) use self::canvas::Sheet;
+pub(super) use self::ink::{Ink, dark_rules};
+use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service};
+use super::read::Results;
+use super::words::{bytes, capital, count, counted, milliseconds, percent, three};
+
+/// How many links are shown.
+const LINKS: usize = 12;
+/// How many reasons of failures are shown.
+const REASONS: usize = 8;
+/// The parts of the traffic as people call them.
+const PARTS: [(&str, &str); 7] = [
+    ("data", "data beyond delivery"),
+    ("join", "join"),
+    ("renew", "renew"),
+    ("lookup", "lookup"),
+    ("mesh", "hub to hub"),
+    ("headers", "headers and acks"),
+    ("payload", "payload"),
+];
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub(super) struct Figure {
+    /// Its file's name, without the ending.
+    pub(super) name: &'static str,
+    /// What is seen.
+    pub(super) title: String,
+    /// How it is read.
+    pub(super) caption: String,
+    /// The drawing.
+    pub(super) sheet: Sheet,
+}
+
+/// The figures of a run, those that its records are enough for.
+pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
+    [
+        outcomes(metrics),
+        latencies(metrics),
+        timeline(results, metrics),
+        overhead(metrics),
+        links(results, metrics),
+        nodes(metrics),
+        failures(metrics),
+        lateness(results),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn outcomes(metrics: &Metrics) -> Option<Figure> {
+    let total = &metrics.requests;
+    let bar = |one: &Service| Bar {
+        name: one.service.clone(),
+        parts: vec![
+            (one.requests.completed as f64, Ink::Blue),
+            (one.requests.failed as f64, Ink::Vermilion),
+            (one.requests.timed_out as f64, Ink::Amber),
+            (one.requests.cut as f64, Ink::Grey),
+        ],
+        value: format!("{} of {}", count(one.requests.completed), count(one.requests.asked)),
+    };
+    let all = [
+        ("completed", total.completed, Ink::Blue),
+        ("failed", total.failed, Ink::Vermilion),
+        ("timed out", total.timed_out, Ink::Amber),
+        ("cut by the end", total.cut, Ink::Grey),
+    ];
+    let key: Vec<(String, Ink)> = all
+        .into_iter()
+        .filter(|(_, number, _)| *number > 0)
+        .map(|(name, number, ink)| (format!("{} {name}", count(number)), ink))
+        .collect();
+    let bars_of: Vec<Bar> = metrics.services.iter().map(bar).collect();
+    (total.asked > 0).then(|| Figure {
+        name: "services",
+        title: format!("{} of {} were completed", count(total.completed), counted(total.asked, "request")),
+        caption: "Requests by service, and how they ended. The numbers are those completed, of those made.".into(),
+        sheet: bars(&bars_of, &key),
+    })
+}
+
+fn latencies(metrics: &Metrics) -> Option<Figure> {
+    let services: Vec<&Service> = metrics.services.iter().filter(|one| one.latency.count > 0).collect();
+    let mut medians: Vec<(f64, &str)> =
+        services.iter().filter_map(|one| Some((one.latency.p50?, one.service.as_str()))).collect();
+    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (fastest, slowest) = (medians.first()?, medians.last()?);
+    let title = if medians.len() == 1 {
+        format!("Half of the {} requests took less than {}", fastest.1, milliseconds(fastest.0))
+    } else {
+        format!(
+            "Median latency from {} ({}) to {} ({})",
+            milliseconds(fastest.0),
+            fastest.1,
+            milliseconds(slowest.0),
+            slowest.1
+        )
+    };
+    Some(Figure {
+        name: "latency",
+        title,
+        caption: "The part of the completed services that had begun (streams: video, track) or come whole (objects) \
+                  within that time. Dots and numbers are medians."
+            .into(),
+        sheet: latency::curves(&services),
+    })
+}
+
+fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
+    let peak = metrics.timeline.iter().map(|second| second.offered_mbit_s).fold(0.0, f64::max);
+    let lasted: f64 = metrics.timeline.iter().map(|second| second.length).sum();
+    let mean = metrics.timeline.iter().map(|second| second.offered_mbit_s * second.length).sum::<f64>() / lasted;
+    let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
+    (!metrics.timeline.is_empty()).then(|| Figure {
+        name: "timeline",
+        title: format!("Hosts offered {} Mbit/s on average, {} at most", three(mean), three(peak)),
+        caption: format!("The run second by second.{marks}"),
+        sheet: time::panels(&metrics.timeline, &results.incidents),
+    })
+}
+
+/// The name of a part of the traffic for people.
+pub(super) fn part_name(part: &str) -> &str {
+    PARTS.iter().find(|(known, _)| *known == part).map_or(part, |(_, name)| name)
+}
+
+fn overhead(metrics: &Metrics) -> Option<Figure> {
+    let total = metrics.traffic.overhead_per_service?;
+    let parts: Vec<(&Part, f64)> = (metrics.traffic.parts.iter())
+        .filter(|part| part.part != "payload")
+        .filter_map(|part| Some((part, part.per_service?)))
+        .collect();
+    let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let bar = |(part, each): &(&Part, f64)| Bar {
+        name: part_name(&part.part).to_owned(),
+        parts: vec![(*each, if part.part == most.0.part { Ink::Vermilion } else { Ink::Blue })],
+        value: bytes(*each),
+    };
+    let bars_of: Vec<Bar> = parts.iter().map(bar).collect();
+    Some(Figure {
+        name: "overhead",
+        title: format!("Each service cost {} beyond its data", bytes(total)),
+        caption:
+            "Bytes that hosts offered for each completed service, without the payload delivered, by what they were for."
+                .into(),
+        sheet: bars(&bars_of, &[]),
+    })
+}
+
+/// A direction of a link for people: `hub → lan0`, which stays on one line.
+pub(super) fn direction(one: &LinkUse) -> String {
+    let link = &one.link;
+    if link.direction == "to-net" {
+        format!("{}\u{a0}→\u{a0}{}", link.host, link.link)
+    } else {
+        format!("{}\u{a0}→\u{a0}{}", link.link, link.host)
+    }
+}
+
+fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
+    let busiest = metrics.links.first().filter(|one| one.link.bytes_in > 0)?;
+    let bar = |one: &LinkUse| {
+        let is_hub = results.run.hubs.contains(&one.link.host);
+        let used = one.utilisation.map_or_else(String::new, |part| format!(" ({})", percent(part)));
+        Bar {
+            name: direction(one),
+            parts: vec![(one.link.bytes_in as f64, if is_hub { Ink::Vermilion } else { Ink::Blue })],
+            value: one.mbit_s.map_or_else(|| bytes(one.link.bytes_in as f64), |rate| format!("{}{used}", three(rate))),
+        }
+    };
+    let shown: Vec<Bar> = metrics.links.iter().take(LINKS).map(bar).collect();
+    let title = match (busiest.utilisation, busiest.mbit_s) {
+        (Some(part), _) => format!("The busiest direction, {}, used {} of its rate", direction(busiest), percent(part)),
+        (None, Some(rate)) => format!("The busiest direction, {}, took {} Mbit/s", direction(busiest), three(rate)),
+        (None, None) => format!("The busiest direction was {}", direction(busiest)),
+    };
+    let of = if metrics.links.len() > LINKS {
+        format!("The {LINKS} busiest of {} directions", metrics.links.len())
+    } else {
+        "All directions".into()
+    };
+    let key = [("hub".to_owned(), Ink::Vermilion), ("others".to_owned(), Ink::Blue)];
+    let key = if results.run.hubs.is_empty() { &[][..] } else { &key };
+    Some(Figure {
+        name: "links",
+        title,
+        caption: format!("{of}: mean Mbit/s into it, and the part of its rate that was used."),
+        sheet: bars(&shown, key),
+    })
+}
+
+fn nodes(metrics: &Metrics) -> Option<Figure> {
+    let mut askers: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.requests.asked > 0).collect();
+    askers.sort_by(|a, b| b.requests.completed.cmp(&a.requests.completed).then(a.node.cmp(&b.node)));
+    let (most, fewest) = (askers.first()?.requests.completed, askers.last()?.requests.completed);
+    let classes: Vec<&str> =
+        askers.iter().map(|node| node.class.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
+    let ink = |node: &NodeUse| Ink::kind(classes.iter().position(|class| *class == node.class).unwrap_or(0));
+    let name = |class: &str| if class.is_empty() { "no class".to_owned() } else { class.to_owned() };
+    let key: Vec<(String, Ink)> = classes.iter().enumerate().map(|(n, class)| (name(class), Ink::kind(n))).collect();
+    (askers.len() > 1).then(|| Figure {
+        name: "nodes",
+        title: format!("A node completed from {} to {} services", count(fewest), count(most)),
+        caption: "Services that each node asked for and that were completed.".into(),
+        sheet: columns::nodes(&askers, ink, if key.len() > 1 { &key } else { &[] }),
+    })
+}
+
+fn failures(metrics: &Metrics) -> Option<Figure> {
+    let (most, number) = metrics.failures.first()?;
+    let total: u64 = metrics.failures.iter().map(|(_, number)| number).sum();
+    let bar = |(reason, number): &(String, u64)| Bar {
+        name: reason.clone(),
+        parts: vec![(*number as f64, Ink::Vermilion)],
+        value: count(*number),
+    };
+    let shown: Vec<Bar> = metrics.failures.iter().take(REASONS).map(bar).collect();
+    Some(Figure {
+        name: "failures",
+        title: format!(
+            "{}: {} of the {} that were not completed",
+            capital(most),
+            count(*number),
+            counted(total, "request")
+        ),
+        caption: "Why requests were not completed, as the overlay names it.".into(),
+        sheet: bars(&shown, &[]),
+    })
+}
+
+fn lateness(results: &Results) -> Option<Figure> {
+    let verdict = &results.run.verdict;
+    (!verdict.lateness_us.is_empty()).then(|| Figure {
+        name: "lateness",
+        title: format!(
+            "99 % of packets were delivered within {} of their time",
+            milliseconds(verdict.lateness_p99_us / 1e3)
+        ),
+        caption: "How late the emulator delivered packets against the link model: its own error, not the network's. \
+                  Share of packets."
+            .into(),
+        sheet: columns::lateness(verdict),
+    })
+}

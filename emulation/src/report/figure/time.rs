@@ -1,0 +1,90 @@
+//! The run as it went: panels above each other along one axis of time.
+
+use super::canvas::{Canvas, Sheet, Side, WIDTH};
+use super::frame::Frame;
+use super::ink::Ink;
+use super::scale::Scale;
+use crate::report::metrics::Second;
+use crate::report::read::Incident;
+use crate::report::words::three;
+
+/// The height of a panel's field.
+const FIELD: f64 = 62.0;
+/// What is above it: its name, and air.
+const ABOVE: f64 = 34.0;
+/// The most points of a panel: more cannot be seen.
+const POINTS: usize = 220;
+/// The most incidents that are marked.
+const MARKS: usize = 20;
+
+/// One panel: what it shows, in what, and its values.
+struct Panel {
+    name: &'static str,
+    ink: Ink,
+    value: fn(&Second) -> f64,
+    /// Seconds that share a point show their highest value, not their mean.
+    peaks: bool,
+}
+
+const PANELS: [Panel; 4] = [
+    Panel { name: "offered by hosts, Mbit/s", ink: Ink::Blue, value: |s| s.offered_mbit_s, peaks: false },
+    Panel { name: "requests under way", ink: Ink::Green, value: |s| f64::from(s.active), peaks: false },
+    Panel { name: "services completed each second", ink: Ink::Purple, value: per_second, peaks: false },
+    Panel { name: "lateness of the core, p99, ms", ink: Ink::Amber, value: |s| s.lateness_p99_ms, peaks: true },
+];
+
+fn per_second(second: &Second) -> f64 {
+    second.completed as f64 / second.length
+}
+
+/// The run second by second, with what was scheduled or broke in it.
+pub(super) fn panels(timeline: &[Second], incidents: &[Incident]) -> Sheet {
+    let end = timeline.last().map_or(1.0, |second| second.t);
+    let (left, right) = (46.0, WIDTH - 14.0);
+    let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
+    let bottom = mark_room + PANELS.len() as f64 * (ABOVE + FIELD);
+    let x = Scale::exact(0.0, end, left, right);
+    Canvas::sheet(bottom + 42.0, |canvas| {
+        for (number, incident) in incidents.iter().take(MARKS).enumerate() {
+            let at = x.at(incident.t);
+            canvas.dashes((at, mark_room), (at, bottom), Ink::Vermilion);
+            canvas.bold(&(number + 1).to_string(), (at, mark_room - 8.0), Side::Middle, Ink::Vermilion);
+        }
+        for (index, panel) in PANELS.iter().enumerate() {
+            let top = mark_room + index as f64 * (ABOVE + FIELD) + ABOVE;
+            let values = points(timeline, panel);
+            let highest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+            let y = Scale::from_zero(highest, top + FIELD, top);
+            let frame = Frame { left, right, top, bottom: top + FIELD, x, y };
+            panel.draw(canvas, &frame, &values);
+            if index + 1 == PANELS.len() {
+                frame.columns(canvas, 7, three, "seconds since the workload began");
+            }
+        }
+    })
+}
+
+impl Panel {
+    fn draw(&self, canvas: &mut Canvas<'_>, frame: &Frame, values: &[(f64, f64)]) {
+        canvas.bold(self.name, (0.0, frame.top - 13.0), Side::Right, self.ink);
+        frame.rows(canvas, 2, three);
+        let line: Vec<(f64, f64)> = values.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
+        let (Some(first), Some(last)) = (line.first().copied(), line.last().copied()) else { return };
+        let mut shape = line.clone();
+        shape.extend([(last.0, frame.bottom), (first.0, frame.bottom)]);
+        canvas.shape(&shape, self.ink, 0.16);
+        canvas.line(&line, self.ink, 1.6);
+    }
+}
+
+/// Time and value, a few seconds together where there are too many.
+fn points(timeline: &[Second], panel: &Panel) -> Vec<(f64, f64)> {
+    let together = timeline.len().div_ceil(POINTS).max(1);
+    let point = |seconds: &[Second]| {
+        let values = || seconds.iter().map(panel.value);
+        let value =
+            if panel.peaks { values().fold(0.0, f64::max) } else { values().sum::<f64>() / seconds.len() as f64 };
+        (seconds[seconds.len() / 2].t, value)
+    };
+    timeline.chunks(together).map(point).collect()
+}

@@ -1,0 +1,131 @@
+//! Pages: one file each, with everything in it and nothing fetched.
+
+mod run;
+mod tables;
+
+use std::fmt::{Display, Write};
+
+pub(super) use self::run::of_run;
+use super::figure::{Figure, dark_rules};
+use super::words::escape;
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page that is being written. What is put into it as text is escaped; only
+/// the words of this module's own code are markup.
+#[derive(Default)]
+pub(super) struct Page(String);
+
+impl Page {
+    /// Adds markup.
+    pub(super) fn markup(&mut self, markup: impl Display) {
+        // Writing into a string cannot fail.
+        writeln!(self.0, "{markup}").ok();
+    }
+
+    /// Adds an element with text in it; `class` may be empty.
+    pub(super) fn element(&mut self, name: &str, class: &str, text: &str) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        self.markup(format_args!("<{name}{class}>{}</{name}>", escape(text)));
+    }
+
+    /// Adds what is to be noticed: a sentence in bold, then what belongs to it.
+    pub(super) fn notice(&mut self, class: &str, bold: &str, rest: &str, reasons: &[String]) {
+        self.markup(format_args!("<div class=\"say {class}\"><p><b>{}</b> {}</p>", escape(bold), escape(rest)));
+        if !reasons.is_empty() {
+            self.markup("<ul>");
+            for reason in reasons {
+                self.element("li", "", reason);
+            }
+            self.markup("</ul>");
+        }
+        self.markup("</div>");
+    }
+
+    /// Adds one of the numbers that matter.
+    pub(super) fn number(&mut self, name: &str, value: &str, note: &str) {
+        // The unit is smaller than its number.
+        let (number, unit) = value.rsplit_once(' ').unwrap_or((value, ""));
+        self.markup(format_args!(
+            "<div><dt>{}</dt><dd class=\"big\">{} <small>{}</small></dd><dd class=\"note\">{}</dd></div>",
+            escape(name),
+            escape(number),
+            escape(unit),
+            escape(note)
+        ));
+    }
+
+    /// Adds figures, side by side where there is room.
+    pub(super) fn figures(&mut self, figures: &[Figure]) {
+        self.markup("<div class=\"figures\">");
+        for figure in figures {
+            self.markup("<figure>");
+            self.element("h3", "", &figure.title);
+            self.markup(figure.sheet.inline(&figure.title));
+            self.element("figcaption", "", &figure.caption);
+            self.markup("</figure>");
+        }
+        self.markup("</div>");
+    }
+
+    /// Adds a list of names and what they are.
+    pub(super) fn facts<'a>(&mut self, facts: impl IntoIterator<Item = (&'a str, String)>) {
+        self.markup("<dl class=\"facts\">");
+        for (name, value) in facts {
+            self.markup(format_args!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)));
+        }
+        self.markup("</dl>");
+    }
+
+    /// The whole file.
+    pub(super) fn document(self, title: &str, body_class: &str) -> String {
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n\
+             <title>{}</title>\n<style>\n{}</style>\n</head>\n<body class=\"{body_class}\">\n{}</body>\n</html>\n",
+            escape(title),
+            STYLE.replace("/*DARK*/", &dark_rules()),
+            self.0
+        )
+    }
+}
+
+/// A table that is being written.
+pub(super) struct Rows(String);
+
+impl Rows {
+    /// A table with these headings; one that starts with `<` is over words.
+    pub(super) fn new(headings: &[&str]) -> Self {
+        let mut markup = String::from("<div class=\"card scroll\"><table><thead><tr>");
+        for heading in headings {
+            match heading.strip_prefix('<') {
+                Some(words) => markup.push_str(&format!("<th scope=\"col\" class=\"words\">{}</th>", escape(words))),
+                None => markup.push_str(&format!("<th scope=\"col\">{}</th>", escape(heading))),
+            }
+        }
+        markup.push_str("</tr></thead><tbody>");
+        Self(markup)
+    }
+
+    /// A row: its name, then its cells; `class` may be empty. A cell that
+    /// starts with `<` holds words, `+` good news, `!` bad news.
+    pub(super) fn row<'a>(&mut self, class: &str, name: &str, cells: impl IntoIterator<Item = &'a str>) {
+        self.0.push_str(&format!("<tr class=\"{class}\"><th scope=\"row\">{}</th>", escape(name)));
+        for cell in cells {
+            let (class, text) = match cell.split_at_checked(1) {
+                Some(("<", rest)) => ("words", rest),
+                Some(("+", rest)) => ("good", rest),
+                Some(("!", rest)) => ("bad", rest),
+                _ => ("", cell),
+            };
+            self.0.push_str(&format!("<td class=\"{class}\">{}</td>", escape(text)));
+        }
+        self.0.push_str("</tr>");
+    }
+
+    /// Its markup.
+    pub(super) fn end(self) -> String {
+        self.0 + "</tbody></table></div>"
+    }
+}

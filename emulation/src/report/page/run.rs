@@ -1,0 +1,221 @@
+//! The page of one run.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{Page, tables};
+use crate::report::figure;
+use crate::report::metrics::{Metrics, Service};
+use crate::report::read::{PLAN_FILE, Results};
+use crate::report::record::Run;
+use crate::report::words::{bytes, count, counted, milliseconds, or_dash, percent, seconds, three};
+
+/// The page of a run.
+pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
+    let run = &results.run;
+    let mut page = Page::default();
+    page.markup("<header>");
+    page.element("p", "kind", "Roost: one run of an emulated network");
+    page.element("h1", "", &run.name);
+    page.element("p", "lead", &lead(run));
+    verdict(&mut page, results);
+    numbers(&mut page, metrics);
+    page.markup("</header>\n<main>");
+    page.element("h2", "", "What was seen");
+    page.figures(&figure::of_run(results, metrics));
+    incidents(&mut page, results);
+    tables::all(&mut page, results, metrics);
+    facts(&mut page, results);
+    page.element("h2", "", "What the words mean");
+    terms(&mut page);
+    page.markup("</main>");
+    footer(&mut page, run);
+    page.document(&format!("{} · Roost", run.name), if run.verdict.valid { "" } else { "untrusted" })
+}
+
+/// What was run, in a line.
+fn lead(run: &Run) -> String {
+    let transport = match run.transport.as_str() {
+        "paper" => "UDP streams and TCP objects",
+        other => other,
+    };
+    let hubs = match run.hubs.as_slice() {
+        [] => String::new(),
+        [one] => format!(", hub on {one}"),
+        many => format!(", hubs on {}", many.join(", ")),
+    };
+    format!(
+        "{} on {} with {}{hubs} · {transport} · {} · seed {} · {}",
+        run.architecture,
+        run.topology,
+        counted(u64::from(run.nodes), "node"),
+        seconds(run.ran_s),
+        run.seed,
+        date(run.started_unix_s)
+    )
+}
+
+fn date(unix_s: u64) -> String {
+    let text =
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(unix_s.min(253_402_300_799))).to_string();
+    format!("{} UTC", text.trim_end_matches('Z').replace('T', " "))
+}
+
+fn verdict(page: &mut Page, results: &Results) {
+    let (run, verdict) = (&results.run, &results.run.verdict);
+    if verdict.valid {
+        let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
+            format!(" The host that waited longest for a processor, {host}, waited {} of the time.", percent(*part))
+        });
+        let kept_up = format!(
+            "99 % of packets were delivered within {} of their time, the latest {} late; {} lost by the emulator; \
+             processors {} busy.{starved}",
+            milliseconds(verdict.lateness_p99_us / 1e3),
+            milliseconds(verdict.lateness_max_us / 1e3),
+            if verdict.overruns == 0 { "none".to_owned() } else { count(verdict.overruns) },
+            percent(verdict.cpu_busy)
+        );
+        page.notice("", "The emulation kept up.", &kept_up, &[]);
+    } else {
+        page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &verdict.reasons);
+    }
+    if run.interrupted {
+        let after = format!("It ran for {} of {}.", seconds(run.ran_s), seconds(run.duration_s));
+        page.notice("doubt", "Stopped before its time.", &after, &[]);
+    }
+    if !results.remarks.is_empty() {
+        page.notice("doubt", "Not all was as it should be in the files:", "", &results.remarks);
+    }
+}
+
+/// The numbers that matter.
+fn numbers(page: &mut Page, metrics: &Metrics) {
+    let (requests, traffic) = (&metrics.requests, &metrics.traffic);
+    page.markup("<dl class=\"numbers\">");
+    page.number(
+        "Completed services",
+        &count(requests.completed),
+        &format!("of {}", counted(requests.asked, "request")),
+    );
+    let missed = format!("{} failed, {} timed out", count(requests.failed), count(requests.timed_out));
+    page.number("Success", &or_dash(requests.success_ratio(), percent), &missed);
+    let slowest =
+        metrics.services.iter().filter(|one| one.latency.p50.is_some()).max_by_key(|one| one.requests.completed);
+    if let Some(service) = slowest {
+        let p99 = format!("of the {}s; 99 % within {}", service.service, or_dash(service.latency.p99, milliseconds));
+        page.number(median_of(service), &or_dash(service.latency.p50, milliseconds), &p99);
+    }
+    let ports = format!("offered by hosts; {} over all ports", or_dash(traffic.port_per_service, bytes));
+    page.number("Traffic per service", &or_dash(traffic.offered_per_service, bytes), &ports);
+    let part = traffic.overhead_bytes.zip(traffic.offered_bytes).filter(|(_, offered)| *offered > 0);
+    let share =
+        part.map_or_else(String::new, |(over, all)| format!("{} of all bytes", percent(over as f64 / all as f64)));
+    page.number("Overhead per service", &or_dash(traffic.overhead_per_service, bytes), &share);
+    page.markup("</dl>");
+}
+
+fn median_of(service: &Service) -> &'static str {
+    match service.service.as_str() {
+        "video" | "track" => "Median to first byte",
+        _ => "Median to completion",
+    }
+}
+
+fn incidents(page: &mut Page, results: &Results) {
+    if results.incidents.is_empty() {
+        return;
+    }
+    page.element("h2", "", "What happened in between");
+    page.markup("<div class=\"card\"><ol class=\"incidents\">");
+    for incident in &results.incidents {
+        let text = format!("{} s, {}: {}", three(incident.t), incident.object, incident.what);
+        page.element("li", "", &text);
+    }
+    page.markup("</ol></div>");
+}
+
+/// Plan, seed, versions, machine, and how to repeat it.
+fn facts(page: &mut Page, results: &Results) {
+    let run = &results.run;
+    page.element("h2", "", "How it was made, and how to repeat it");
+    page.markup("<div class=\"card\">");
+    if let Some(plan) = &results.plan {
+        page.element("p", "", "This plan, seed and all, with the topology beside it:");
+        page.element("pre", "", &format!("emulate run {}", results.folder.join(PLAN_FILE).display()));
+        page.markup("<details open>");
+        page.element("summary", "", PLAN_FILE);
+        page.element("pre", "", plan);
+        page.markup("</details>");
+    }
+    let own = [
+        ("seed", run.seed.to_string()),
+        (
+            "workload",
+            format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
+        ),
+        ("processors busy", percent(run.verdict.cpu_busy)),
+    ];
+    let maps = [&run.varied, &run.versions, &run.lab, &run.machine].into_iter().flatten();
+    page.facts(own.into_iter().chain(maps.map(|(name, value)| (name.as_str(), value.clone()))));
+    if !run.verdict.linktest.is_empty() {
+        page.markup("<details>");
+        page.element("summary", "", "What linktest said before the run");
+        page.element("pre", "", &run.verdict.linktest.join("\n"));
+        page.markup("</details>");
+    }
+    page.markup("</div>");
+}
+
+/// The definitions of the figures.
+const TERMS: [(&str, &str); 8] = [
+    (
+        "Completed",
+        "A service that was found, granted, and delivered whole; a stream to its end. Those that ended in the drain count.",
+    ),
+    ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
+    (
+        "Latency",
+        "From the request to the first byte of a stream (video, track), to the last byte of an object (image, sensor).",
+    ),
+    (
+        "Offered by hosts",
+        "Bytes of frames that hosts handed to their links, Ethernet header included. A router hands on what it forwards, so it counts once per hop.",
+    ),
+    (
+        "Over all ports",
+        "What the counters of a switch would show: a frame counts where it comes in and again at each port it goes out of.",
+    ),
+    ("Overhead", "Bytes offered without the payload that was delivered."),
+    (
+        "Data beyond delivery",
+        "Messages with data, without the payload delivered: relayed again, sent again, lost, and the messages' own headers.",
+    ),
+    (
+        "Lateness",
+        "When the emulator delivered a packet, against when the link model says it was due: an error of the emulator.",
+    ),
+];
+
+fn terms(page: &mut Page) {
+    page.markup("<div class=\"terms\">");
+    for (term, meaning) in TERMS {
+        page.markup(format_args!("<p><b>{term}.</b> {meaning}</p>"));
+    }
+    page.markup("</div>");
+}
+
+fn footer(page: &mut Page, run: &Run) {
+    let version = run.versions.get("emulate").map_or_else(String::new, |version| format!(" {version}"));
+    page.markup("<footer>");
+    page.markup(format_args!(
+        "Beside this page: <a href=\"summary.csv\">summary.csv</a>, <a href=\"services.csv\">services.csv</a>, \
+         <a href=\"latency.csv\">latency.csv</a>, <a href=\"nodes.csv\">nodes.csv</a>, <a href=\"links.csv\">links.csv</a>, \
+         <a href=\"timeline.csv\">timeline.csv</a>, the raw <a href=\"events.jsonl\">events.jsonl</a> and \
+         <a href=\"run.json\">run.json</a>, and each figure as SVG in <a href=\"figures/\">figures/</a>."
+    ));
+    page.element(
+        "p",
+        "",
+        &format!("Written by emulate{version} from the records alone; `emulate report` writes it again."),
+    );
+    page.markup("</footer>");
+}

@@ -1,0 +1,125 @@
+//! Figures and names as people read them.
+
+/// Text for HTML and XML, in an element or between double quotes.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(letter),
+            control if control.is_control() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A whole number with a narrow space between thousands: `12 345`.
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && digits.len() > 4 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Three significant digits, without zeros at the end of a fraction.
+pub(super) fn three(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    let decimals = match size {
+        _ if size >= 99.95 || size == 0.0 => 0,
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.9995 => 2,
+        _ => (2.0 - size.log10().floor()).min(6.0) as usize,
+    };
+    if decimals == 0 {
+        let whole = count(size.round() as u64);
+        return if value <= -0.5 { format!("−{whole}") } else { whole };
+    }
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').replace('-', "−")
+}
+
+/// Bytes: `412 kB`, `1.2 MB`.
+pub(super) fn bytes(value: f64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let unit = units.into_iter().find(|(scale, _)| value >= scale * 0.9995);
+    unit.map_or_else(
+        || format!("{} B", three(value.round())),
+        |(scale, unit)| format!("{} {unit}", three(value / scale)),
+    )
+}
+
+/// Milliseconds: `0.13 ms`, `412 ms`, `1.04 s`.
+pub(super) fn milliseconds(value: f64) -> String {
+    if value >= 999.5 { format!("{} s", three(value / 1e3)) } else { format!("{} ms", three(value)) }
+}
+
+/// Seconds: `60 s`, `15 min`, `1 h 20 min`.
+pub(super) fn seconds(value: f64) -> String {
+    let whole = value.round() as u64;
+    match whole {
+        _ if value < 120.0 => format!("{} s", three(value)),
+        _ if whole < 3600 && whole.is_multiple_of(60) => format!("{} min", whole / 60),
+        _ if whole < 3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// A part of one as percent: `94.7 %`.
+pub(super) fn percent(part: f64) -> String {
+    format!("{} %", three(part * 100.0))
+}
+
+/// The value as `write` writes it, or a dash.
+pub(super) fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), write)
+}
+
+/// `1 request`, `2 requests`.
+pub(super) fn counted(value: u64, one: &str) -> String {
+    format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// A name with its first letter large.
+pub(super) fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let shown =
+            [three(0.0), three(0.12345), three(9.999), three(94.74), three(412.3), three(12_345.0), three(-3.25)];
+        assert_eq!(shown, ["0", "0.123", "10", "94.7", "412", "12\u{202f}345", "−3.25"]);
+        assert_eq!([bytes(999.0), bytes(48_000.0), bytes(1_234_567.0)], ["999 B", "48 kB", "1.23 MB"]);
+        assert_eq!([milliseconds(0.13), milliseconds(412.4), milliseconds(10_400.0)], ["0.13 ms", "412 ms", "10.4 s"]);
+        assert_eq!([seconds(69.4), seconds(900.0), seconds(4800.0)], ["69.4 s", "15 min", "1 h 20 min"]);
+        assert_eq!([percent(0.947), percent(1.0)], ["94.7 %", "100 %"]);
+        assert_eq!(
+            [counted(1, "node"), counted(2, "node"), count(1234), count(1_000_000)].join("|"),
+            "1 node|2 nodes|1234|1\u{202f}000\u{202f}000"
+        );
+        assert_eq!(or_dash(None, bytes), "–");
+    }
+
+    #[test]
+    fn what_could_be_markup_is_text() {
+        assert_eq!(escape("<b a=\"1\">'&\u{1}"), "&lt;b a=&quot;1&quot;&gt;&#39;&amp;\u{fffd}");
+    }
+}
