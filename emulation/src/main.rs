@@ -38,6 +38,12 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show the network that a file was understood as
+    #[command(before_help = "Examples:
+  emulate check star.toml
+  emulate check experiment.ns --json
+")]
+    Check(commands::check::CheckArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
 
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
+        Command::Check(args) => commands::check::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

@@ -1,4 +1,5 @@
 //! The commands of `emulate`, one module each: `NameArgs` is its part of the
 //! command line, `run` does it.
 
+pub(crate) mod check;
 pub(crate) mod generate;

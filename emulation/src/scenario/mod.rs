@@ -4,10 +4,12 @@
 //! - [`load()`] reads a file of either format, and [`validate`] looks it over.
 //! - [`file`] is our own format.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
+//! - [`describe`] shows it, to people and to programs.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
+pub mod describe;
 pub mod emulab;
 pub mod file;
 #[cfg(test)]

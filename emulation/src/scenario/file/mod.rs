@@ -23,6 +23,7 @@ use super::near::did_you_mean;
 use super::topology::{HostIndex, NetIndex, Note, Routing, Topology};
 use super::validate::{self, Lines, Policy};
 
+pub(super) use self::names::compress;
 pub use self::write::write;
 
 const KEYS: [&str; 12] = [

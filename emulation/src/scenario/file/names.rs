@@ -31,7 +31,7 @@ pub(super) fn expand(word: &str) -> Result<Vec<String>, String> {
 }
 
 /// The shortest words that [`expand`] to these names, in this order.
-pub(super) fn compress<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn compress<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut words = Vec::new();
     let mut run: Vec<&str> = Vec::new();
     for name in names {

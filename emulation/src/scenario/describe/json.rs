@@ -1,0 +1,438 @@
+//! The description as JSON. Its fields are named as in listings made with
+//! Emulab's own parser, so that the two can be compared by a program: rates
+//! are kbit/s (0: no limit), delays milliseconds, losses 0 to 1, and `to_net`
+//! and `from_net` the values of single legs.
+
+use std::net::Ipv4Addr;
+
+use serde::Serialize;
+use serde_json::Number;
+
+use crate::scenario::addresses::{AddressError, assign};
+use crate::scenario::emulab::{self, Row};
+use crate::scenario::topology::{
+    Discipline, Host, Leg, Member, Net, NetKind, Note, Program, Queue, Topology, TrafficAgent,
+};
+use crate::units::Rate;
+
+/// The version of the object; fields are only ever added.
+const SCHEMA: u32 = 1;
+
+/// A topology as `emulate check --json` prints it.
+#[derive(Debug, Serialize)]
+pub struct Description {
+    schema: u32,
+    source: String,
+    name: String,
+    nodes: Vec<NodeRow>,
+    lans: Vec<NetRow>,
+    counts: Counts,
+    events: Vec<EventRow>,
+    programs: Vec<ProgramRow>,
+    trafgens: Vec<TrafficRow>,
+    ignored: Vec<NoteRow>,
+    warnings: Vec<NoteRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeRow {
+    name: String,
+    hardware: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os: Option<String>,
+    routing: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cell: Option<(i32, i32)>,
+}
+
+#[derive(Debug, Serialize)]
+struct NetRow {
+    name: String,
+    kind: &'static str,
+    members: Vec<MemberRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    one_way: Vec<OneWayRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct MemberRow {
+    node: String,
+    port: usize,
+    ip: Option<Ipv4Addr>,
+    ip_is_auto: bool,
+    prefix: u8,
+    to_net: LegRow,
+    from_net: LegRow,
+    /// The host's own queue where it is not Emulab's default, as its listings show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<OwnQueueRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct LegRow {
+    bw_kbps: Number,
+    delay_ms: Number,
+    loss: Number,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jitter_ms: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<BurstRow>,
+    queue: QueueRow,
+}
+
+#[derive(Debug, Serialize)]
+struct BurstRow {
+    enter: f64,
+    leave: f64,
+    loss: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct QueueRow {
+    limit: u32,
+    #[serde(rename = "in")]
+    unit: &'static str,
+    #[serde(flatten)]
+    discipline: DisciplineRow,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnQueueRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
+    #[serde(flatten)]
+    discipline: Option<DisciplineRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct DisciplineRow {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    red: Option<RedRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct RedRow {
+    minthresh: u32,
+    maxthresh: u32,
+    linterm: u32,
+    weight: Number,
+}
+
+#[derive(Debug, Serialize)]
+struct OneWayRow {
+    frm: String,
+    to: String,
+    bw_kbps: Number,
+    delay_ms: Number,
+    loss: Number,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    nodes: usize,
+    links: usize,
+    lans: usize,
+    interfaces: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_events: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    programs: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct EventRow {
+    t: Number,
+    object: String,
+    node: String,
+    #[serde(rename = "type")]
+    kind: String,
+    event: String,
+    args: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProgramRow {
+    name: String,
+    node: String,
+    command: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_exit_code: Option<i32>,
+}
+
+#[derive(Debug, Serialize)]
+struct TrafficRow {
+    name: String,
+    node: String,
+    role: &'static str,
+    proto: &'static str,
+    port: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct NoteRow {
+    line: u32,
+    text: String,
+}
+
+/// Describes a topology that was read from `source`.
+///
+/// # Errors
+/// When there are not addresses for all.
+pub fn describe(topology: &Topology, source: &str) -> Result<Description, AddressError> {
+    let assigned = assign(topology)?;
+    let events: Vec<EventRow> = emulab::events(topology).into_iter().map(event_row).collect();
+    Ok(Description {
+        schema: SCHEMA,
+        source: source.to_owned(),
+        name: topology.name.clone(),
+        nodes: topology.hosts.iter().map(|host| node_row(topology, host)).collect(),
+        lans: net_rows(topology, &assigned),
+        counts: counts(topology, &events),
+        events,
+        programs: topology.programs.iter().map(|program| program_row(topology, program)).collect(),
+        trafgens: topology.traffic.iter().map(|agent| traffic_row(topology, agent)).collect(),
+        ignored: topology.notes.ignored.iter().map(note_row).collect(),
+        warnings: topology.notes.warnings.iter().map(note_row).collect(),
+    })
+}
+
+fn node_row(topology: &Topology, host: &Host) -> NodeRow {
+    NodeRow {
+        name: host.name.clone(),
+        hardware: host.hardware.clone().unwrap_or_else(|| "pc".to_owned()),
+        os: host.os.clone(),
+        routing: emulab::routing(topology).to_owned(),
+        class: host.class.clone(),
+        cell: host.cell,
+    }
+}
+
+fn net_rows(topology: &Topology, assigned: &Topology) -> Vec<NetRow> {
+    let mut ports = vec![0; topology.hosts.len()];
+    let mut rows = Vec::with_capacity(topology.nets.len());
+    for (index, (net, with_addresses)) in topology.nets.iter().zip(&assigned.nets).enumerate() {
+        let rate = rate_of(topology, index);
+        let mut member = |(given, filled): (&Member, &Member)| {
+            ports[given.host] += 1;
+            MemberRow {
+                node: topology.hosts[given.host].name.clone(),
+                port: ports[given.host] - 1,
+                ip: filled.address,
+                ip_is_auto: given.address.is_none(),
+                prefix: filled.prefix,
+                to_net: leg_row(&given.to_net, &rate),
+                from_net: leg_row(&given.from_net, &rate),
+                queue: own_queue_row(&given.to_net.queue),
+            }
+        };
+        rows.push(NetRow {
+            name: net.name.clone(),
+            kind: if net.kind == NetKind::Link { "link" } else { "lan" },
+            members: net.members.iter().zip(&with_addresses.members).map(&mut member).collect(),
+            one_way: one_way(topology, net, &rate),
+        });
+    }
+    rows
+}
+
+/// How the rates of a net are shown: those of a best-effort one as what Emulab sets aside for it.
+fn rate_of(topology: &Topology, net: usize) -> impl Fn(Rate) -> Number {
+    let best_effort = topology.emulab.best_effort.contains(&net);
+    move |rate| match best_effort && rate.is_unlimited() {
+        true => Number::from(10),
+        false => number(rate.bps() as f64 / 1000.0),
+    }
+}
+
+fn one_way(topology: &Topology, net: &Net, rate: &impl Fn(Rate) -> Number) -> Vec<OneWayRow> {
+    let (NetKind::Link, [a, b]) = (net.kind, net.members.as_slice()) else { return Vec::new() };
+    let row = |from: &Member, to: &Member| {
+        let whole = from.to_net.joined(&to.from_net);
+        OneWayRow {
+            frm: topology.hosts[from.host].name.clone(),
+            to: topology.hosts[to.host].name.clone(),
+            bw_kbps: rate(whole.rate),
+            delay_ms: number(whole.delay.as_secs_f64() * 1e3),
+            loss: number(whole.loss),
+        }
+    };
+    vec![row(a, b), row(b, a)]
+}
+
+fn leg_row(leg: &Leg, rate: &impl Fn(Rate) -> Number) -> LegRow {
+    LegRow {
+        bw_kbps: rate(leg.rate),
+        delay_ms: number(leg.delay.as_secs_f64() * 1e3),
+        loss: number(leg.loss),
+        jitter_ms: (!leg.jitter.is_zero()).then(|| number(leg.jitter.as_secs_f64() * 1e3)),
+        burst: leg.burst.map(|burst| BurstRow { enter: burst.enter, leave: burst.leave, loss: burst.loss }),
+        queue: QueueRow {
+            limit: leg.queue.limit,
+            unit: unit(&leg.queue),
+            discipline: discipline_row(&leg.queue.discipline),
+        },
+    }
+}
+
+fn unit(queue: &Queue) -> &'static str {
+    if queue.in_bytes { "bytes" } else { "packets" }
+}
+
+fn own_queue_row(queue: &Queue) -> Option<OwnQueueRow> {
+    (*queue != Queue::DEFAULT).then(|| OwnQueueRow {
+        limit: (queue.limit != Queue::DEFAULT.limit).then_some(queue.limit),
+        unit: queue.in_bytes.then(|| unit(queue)),
+        discipline: (queue.discipline != Discipline::DropTail).then(|| discipline_row(&queue.discipline)),
+    })
+}
+
+fn discipline_row(discipline: &Discipline) -> DisciplineRow {
+    match discipline {
+        Discipline::DropTail => DisciplineRow { kind: "DropTail", red: None },
+        Discipline::Red(red) => DisciplineRow {
+            kind: if red.gentle { "GRED" } else { "RED" },
+            red: Some(RedRow {
+                minthresh: red.min_threshold,
+                maxthresh: red.max_threshold,
+                linterm: red.linterm,
+                weight: number(red.weight),
+            }),
+        },
+    }
+}
+
+fn counts(topology: &Topology, events: &[EventRow]) -> Counts {
+    let kind = |kind| topology.nets.iter().filter(|net| net.kind == kind).count();
+    let scheduled = !events.is_empty();
+    Counts {
+        nodes: topology.hosts.len(),
+        links: kind(NetKind::Link),
+        lans: kind(NetKind::Lan),
+        interfaces: topology.nets.iter().map(|net| net.members.len()).sum(),
+        events: scheduled.then_some(events.len()),
+        link_events: scheduled.then(|| events.iter().filter(|event| event.kind == "LINK").count()),
+        programs: Some(topology.programs.len()).filter(|count| *count > 0),
+    }
+}
+
+fn event_row(row: Row) -> EventRow {
+    EventRow {
+        t: number(row.at.as_secs_f64()),
+        object: row.object,
+        node: row.node,
+        kind: row.kind,
+        event: row.event,
+        args: row.args,
+        parent: row.parent,
+    }
+}
+
+fn program_row(topology: &Topology, program: &Program) -> ProgramRow {
+    ProgramRow {
+        name: program.name.clone(),
+        node: topology.hosts[program.host].name.clone(),
+        command: emulab::command(program),
+        dir: program.folder.clone(),
+        timeout: program.timeout.map(|timeout| number(timeout.as_secs_f64())),
+        expected_exit_code: program.expected_exit,
+    }
+}
+
+fn traffic_row(topology: &Topology, agent: &TrafficAgent) -> TrafficRow {
+    TrafficRow {
+        name: agent.name.clone(),
+        node: topology.hosts[agent.host].name.clone(),
+        role: if agent.is_source { "source" } else { "sink" },
+        proto: if agent.tcp { "tcp" } else { "udp" },
+        port: agent.port.to_string(),
+        target: agent.target.map(|host| topology.hosts[host].name.clone()),
+    }
+}
+
+fn note_row(note: &Note) -> NoteRow {
+    NoteRow { line: note.line, text: note.text.clone() }
+}
+
+/// A number to nine decimals, whole where it is.
+fn number(value: f64) -> Number {
+    let rounded = (value * 1e9).round() / 1e9;
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 {
+        return Number::from(rounded as i64);
+    }
+    // Rates, durations and probabilities are finite.
+    Number::from_f64(rounded).unwrap_or_else(|| Number::from(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::scenario::file;
+    use crate::scenario::fixture;
+
+    fn shown(text: &str) -> Value {
+        let topology = file::parse("two", text).unwrap();
+        serde_json::to_value(describe(&topology, "two.toml").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_link_is_shown_by_leg_and_by_direction() {
+        let shown = shown(
+            "[[host]]\nname = [\"a\", \"b\"]\nos = \"FBSD\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1.5Mbit\"\n\
+             delay = \"15ms\"\nloss = 0.01\naddresses = [\"10.9.0.1\", \"10.9.0.2\"]\ndown = { queue = { limit = 40 }, jitter = \"2ms\" }\n",
+        );
+        let leg = json!({"bw_kbps": 1500, "delay_ms": 7.5, "loss": 0.005012563, "queue": {"limit": 50, "in": "packets", "type": "DropTail"}});
+        assert_eq!(shown["nodes"][0], json!({"name": "a", "hardware": "pc", "os": "FBSD", "routing": "static"}));
+        let member = &shown["lans"][0]["members"][0];
+        assert_eq!(
+            (&member["to_net"], &member["ip"], &member["ip_is_auto"]),
+            (&leg, &json!("10.9.0.1"), &json!(false))
+        );
+        let other = &shown["lans"][0]["members"][1];
+        assert_eq!((&other["queue"], &other["to_net"]["jitter_ms"]), (&json!({"limit": 40}), &json!(2)));
+        let one_way = json!({"frm": "b", "to": "a", "bw_kbps": 1500, "delay_ms": 15, "loss": 0.01});
+        assert_eq!(shown["lans"][0]["one_way"][1], one_way);
+        assert_eq!(shown["counts"], json!({"nodes": 2, "links": 1, "lans": 0, "interfaces": 2}));
+        assert_eq!((&shown["warnings"], &shown["ignored"]), (&json!([]), &json!([])));
+    }
+
+    #[test]
+    fn red_queues_are_named_as_emulab_names_them() {
+        let queue = |queue: &str| {
+            let net = format!("[[lan]]\nname = \"n\"\nmembers = \"a\"\nrate = \"unlimited\"\nqueue = {queue}\n");
+            shown(&format!("[[host]]\nname = \"a\"\n{net}"))["lans"][0]["members"][0]["queue"].clone()
+        };
+        let red = json!({"type": "RED", "minthresh": 5, "maxthresh": 15, "linterm": 10, "weight": 0.002});
+        assert_eq!(queue("{ red = true }"), red);
+        let gentle = queue("{ limit = 9000, in = \"bytes\", red = { min = 6, gentle = true } }");
+        let expected = json!({"limit": 9000, "in": "bytes", "type": "GRED", "minthresh": 6, "maxthresh": 15, "linterm": 10, "weight": 0.002});
+        assert_eq!((gentle, queue("{ limit = 50 }")), (expected, Value::Null));
+    }
+
+    proptest! {
+        #[test]
+        fn any_topology_can_be_shown(topology in fixture::any_topology()) {
+            let shown = serde_json::to_value(describe(&topology, "x").unwrap()).unwrap();
+            prop_assert_eq!(shown["nodes"].as_array().unwrap().len(), topology.hosts.len());
+            prop_assert_eq!(shown["lans"].as_array().unwrap().len(), topology.nets.len());
+        }
+    }
+}
