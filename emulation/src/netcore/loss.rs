@@ -27,9 +27,9 @@ pub(super) struct Streams {
 impl Streams {
     /// Those of the pipe of this number in a network of this seed.
     pub(super) fn new(seed: u64, pipe: u32) -> Self {
-        // Hashed, since neighbouring states of this generator are one sequence.
-        let number = SplitMix64::new(u64::from(pipe)).next_u64();
-        let mut root = SplitMix64::new(SplitMix64::new(seed).next_u64() ^ number);
+        // Hashed one after the other: the pipes of neighbouring seeds are not each other's.
+        let network = SplitMix64::new(seed).next_u64();
+        let mut root = SplitMix64::new(SplitMix64::new(network.wrapping_add(u64::from(pipe))).next_u64());
         let mut stream = || SplitMix64::new(root.next_u64());
         Self { loss: stream(), burst: [stream(), stream()], early: stream(), jitter: stream() }
     }

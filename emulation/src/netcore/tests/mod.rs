@@ -1,12 +1,19 @@
 //! The model, to the nanosecond.
 
+mod changes;
+mod lan;
+mod loss;
+mod property;
+mod queues;
+mod reference;
 mod timing;
 
 use std::time::Duration;
 
 use roost_proto::Time;
 
-use super::{Destination, Network, PipeConfig, Port};
+use super::{Cause, Destination, Fate, Network, PipeChange, PipeConfig, PipeId, Port};
+use crate::scenario::topology::{Change, Discipline, Queue};
 use crate::units::Rate;
 
 /// So many milliseconds after the origin.
@@ -20,6 +27,15 @@ fn pipe(mbit: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig { rate, delay, ..PipeConfig::default() }
 }
 
+/// The same with room for any number of packets.
+fn roomy(mbit: u64, delay_ms: u64) -> PipeConfig {
+    PipeConfig { queue: packets(u32::MAX), ..pipe(mbit, delay_ms) }
+}
+
+fn packets(limit: u32) -> Queue {
+    Queue { limit, in_bytes: false, discipline: Discipline::DropTail }
+}
+
 /// All that comes out by `until`: when in nanoseconds, the port's number, the content.
 fn drain(network: &mut Network<u32>, until: Time) -> Vec<(u64, usize, u32)> {
     let mut out = Vec::new();
@@ -29,9 +45,24 @@ fn drain(network: &mut Network<u32>, until: Time) -> Vec<(u64, usize, u32)> {
     out
 }
 
-/// Sends `count` packets at one time, numbered from 0.
-fn burst(network: &mut Network<u32>, now: Time, from: Port, to: Port, bytes: u32, count: u32) {
-    for number in 0..count {
-        network.send(now, from, Destination::Port(to), bytes, number);
-    }
+/// When the packets come out that do so by `until`, in microseconds.
+fn dues_us(network: &mut Network<u32>, until: Time) -> Vec<u64> {
+    drain(network, until).into_iter().map(|(due, _, _)| due / 1_000).collect()
+}
+
+/// Sends `count` packets at one time, numbered from 0; how many were taken.
+fn burst(network: &mut Network<u32>, now: Time, from: Port, to: Port, bytes: u32, count: u32) -> u32 {
+    let taken = |number: &u32| network.send(now, from, Destination::Port(to), bytes, *number) == Fate::Taken;
+    (0..count).filter(taken).count() as u32
+}
+
+/// The pipe that a port sends into.
+fn up(network: &Network<u32>, port: Port) -> PipeId {
+    network.to_net(port).unwrap()
+}
+
+/// Schedules a change of the pipe that a port sends into.
+fn plan(network: &mut Network<u32>, ms: u64, port: Port, change: Change) {
+    let pipe = up(network, port);
+    network.schedule(at_ms(ms), PipeChange { pipe, change }).unwrap();
 }
