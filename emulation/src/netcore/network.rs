@@ -265,17 +265,23 @@ impl<P: Clone> Network<P> {
         match (change, packet) {
             (Some(entry), packet) if packet.is_none_or(|((due, _), _)| entry.key().0 <= due) => {
                 let ((at, _), change) = entry.remove_entry();
-                self.clock = self.clock.max(at);
+                self.proceed(at);
                 self.change(change);
                 true
             }
             (_, Some(((due, _), pipe))) => {
-                self.clock = self.clock.max(due);
+                self.proceed(due);
                 self.leave(pipe);
                 true
             }
             (_, None) => false,
         }
+    }
+
+    /// Goes on to the time of the next event, which is never in the past.
+    fn proceed(&mut self, to: Time) {
+        debug_assert!(to >= self.clock, "{to} is before {}", self.clock);
+        self.clock = to;
     }
 
     /// Moves the first packet of a pipe on to where the pipe ends.

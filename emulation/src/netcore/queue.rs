@@ -122,3 +122,98 @@ fn power(base: f64, mut exponent: u64) -> f64 {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RED: Red = Red { min_threshold: 5, max_threshold: 15, linterm: 10, weight: 0.1, gentle: false };
+
+    /// An arrival at a queue of so many packets, each of 1000 bytes.
+    fn arrival(packets: u64, bytes: u32) -> Arrival {
+        let queued = Count { packets, bytes: 1_000 * packets };
+        Arrival { queued, bytes, idle: Duration::ZERO, rate: Rate::from_bps(1_000_000) }
+    }
+
+    /// How many packets are let through between drops, while the queue has so many inside.
+    fn gaps(red: &Red, in_bytes: bool, packets: u64, bytes: u32) -> Vec<u32> {
+        let scale = if in_bytes { 1_000.0 } else { 1.0 };
+        let mut early = EarlyDetection { average: packets as f64 * scale, since_drop: 0 };
+        let mut random = SplitMix64::new(3);
+        let (mut gaps, mut gap) = (Vec::new(), 0);
+        for _ in 0..100_000 {
+            if early.drops(red, in_bytes, arrival(packets, bytes), &mut random) {
+                gaps.push(std::mem::take(&mut gap));
+            } else {
+                gap += 1;
+            }
+        }
+        gaps
+    }
+
+    fn mean(gaps: &[u32]) -> f64 {
+        f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64
+    }
+
+    #[test]
+    fn the_probability_climbs_between_the_thresholds() {
+        let gentle = Red { gentle: true, ..RED };
+        let cases = [
+            (4.99, None, None),
+            (5.0, Some(0.0), Some(0.0)),
+            (10.0, Some(0.05), Some(0.05)),
+            (14.0, Some(0.09), Some(0.09)),
+            (15.0, Some(1.0), Some(0.1)),
+            (22.5, Some(1.0), Some(0.55)),
+            (30.0, Some(1.0), Some(1.0)),
+        ];
+        for (average, plain, soft) in cases {
+            for (red, expected) in [(&RED, plain), (&gentle, soft)] {
+                let base = base_probability(red, average);
+                assert_eq!(base.is_some(), expected.is_some(), "{average}");
+                let (base, expected) = (base.unwrap_or(0.0), expected.unwrap_or(0.0));
+                assert!((base - expected).abs() < 1e-12, "{average}: {base}");
+            }
+        }
+    }
+
+    /// Floyd and Jacobson, section 7: evenly from 1 to 1/p packets from drop to drop.
+    #[test]
+    fn drops_are_spread_evenly() {
+        // Halfway between the thresholds: 1 in 20.
+        let gaps = gaps(&RED, false, 10, 1_000);
+        assert!(gaps.iter().all(|&gap| gap < 20));
+        assert!((mean(&gaps) - 9.5).abs() < 0.3, "{}", mean(&gaps));
+        let short = gaps.iter().filter(|&&gap| gap < 10).count() as f64 / gaps.len() as f64;
+        assert!((short - 0.5).abs() < 0.03, "{short}");
+    }
+
+    #[test]
+    fn in_bytes_a_small_packet_is_dropped_less_often() {
+        let red = Red { min_threshold: 5_000, max_threshold: 15_000, ..RED };
+        for (bytes, gap) in [(1_500, 9.5), (750, 19.5), (150, 99.5)] {
+            let gaps = gaps(&red, true, 10, bytes);
+            assert!((mean(&gaps) / gap - 1.0).abs() < 0.1, "{bytes}: {}", mean(&gaps));
+        }
+    }
+
+    #[test]
+    fn the_average_follows_the_queue_and_decays_while_it_is_idle() {
+        let mut early = EarlyDetection::default();
+        early.observe(0.1, false, arrival(10, 1_000));
+        early.observe(0.1, false, arrival(20, 1_000));
+        assert!((early.average - (1.0 * 0.9 + 2.0)).abs() < 1e-12);
+        // Idle for three packets of 500 bytes, 4 ms each.
+        let idle = Arrival { idle: Duration::from_millis(14), ..arrival(0, 1_000) };
+        early.observe(0.1, false, idle);
+        assert!((early.average - 2.9 * 0.729).abs() < 1e-12);
+        early.observe(0.1, false, Arrival { idle: Duration::from_secs(1 << 40), ..idle });
+        assert!(early.average < 1e-200);
+    }
+
+    #[test]
+    fn a_power_is_a_product() {
+        assert!((power(0.998, 1_000) - 0.998_f64.powi(1_000)).abs() < 1e-12);
+        assert_eq!((power(0.5, 0).to_bits(), power(0.5, 3).to_bits()), (1.0_f64.to_bits(), 0.125_f64.to_bits()));
+    }
+}

@@ -73,6 +73,29 @@ fn a_leg_that_is_down_loses_what_comes_from_the_switch() {
 }
 
 #[test]
+fn a_change_comes_before_the_packets_that_reach_the_pipe_at_that_moment() {
+    for (change_at, arrives) in [(9_999_999, false), (10_000_000, false), (10_000_001, true)] {
+        let mut network = Network::new(1);
+        let ports = lan(&mut network, 2, &pipe(0, 10));
+        network.send(Time::ZERO, ports[0], Destination::Port(ports[1]), 100, 1);
+        let pipe = network.from_net(ports[1]).unwrap();
+        let change = PipeChange { pipe, change: Change::Down };
+        network.schedule(Time::from_nanos(change_at), change).unwrap();
+        assert_eq!(drain(&mut network, at_ms(50)).len(), usize::from(arrives), "{change_at}");
+    }
+}
+
+#[test]
+fn packets_of_one_moment_move_on_in_the_order_in_which_they_came() {
+    let mut network = Network::new(1);
+    let ports = lan(&mut network, 4, &pipe(0, 10));
+    for (number, member) in [2, 0, 1].into_iter().enumerate() {
+        network.send(Time::ZERO, ports[member], Destination::Port(ports[3]), 100, number as u32);
+    }
+    assert_eq!(drain(&mut network, at_ms(50)), [0, 1, 2].map(|number| (20_000_000, 3, number)));
+}
+
+#[test]
 fn a_host_with_two_ports_is_on_two_nets() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(0, 1), pipe(0, 1));
