@@ -9,7 +9,7 @@
 //!   carries their packets through the core.
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
 //! - [`report`] is what a run leaves behind, and what people look at.
-//! - [`bench`] measures the emulator itself.
+//! - [`mod@bench`] measures the emulator itself.
 
 pub mod bench;
 pub mod experiment;

@@ -11,7 +11,7 @@ use crate::scenario::topology::{Burst, Red};
 /// A link, or a LAN of some members.
 #[derive(Clone, Debug)]
 enum Part {
-    Link([PipeConfig; 2]),
+    Link(Box<[PipeConfig; 2]>),
     Lan(Vec<(PipeConfig, PipeConfig)>),
 }
 
@@ -76,7 +76,7 @@ fn config() -> impl Strategy<Value = PipeConfig> {
 
 fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
-        [config(), config()].prop_map(Part::Link),
+        [config(), config()].prop_map(|pair| Part::Link(Box::new(pair))),
         prop::collection::vec((config(), config()), 1..5).prop_map(Part::Lan),
     ]
 }
@@ -125,7 +125,7 @@ impl World {
         let (mut ports, mut neighbours, mut lans) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             let added = match part {
-                Part::Link([there, back]) => network.add_link(there.clone(), back.clone()).to_vec(),
+                Part::Link(pair) => network.add_link(pair[0].clone(), pair[1].clone()).to_vec(),
                 Part::Lan(members) => network.add_lan(members),
             };
             for &port in &added {
