@@ -44,6 +44,12 @@ enum Command {
   emulate check experiment.ns --json
 ")]
     Check(commands::check::CheckArgs),
+    /// Write the page, the figures and the tables of results again
+    #[command(before_help = "Examples:
+  emulate report results/star-11
+  emulate report results/sweep     all runs in it, and a page about them all
+")]
+    Report(commands::report::ReportArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -71,6 +77,7 @@ fn main() -> ExitCode {
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Check(args) => commands::check::run(args, output),
+        Command::Report(args) => commands::report::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

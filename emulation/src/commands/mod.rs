@@ -3,3 +3,4 @@
 
 pub(crate) mod check;
 pub(crate) mod generate;
+pub(crate) mod report;

@@ -21,14 +21,14 @@ pub(super) fn files(run: &Run, metrics: &Metrics) -> Vec<File> {
 }
 
 /// Rows under a heading.
-struct Csv(String);
+pub(super) struct Csv(pub(super) String);
 
 impl Csv {
-    fn new(heading: &str) -> Self {
+    pub(super) fn new(heading: &str) -> Self {
         Self(format!("{heading}\n"))
     }
 
-    fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         let line: Vec<String> = cells.into_iter().map(quoted).collect();
         self.0.push_str(&line.join(","));
         self.0.push('\n');
@@ -40,7 +40,7 @@ fn quoted(cell: String) -> String {
 }
 
 /// At most six decimals, without zeros at the end.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }

@@ -6,15 +6,19 @@
 
 mod csv;
 mod figure;
+mod measure;
 pub mod metrics;
 mod page;
 mod read;
 pub mod record;
 pub mod statistics;
+mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod words;
 mod write;
 
+pub use measure::{Better, Kind, Measure, Unit, measures};
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, read};
+pub use sweep::{combine, runs};
 pub use write::{WriteError, Written, write};

@@ -1,11 +1,15 @@
 //! Writes what people look at into the folder of a run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::measure::measures;
 use super::metrics::Metrics;
 use super::read::{ReadError, read};
+use super::record::Run;
+use super::words::{bytes, count, milliseconds, or_dash, percent};
 use super::{csv, figure, page};
 
 /// What was written.
@@ -13,6 +17,12 @@ use super::{csv, figure, page};
 pub struct Written {
     /// The page to open first.
     pub page: PathBuf,
+    /// What matters most, name and value, for a terminal.
+    pub headline: Vec<(String, String)>,
+    /// The measures of a single run by name, in bytes, milliseconds and parts of one.
+    pub measures: BTreeMap<String, f64>,
+    /// Why the figures cannot be trusted; empty if they can.
+    pub distrust: Vec<String>,
     /// All files, in the order in which they were written.
     pub files: Vec<PathBuf>,
     /// What was not as it should be in what was read, one sentence each.
@@ -31,6 +41,14 @@ pub enum WriteError {
     NoRun {
         /// Which.
         folder: PathBuf,
+    },
+    /// A folder cannot be read; nothing was written.
+    #[error("cannot read {}: {source}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
     },
     /// A file could not be written; those before it were.
     #[error("cannot write {}: {source}", path.display())]
@@ -61,7 +79,36 @@ pub fn write(folder: &Path) -> Result<Written, WriteError> {
     }
     let page = put(&folder.join("index.html"), &page::of_run(&results, &metrics))?;
     files.push(page.clone());
-    Ok(Written { page, files, remarks: results.remarks })
+    let distrust = distrust(&results.run);
+    let measures = measures(&results.run, &metrics).into_iter().map(|(measure, value)| (measure.name, value)).collect();
+    Ok(Written { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
+}
+
+/// Why the figures of a run cannot be trusted; empty if they can.
+pub(super) fn distrust(run: &Run) -> Vec<String> {
+    match run.verdict.reasons.as_slice() {
+        _ if run.verdict.valid => Vec::new(),
+        [] => vec!["The run is not valid, and does not say why.".to_owned()],
+        reasons => reasons.to_vec(),
+    }
+}
+
+fn headline(metrics: &Metrics) -> Vec<(String, String)> {
+    let (requests, traffic) = (&metrics.requests, &metrics.traffic);
+    let success = or_dash(requests.success_ratio(), percent);
+    let mut lines = vec![(
+        "completed services".to_owned(),
+        format!("{} of {} ({success})", count(requests.completed), count(requests.asked)),
+    )];
+    for one in &metrics.services {
+        let (p50, p99) = (or_dash(one.latency.p50, milliseconds), or_dash(one.latency.p99, milliseconds));
+        lines.push((format!("{} latency", one.service), format!("median {p50}, 99 % within {p99}")));
+    }
+    let ports = or_dash(traffic.port_per_service, bytes);
+    let each = or_dash(traffic.offered_per_service, bytes);
+    lines.push(("traffic per service".to_owned(), format!("{each} offered, {ports} over all ports")));
+    lines.push(("overhead per service".to_owned(), or_dash(traffic.overhead_per_service, bytes)));
+    lines
 }
 
 /// Writes one file: first under another name, so that no reader sees half of it.

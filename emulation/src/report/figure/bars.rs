@@ -13,17 +13,17 @@ const MAX_NAMES: f64 = 180.0;
 pub(super) const KEY: f64 = 24.0;
 
 /// One bar.
-pub(super) struct Bar {
+pub(crate) struct Bar {
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its parts from the left: how long, and in what.
-    pub(super) parts: Vec<(f64, Ink)>,
+    pub(crate) parts: Vec<(f64, Ink)>,
     /// Its value in words.
-    pub(super) value: String,
+    pub(crate) value: String,
 }
 
 /// The bars below each other; `key` names the inks of their parts, if there are several.
-pub(super) fn bars(bars: &[Bar], key: &[(String, Ink)]) -> Sheet {
+pub(crate) fn bars(bars: &[Bar], key: &[(String, Ink)]) -> Sheet {
     let top = if key.is_empty() { 4.0 } else { KEY + 4.0 };
     let height = top + bars.len() as f64 * ROW + 2.0;
     let widest = |text: fn(&Bar) -> &str| bars.iter().map(|bar| width_of(text(bar), WORDS)).fold(0.0, f64::max);

@@ -7,14 +7,16 @@ mod columns;
 mod frame;
 mod ink;
 mod latency;
+mod lines;
 mod scale;
 mod time;
 
 use std::collections::BTreeSet;
 
-use self::bars::{Bar, bars};
+pub(super) use self::bars::{Bar, bars};
 pub(super) use self::canvas::Sheet;
 pub(super) use self::ink::{Ink, dark_rules};
+pub(super) use self::lines::{Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service};
 use super::read::Results;
 use super::words::{bytes, capital, count, counted, milliseconds, percent, three};
@@ -38,7 +40,7 @@ const PARTS: [(&str, &str); 7] = [
 #[derive(Clone, Debug)]
 pub(super) struct Figure {
     /// Its file's name, without the ending.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// What is seen.
     pub(super) title: String,
     /// How it is read.
@@ -89,7 +91,7 @@ fn outcomes(metrics: &Metrics) -> Option<Figure> {
         .collect();
     let bars_of: Vec<Bar> = metrics.services.iter().map(bar).collect();
     (total.asked > 0).then(|| Figure {
-        name: "services",
+        name: "services".into(),
         title: format!("{} of {} were completed", count(total.completed), counted(total.asked, "request")),
         caption: "Requests by service, and how they ended. The numbers are those completed, of those made.".into(),
         sheet: bars(&bars_of, &key),
@@ -114,7 +116,7 @@ fn latencies(metrics: &Metrics) -> Option<Figure> {
         )
     };
     Some(Figure {
-        name: "latency",
+        name: "latency".into(),
         title,
         caption: "The part of the completed services that had begun (streams: video, track) or come whole (objects) \
                   within that time. Dots and numbers are medians."
@@ -129,7 +131,7 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let mean = metrics.timeline.iter().map(|second| second.offered_mbit_s * second.length).sum::<f64>() / lasted;
     let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
     (!metrics.timeline.is_empty()).then(|| Figure {
-        name: "timeline",
+        name: "timeline".into(),
         title: format!("Hosts offered {} Mbit/s on average, {} at most", three(mean), three(peak)),
         caption: format!("The run second by second.{marks}"),
         sheet: time::panels(&metrics.timeline, &results.incidents),
@@ -155,7 +157,7 @@ fn overhead(metrics: &Metrics) -> Option<Figure> {
     };
     let bars_of: Vec<Bar> = parts.iter().map(bar).collect();
     Some(Figure {
-        name: "overhead",
+        name: "overhead".into(),
         title: format!("Each service cost {} beyond its data", bytes(total)),
         caption:
             "Bytes that hosts offered for each completed service, without the payload delivered, by what they were for."
@@ -199,7 +201,7 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let key = [("hub".to_owned(), Ink::Vermilion), ("others".to_owned(), Ink::Blue)];
     let key = if results.run.hubs.is_empty() { &[][..] } else { &key };
     Some(Figure {
-        name: "links",
+        name: "links".into(),
         title,
         caption: format!("{of}: mean Mbit/s into it, and the part of its rate that was used."),
         sheet: bars(&shown, key),
@@ -216,7 +218,7 @@ fn nodes(metrics: &Metrics) -> Option<Figure> {
     let name = |class: &str| if class.is_empty() { "no class".to_owned() } else { class.to_owned() };
     let key: Vec<(String, Ink)> = classes.iter().enumerate().map(|(n, class)| (name(class), Ink::kind(n))).collect();
     (askers.len() > 1).then(|| Figure {
-        name: "nodes",
+        name: "nodes".into(),
         title: format!("A node completed from {} to {} services", count(fewest), count(most)),
         caption: "Services that each node asked for and that were completed.".into(),
         sheet: columns::nodes(&askers, ink, if key.len() > 1 { &key } else { &[] }),
@@ -233,7 +235,7 @@ fn failures(metrics: &Metrics) -> Option<Figure> {
     };
     let shown: Vec<Bar> = metrics.failures.iter().take(REASONS).map(bar).collect();
     Some(Figure {
-        name: "failures",
+        name: "failures".into(),
         title: format!(
             "{}: {} of the {} that were not completed",
             capital(most),
@@ -248,7 +250,7 @@ fn failures(metrics: &Metrics) -> Option<Figure> {
 fn lateness(results: &Results) -> Option<Figure> {
     let verdict = &results.run.verdict;
     (!verdict.lateness_us.is_empty()).then(|| Figure {
-        name: "lateness",
+        name: "lateness".into(),
         title: format!(
             "99 % of packets were delivered within {} of their time",
             milliseconds(verdict.lateness_p99_us / 1e3)

@@ -1,11 +1,13 @@
 //! Pages: one file each, with everything in it and nothing fetched.
 
 mod run;
+mod sweep;
 mod tables;
 
 use std::fmt::{Display, Write};
 
 pub(super) use self::run::of_run;
+pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
 use super::words::escape;
 

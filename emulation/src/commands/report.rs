@@ -1,0 +1,74 @@
+//! `emulate report`: makes the page, the figures and the tables of results again.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use roost_emulation::report::{self, WriteError, Written};
+use roost_terminal::{Output, SCHEMA, Table};
+use serde_json::json;
+
+use crate::failure::{Code, Failure, Outcome};
+
+/// `emulate report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The folder of a run, or one with runs in it
+    dir: PathBuf,
+}
+
+/// Writes the report of a run, or of each run in the folder and the page about all of them.
+pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
+    let runs = report::runs(&args.dir).map_err(failure)?;
+    let is_one = runs.len() == 1 && runs[0] == args.dir;
+    if is_one {
+        return tell(&report::write(&args.dir).map_err(failure)?, output);
+    }
+    for folder in &runs {
+        output.detail(report::write(folder).map_err(failure)?.page.display());
+    }
+    tell(&report::combine(&args.dir).map_err(failure)?, output)
+}
+
+/// Says what was written and what matters most in it; fails with its own code
+/// when it cannot be trusted.
+pub(crate) fn tell(written: &Written, output: Output) -> Outcome {
+    if output.is_json() {
+        output.json(&json!({
+            "schema": SCHEMA,
+            "page": written.page,
+            "files": written.files,
+            "measures": written.measures,
+            "distrust": written.distrust,
+            "remarks": written.remarks,
+        }))?;
+    } else {
+        let mut table = Table::new(&["what", "seen"]);
+        written.headline.iter().for_each(|(name, value)| table.row([name.clone(), value.clone()]));
+        output.table(&table)?;
+        written.remarks.iter().for_each(|remark| output.say(remark));
+        output.say(format!("Look at {}", written.page.display()));
+    }
+    trusted(&written.distrust, output)
+}
+
+/// Fails with its own code when there are reasons not to trust the figures;
+/// in JSON they have been said already.
+pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
+    if distrust.is_empty() {
+        return Ok(());
+    }
+    if output.is_json() {
+        return Err(Failure::Passed(Code::Invalid as u8));
+    }
+    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {}", distrust.join(" "))))
+}
+
+/// How a command ends that could not read or write results.
+pub(crate) fn failure(error: WriteError) -> Failure {
+    match error {
+        WriteError::Read(_) | WriteError::NoRun { .. } | WriteError::Folder { .. } => {
+            Failure::bad_input(error.to_string())
+        }
+        _ => Failure::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,107 @@
+//! Lines across several runs, with what is not certain about each point.
+
+use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, cut_to, width_of};
+use super::frame::Frame;
+use super::ink::Ink;
+use super::scale::Scale;
+
+/// The most room that names at the ends of lines get.
+const MAX_NAMES: f64 = 150.0;
+/// The least distance of two names.
+const APART: f64 = 15.0;
+
+/// One line.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Its name, which stands at its end.
+    pub(crate) name: String,
+    /// Place, value, and the half-width of the value's interval.
+    pub(crate) points: Vec<(f64, f64, Option<f64>)>,
+}
+
+/// The lines over these places; `show` writes a value.
+pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show: impl Fn(f64) -> String) -> Sheet {
+    let tops = lines.iter().flat_map(|line| &line.points).map(|(_, value, half)| value + half.unwrap_or(0.0));
+    let highest = tops.fold(0.0, f64::max);
+    let (top, bottom) = (14.0, 226.0);
+    let y = Scale::from_zero(highest, bottom, top);
+    let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
+    let names = lines.iter().map(|line| width_of(&line.name, WORDS)).fold(0.0, f64::max).min(MAX_NAMES);
+    let right = WIDTH - names - 12.0;
+    let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
+    // Air on both sides, so that the first interval does not stand on the axis.
+    let air = (ends.1 - ends.0) * 0.05;
+    let frame = Frame { left, right, top, bottom, x: Scale::exact(ends.0 - air, ends.1 + air, left, right), y };
+    Canvas::sheet(270.0, |canvas| {
+        frame.rows(canvas, 4, &show);
+        canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
+        draw_places(canvas, &frame, places);
+        canvas.words(title, (right, bottom + 32.0), Side::Left, Ink::Muted);
+        for (n, line) in lines.iter().enumerate() {
+            draw(canvas, &frame, line, Ink::kind(n), sidestep(n, lines.len()));
+        }
+        for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
+            let name = cut_to(&lines[n].name, WORDS, MAX_NAMES);
+            canvas.bold(&name, (right + 6.0, y), Side::Right, Ink::kind(n));
+        }
+    })
+}
+
+/// The names of the places, those that have room.
+fn draw_places(canvas: &mut Canvas<'_>, frame: &Frame, places: &[(f64, String)]) {
+    let mut free_from = f64::NEG_INFINITY;
+    for (place, name) in places {
+        let x = frame.x.at(*place);
+        let half = width_of(name, WORDS) / 2.0;
+        canvas.line(&[(x, frame.bottom), (x, frame.bottom + 4.0)], Ink::Muted, 1.0);
+        if x - half > free_from {
+            canvas.words(name, (x, frame.bottom + 14.0), Side::Middle, Ink::Muted);
+            free_from = x + half + 6.0;
+        }
+    }
+}
+
+/// A little to the side, so that intervals at one place do not cover each other.
+fn sidestep(n: usize, of: usize) -> f64 {
+    (n as f64 - (of as f64 - 1.0) / 2.0) * 3.0
+}
+
+fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, ink: Ink, aside: f64) {
+    let at = |place: f64, value: f64| (frame.x.at(place) + aside, frame.y.at(value));
+    let points: Vec<(f64, f64)> = line.points.iter().map(|(place, value, _)| at(*place, *value)).collect();
+    canvas.line(&points, ink, 2.0);
+    for (place, value, half) in &line.points {
+        if let Some(half) = half.filter(|half| half.is_finite()) {
+            let ((x, low), (_, high)) = (at(*place, value - half), at(*place, value + half));
+            canvas.line(&[(x, low), (x, high)], ink, 1.4);
+            for end in [low, high] {
+                canvas.line(&[(x - 3.5, end), (x + 3.5, end)], ink, 1.4);
+            }
+        }
+        canvas.dot(at(*place, *value), 3.4, ink);
+    }
+}
+
+/// Where names stand: at the ends of their lines, pushed apart where they
+/// would cover each other.
+fn name_places(lines: &[Line], frame: &Frame) -> Vec<f64> {
+    let end = |line: &Line| line.points.last().map_or(frame.bottom, |(_, value, _)| frame.y.at(*value));
+    let mut order: Vec<(usize, f64)> = lines.iter().map(end).enumerate().collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut floor = f64::NEG_INFINITY;
+    for (_, y) in &mut order {
+        *y = y.max(floor + APART);
+        floor = *y;
+    }
+    // What was pushed below the axis comes up again.
+    let mut ceiling = frame.bottom + APART;
+    for (_, y) in order.iter_mut().rev() {
+        *y = y.min(ceiling - APART);
+        ceiling = *y;
+    }
+    let mut places = vec![0.0; lines.len()];
+    for (index, y) in order {
+        places[index] = y;
+    }
+    places
+}

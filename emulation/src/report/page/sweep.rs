@@ -1,0 +1,148 @@
+//! The page of several runs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Page, Rows};
+use crate::report::figure::Figure;
+use crate::report::measure::{Kind, Measure};
+use crate::report::sweep::{Cell, Overview, Point, with_half};
+use crate::report::words::{capital, counted, escape, seconds};
+
+/// More runs than these are folded away.
+const OPEN: usize = 20;
+
+/// The page of all runs under `folder`.
+pub(in crate::report) fn of_sweep(
+    folder: &Path,
+    points: &[Point],
+    overview: &Overview<'_>,
+    figures: &[(String, Vec<Figure>)],
+    remarks: &[String],
+) -> String {
+    let mut page = Page::default();
+    let name = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let name = name.file_name().map_or_else(|| "runs".to_owned(), |name| name.to_string_lossy().into_owned());
+    page.markup("<header>");
+    page.element("p", "kind", "Roost: runs of emulated networks, side by side");
+    page.element("h1", "", &name);
+    page.element("p", "lead", &lead(points, overview));
+    verdict(&mut page, points, overview);
+    if !remarks.is_empty() {
+        page.notice("doubt", "Not all was as it should be in the files:", "", remarks);
+    }
+    page.markup("</header>\n<main>");
+    for (family, figures) in figures {
+        let title = if overview.cells.iter().any(|cell| cell.family != *family) {
+            capital(family)
+        } else {
+            "What was seen".into()
+        };
+        page.element("h2", "", &title);
+        page.figures(figures);
+        table(&mut page, overview, family);
+    }
+    list(&mut page, points);
+    page.markup("</main>\n<footer>");
+    page.markup(
+        "Beside this page: every figure of every run in <a href=\"runs.csv\">runs.csv</a>, means and intervals in \
+         <a href=\"cells.csv\">cells.csv</a>, and each figure as SVG in <a href=\"figures/\">figures/</a>.",
+    );
+    page.element("p", "", "Written from the runs' records alone; `emulate report` writes it again.");
+    page.markup("</footer>");
+    page.document(&format!("{name} · Roost"), "")
+}
+
+fn lead(points: &[Point], overview: &Overview<'_>) -> String {
+    let seeds: BTreeSet<u64> = points.iter().map(|point| point.run.seed).collect();
+    let ran: f64 = points.iter().map(|point| point.run.ran_s + point.run.drain_s).sum();
+    format!(
+        "{} in {}, {} · {} of emulated time",
+        counted(points.len() as u64, "run"),
+        counted(overview.cells.len() as u64, "cell"),
+        counted(seeds.len() as u64, "seed"),
+        seconds(ran)
+    )
+}
+
+fn verdict(page: &mut Page, points: &[Point], overview: &Overview<'_>) {
+    let invalid: Vec<&Point> = points.iter().filter(|point| !point.run.verdict.valid).collect();
+    let reason = |point: &&Point| format!("{}: {}", point.folder.display(), point.run.verdict.reasons.join(" "));
+    let reasons: Vec<String> = invalid.iter().map(reason).collect();
+    if invalid.is_empty() {
+        page.notice("", "The emulation kept up in all runs.", "", &[]);
+    } else if overview.left_out.is_empty() {
+        page.notice("bad", "These figures cannot be trusted.", "None of the runs is valid:", &reasons);
+    } else {
+        let rest = format!(
+            "{} not valid and left out of all figures:",
+            if reasons.len() == 1 { "1 run is".to_owned() } else { format!("{} runs are", reasons.len()) }
+        );
+        page.notice("doubt", "Some runs cannot be trusted.", &rest, &reasons);
+    }
+}
+
+/// The measures of the table, in its order; latencies are medians.
+fn in_table(kind: &Kind) -> bool {
+    match kind {
+        Kind::Completed | Kind::Success | Kind::Ports | Kind::PortsEach | Kind::OfferedEach | Kind::Overhead => true,
+        Kind::Latency(_, thousandths) => *thousandths == 500,
+        _ => false,
+    }
+}
+
+fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
+    let cells: Vec<&Cell<'_>> = overview.cells.iter().filter(|cell| cell.family == family).collect();
+    let mut shown: Vec<Measure> = Vec::new();
+    for (measure, _) in cells.iter().flat_map(|cell| &cell.points).flat_map(|point| &point.measures) {
+        if in_table(&measure.kind) && shown.iter().all(|one| one.kind != measure.kind) {
+            shown.push(measure.clone());
+        }
+    }
+    let mut headings = vec!["", overview.axes.x_title.as_str(), "runs"];
+    headings.extend(shown.iter().map(|measure| measure.name.as_str()));
+    let mut rows = Rows::new(&headings);
+    for cell in cells {
+        let mut texts = vec![cell.x.name.clone(), cell.points.len().to_string()];
+        let value = |measure: &Measure| {
+            cell.mean(measure).map_or_else(|| "–".to_owned(), |(mean, half)| with_half(measure, mean, half))
+        };
+        texts.extend(shown.iter().map(value));
+        rows.row("", &cell.series, texts.iter().map(String::as_str));
+    }
+    page.markup(rows.end());
+}
+
+/// All runs, each with the way to its own page.
+fn list(page: &mut Page, points: &[Point]) {
+    page.element("h2", "", "The runs");
+    page.markup(format_args!("<details{}>", if points.len() <= OPEN { " open" } else { "" }));
+    page.element("summary", "", &counted(points.len() as u64, "run"));
+    page.markup("<div class=\"card\"><ul class=\"runs\">");
+    for point in points {
+        let path = point.folder.to_string_lossy();
+        let note = if point.run.verdict.valid { "" } else { ", not valid" };
+        page.markup(format_args!(
+            "<li><a href=\"{}index.html\">{}</a> <span>{}, seed {}{note}</span></li>",
+            escape(&if path.is_empty() { String::new() } else { format!("./{}/", address(&path)) }),
+            escape(&path),
+            escape(&point.run.name),
+            point.run.seed
+        ));
+    }
+    page.markup("</ul></div></details>");
+}
+
+/// A path as part of an address: what has a meaning there is written in percent.
+fn address(path: &str) -> String {
+    let mut address = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                address.push(char::from(byte))
+            }
+            _ => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}

@@ -1,0 +1,174 @@
+//! What several runs differ in, and which of it goes where in a figure.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::report::record::Run;
+use crate::report::words::three;
+use crate::units::{Rate, parse_duration};
+
+/// What makes no line and no axis of its own: seeds are averaged, and the
+/// others are told by the run itself.
+const OWN: [&str; 5] = ["seed", "architecture", "transport", "topology", "nodes"];
+
+/// A place along the axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::report) struct X {
+    /// Where.
+    pub(in crate::report) place: f64,
+    /// What it is called.
+    pub(in crate::report) name: String,
+}
+
+impl X {
+    /// The order along the axis.
+    pub(super) fn cmp(&self, other: &Self) -> Ordering {
+        self.place.total_cmp(&other.place).then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// Which of the differences goes where.
+#[derive(Clone, Debug, Default)]
+pub(in crate::report) struct Axes {
+    /// What the axis is called.
+    pub(in crate::report) x_title: String,
+    /// What comes after a value of it in a sentence.
+    pub(in crate::report) x_unit: String,
+    /// The varied setting along the axis; the number of nodes without one.
+    along: Option<String>,
+    /// The settings that tell lines apart, beside the architecture.
+    apart: Vec<String>,
+    /// Whether transports tell lines apart.
+    transports: bool,
+    /// Places of names that are no numbers.
+    names: BTreeMap<String, f64>,
+}
+
+impl Axes {
+    /// How these runs are laid out: along the axis the number of nodes, if it
+    /// differs, or else the first setting that does; what else differs makes lines.
+    pub(super) fn of(runs: &[&Run]) -> Self {
+        let differ =
+            |value: &dyn Fn(&Run) -> String| runs.iter().map(|run| value(run)).collect::<BTreeSet<_>>().len() > 1;
+        let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.varied.keys()).collect();
+        let mut settings: Vec<String> = keys
+            .into_iter()
+            .filter(|key| !OWN.contains(&key.as_str()))
+            .filter(|key| differ(&|run: &Run| run.varied.get(*key).cloned().unwrap_or_default()))
+            .cloned()
+            .collect();
+        let by_size = differ(&|run: &Run| run.nodes.to_string()) || settings.is_empty();
+        let along = if by_size { None } else { Some(settings.remove(0)) };
+        let values = runs.iter().filter_map(|run| run.varied.get(along.as_ref()?));
+        let values: BTreeSet<&String> = values.collect();
+        let units: BTreeSet<&str> = values.iter().filter_map(|value| Some(number(value)?.1)).collect();
+        let unit = if units.len() == 1 { units.first().copied().unwrap_or_default() } else { "" };
+        let words = values.iter().any(|value| number(value).is_none());
+        let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).clone(), n as f64));
+        Self {
+            x_title: match &along {
+                Some(key) if unit.is_empty() => key.clone(),
+                Some(key) => format!("{key}, {unit}"),
+                None => "nodes".into(),
+            },
+            x_unit: match &along {
+                Some(key) => format!(" {unit} {key}").replace("  ", " "),
+                None => " nodes".into(),
+            },
+            names: named.collect(),
+            transports: differ(&|run: &Run| run.transport.clone()),
+            along,
+            apart: settings,
+        }
+    }
+
+    /// The family of its topology, the line and the place of a run.
+    pub(super) fn place(&self, run: &Run) -> (String, String, X) {
+        let mut series = run.architecture.clone();
+        if self.transports {
+            series = format!("{series}, {}", run.transport);
+        }
+        for key in &self.apart {
+            series = format!("{series}, {key} {}", run.varied.get(key).map_or("–", String::as_str));
+        }
+        (family(run), series, self.x(run))
+    }
+
+    fn x(&self, run: &Run) -> X {
+        let Some(key) = &self.along else {
+            return X { place: f64::from(run.nodes), name: run.nodes.to_string() };
+        };
+        let value = run.varied.get(key).cloned().unwrap_or_default();
+        if let Some(place) = self.names.get(&value) {
+            return X { place: *place, name: value };
+        }
+        let place = number(&value).map_or(0.0, |(number, _)| number);
+        X { place, name: three(place) }
+    }
+}
+
+/// The seed's order of architectures, so that the baseline comes first and
+/// keeps its colour.
+pub(super) fn rank(series: &str) -> (usize, &str) {
+    const ORDER: [&str; 4] = ["client-server", "client-server-cache", "multicast", "super-node"];
+    let architecture = series.split(',').next().unwrap_or_default();
+    (ORDER.iter().position(|known| *known == architecture).unwrap_or(ORDER.len()), series)
+}
+
+/// The topology's name without its size: `star-11` and `star-26` are `star`.
+fn family(run: &Run) -> String {
+    let name = run.topology.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', '.', ' ']);
+    if name.is_empty() { run.topology.clone() } else { name.to_owned() }
+}
+
+/// A setting's number and unit: durations in milliseconds, rates in Mbit/s.
+fn number(text: &str) -> Option<(f64, &'static str)> {
+    if let Ok(plain) = text.parse::<f64>() {
+        return plain.is_finite().then_some((plain, ""));
+    }
+    if let Ok(duration) = parse_duration(text) {
+        return Some((duration.as_secs_f64() * 1e3, "ms"));
+    }
+    let rate: Rate = text.parse().ok()?;
+    (!rate.is_unlimited()).then(|| (rate.bps() as f64 / 1e6, "Mbit/s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::synthetic::Shape;
+    use super::*;
+
+    fn run(architecture: &'static str, nodes: u32, varied: &[(&str, &str)]) -> Run {
+        let mut run = Shape { architecture, nodes, ..Shape::default() }.make().results.run;
+        run.varied = varied.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        run
+    }
+
+    #[test]
+    fn sizes_go_along_the_axis_and_settings_make_lines() {
+        let runs = [run("client-server", 10, &[("queue", "50")]), run("super-node", 25, &[("queue", "100")])];
+        let axes = Axes::of(&[&runs[0], &runs[1]]);
+        assert_eq!((axes.x_title.as_str(), axes.x_unit.as_str()), ("nodes", " nodes"));
+        let (family, series, x) = axes.place(&runs[1]);
+        assert_eq!((family.as_str(), series.as_str(), x.place), ("star", "super-node, queue 100", 25.0));
+    }
+
+    #[test]
+    fn a_setting_goes_along_the_axis_when_sizes_are_equal() {
+        let runs =
+            ["50ms", "0.2s", "1s"].map(|delay| run("client-server", 10, &[("server-delay", delay), ("seed", "1")]));
+        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        assert_eq!((axes.x_title.as_str(), axes.x_unit.as_str()), ("server-delay, ms", " ms server-delay"));
+        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.place), [50.0, 200.0, 1000.0]);
+        let runs = ["1Mbit", "unlimited"].map(|rate| run("client-server", 10, &[("rate", rate)]));
+        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["1Mbit", "unlimited"]);
+    }
+
+    #[test]
+    fn the_baseline_comes_first() {
+        let mut series = ["super-node", "client-server, udp", "multicast", "other"];
+        series.sort_by_key(|name| rank(name));
+        assert_eq!(series, ["client-server, udp", "multicast", "super-node", "other"]);
+    }
+}

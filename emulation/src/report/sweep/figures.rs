@@ -1,0 +1,124 @@
+//! Figures across several runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::{Cell, Overview, axes, with_half};
+use crate::report::figure::{self, Bar, Figure, Ink, Line};
+use crate::report::measure::{Kind, Measure};
+use crate::report::words::{capital, three};
+
+const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
+
+impl Overview<'_> {
+    /// The families of topologies, and the figures of each.
+    pub(super) fn figures(&self) -> Vec<(String, Vec<Figure>)> {
+        let mut families: Vec<&str> = self.cells.iter().map(|cell| cell.family.as_str()).collect();
+        families.dedup();
+        let many = families.len() > 1;
+        families.into_iter().map(|family| (family.to_owned(), self.family(family, many))).collect()
+    }
+
+    fn family(&self, family: &str, many: bool) -> Vec<Figure> {
+        let cells: Vec<&Cell<'_>> = self.cells.iter().filter(|cell| cell.family == family).collect();
+        let mut drawn: Vec<Measure> = Vec::new();
+        for (measure, _) in cells.iter().flat_map(|cell| &cell.points).flat_map(|point| &point.measures) {
+            let is_new = drawn.iter().all(|one| one.kind != measure.kind);
+            if is_new && file_name(&measure.kind).is_some() {
+                drawn.push(measure.clone());
+            }
+        }
+        drawn.sort_by_key(|measure| order(&measure.kind));
+        let figure = |measure: &Measure| self.figure(measure, &cells, if many { family } else { "" });
+        drawn.iter().filter_map(figure).collect()
+    }
+
+    fn figure(&self, measure: &Measure, cells: &[&Cell<'_>], family: &str) -> Option<Figure> {
+        let name = file_name(&measure.kind)?;
+        let name = if family.is_empty() { name } else { format!("{}-{name}", file_safe(family)) };
+        let mut lines: BTreeMap<(usize, &str), Line> = BTreeMap::new();
+        for cell in cells {
+            let Some((mean, half)) = cell.mean(measure) else { continue };
+            let line = lines
+                .entry((axes::rank(&cell.series).0, &cell.series))
+                .or_insert_with(|| Line { name: cell.series.clone(), points: Vec::new() });
+            line.points.push((cell.x.place, mean, half));
+        }
+        let lines: Vec<Line> = lines.into_values().collect();
+        let places = places(cells);
+        let title = self.title(measure, &lines, &places);
+        let sheet = if places.len() > 1 {
+            figure::lines(&lines, &places, &self.axes.x_title, |value| measure.show(value))
+        } else {
+            figure::bars(&lines.iter().filter_map(|line| bar(measure, line)).collect::<Vec<_>>(), &[])
+        };
+        let has_seeds = cells.iter().any(|cell| cell.points.len() > 1);
+        let of = if has_seeds { WITH_SEEDS } else { "One run each, so no interval." };
+        Some(Figure { name, title, caption: format!("{}. {of}", capital(&measure.name)), sheet })
+    }
+
+    /// What is seen at the last place.
+    fn title(&self, measure: &Measure, lines: &[Line], places: &[(f64, String)]) -> String {
+        let name = capital(&measure.name);
+        let Some((last, place)) = places.last() else { return name };
+        let at = |line: &Line| line.points.iter().find(|point| point.0.total_cmp(last).is_eq()).map(|point| point.1);
+        let values: Vec<(&str, f64)> = lines.iter().filter_map(|line| Some((line.name.as_str(), at(line)?))).collect();
+        let place = if places.len() > 1 { format!(" at {place}{}", self.axes.x_unit) } else { String::new() };
+        match values.as_slice() {
+            [] => name,
+            [(_, value)] => format!("{name}{place}: {}", measure.show(*value)),
+            [(first, base), rest @ ..] if *base > 0.0 => {
+                let far = |value: f64| (value / base).ln().abs();
+                let (other, value) = rest.iter().fold(rest[0], |a, b| if far(b.1) > far(a.1) { *b } else { a });
+                format!("{name}{place}: {other} {} × {first}", three(value / base))
+            }
+            _ => name,
+        }
+    }
+}
+
+/// A line that has one place only.
+fn bar(measure: &Measure, line: &Line) -> Option<Bar> {
+    let (_, mean, half) = *line.points.first()?;
+    Some(Bar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
+}
+
+/// The places along the axis and their names, in order.
+fn places(cells: &[&Cell<'_>]) -> Vec<(f64, String)> {
+    let mut places: Vec<(f64, String)> = cells.iter().map(|cell| (cell.x.place, cell.x.name.clone())).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.dedup_by(|a, b| a.0.total_cmp(&b.0) == Ordering::Equal);
+    places
+}
+
+/// The file of a measure's figure; `None` of one that has no figure.
+fn file_name(kind: &Kind) -> Option<String> {
+    Some(match kind {
+        Kind::Completed => "completed".into(),
+        Kind::Success => "success".into(),
+        Kind::Ports => "traffic".into(),
+        Kind::PortsEach => "traffic-per-service".into(),
+        Kind::Overhead => "overhead-per-service".into(),
+        Kind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
+        Kind::HubCpu => "hub-processor".into(),
+        _ => return None,
+    })
+}
+
+/// The order of the figures: as the seed's.
+fn order(kind: &Kind) -> usize {
+    match kind {
+        Kind::Completed => 0,
+        Kind::Ports => 1,
+        Kind::PortsEach => 2,
+        Kind::Latency(..) => 3,
+        Kind::Overhead => 4,
+        Kind::Success => 5,
+        _ => 6,
+    }
+}
+
+/// Only letters, digits and dashes, so that no name leads out of the folder.
+fn file_safe(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).take(60).collect()
+}
