@@ -50,6 +50,8 @@ enum Command {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
+    /// Make a topology of the published experiments, of any size
+    Topo(commands::topo::TopoArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -78,6 +80,7 @@ fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Check(args) => commands::check::run(args, output),
         Command::Report(args) => commands::report::run(args, output),
+        Command::Topo(args) => commands::topo::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

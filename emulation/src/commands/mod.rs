@@ -2,5 +2,7 @@
 //! command line, `run` does it.
 
 pub(crate) mod check;
+mod format;
 pub(crate) mod generate;
 pub(crate) mod report;
+pub(crate) mod topo;

@@ -3,6 +3,7 @@
 //! - [`topology`] is the description itself; both formats are read into it.
 //! - [`load()`] reads a file of either format, and [`validate`] looks it over.
 //! - [`file`] is our own format.
+//! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`describe`] shows it, to people and to programs.
 //! - [`emulab`] shows its events and programs as Emulab would.
@@ -14,6 +15,7 @@ pub mod emulab;
 pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod generate;
 mod load;
 mod near;
 pub mod routes;

@@ -60,7 +60,7 @@ fn hosts(topology: &Topology) -> Option<Section> {
             addresses.join(" "),
         ]
     };
-    let rows = topology.hosts.iter().enumerate().map(row).collect();
+    let rows: Vec<Vec<String>> = topology.hosts.iter().enumerate().map(row).collect();
     let routing = match topology.routing {
         Routing::None => "no routes",
         Routing::Static => "static routes",
@@ -68,7 +68,17 @@ fn hosts(topology: &Topology) -> Option<Section> {
         Routing::Manual => "routes left to the experimenter",
     };
     let title = format!("Hosts: {}, {routing}", topology.hosts.len());
-    section(title, &["HOST", "CLASS", "CELL", "OS", "HARDWARE", "ADDRESSES"], rows)
+    let columns = ["HOST", "CLASS", "CELL", "OS", "HARDWARE", "ADDRESSES"];
+    let (columns, rows) = without_empty(&columns, rows);
+    section(title, &columns, rows)
+}
+
+/// Leaves out the columns that say nothing about any row.
+fn without_empty(columns: &[&'static str], rows: Vec<Vec<String>>) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let says = |column: &usize| rows.iter().any(|row| row[*column] != "-");
+    let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
+    let pick = |row: &Vec<String>| kept.iter().map(|column| row[*column].clone()).collect();
+    (kept.iter().map(|column| columns[*column]).collect(), rows.iter().map(pick).collect())
 }
 
 const VALUES: [&str; 4] = [">RATE", ">DELAY", ">LOSS", "QUEUE"];

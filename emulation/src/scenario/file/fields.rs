@@ -64,6 +64,8 @@ pub(crate) struct Fields<'t> {
     table: &'t DeTable<'t>,
     what: &'static str,
     at: usize,
+    /// Whether every key is known: else one that seems missing may be there under another name.
+    whole: bool,
 }
 
 impl<'t> Fields<'t> {
@@ -92,14 +94,16 @@ impl<'t> Fields<'t> {
         at: usize,
         known: &[&str],
     ) -> Self {
+        let mut whole = true;
         for key in table.keys() {
             let name: &str = key.get_ref();
             if !known.contains(&name) {
                 let hint = did_you_mean(name, known.iter().copied());
                 source.refuse(key.span().start, format!("`{name}` is no key of {what}{hint}"));
+                whole = false;
             }
         }
-        Self { source, table, what, at }
+        Self { source, table, what, at, whole }
     }
 
     /// The source that it is from.
@@ -117,6 +121,14 @@ impl<'t> Fields<'t> {
         self.source.refuse(self.at, text);
     }
 
+    /// Notes that something is missing from the table, unless an unknown key
+    /// may have been meant to be it.
+    pub(crate) fn miss(&self, text: impl Into<String>) {
+        if self.whole {
+            self.refuse(text);
+        }
+    }
+
     /// Whether a key is there.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
@@ -130,7 +142,7 @@ impl<'t> Fields<'t> {
     /// The value of a key, or a report that it is missing.
     pub(crate) fn required<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
         if value.is_none() && !self.has(key) {
-            self.refuse(format!("{} needs `{key}`: write {key} = {example}", self.what));
+            self.miss(format!("{} needs `{key}`: write {key} = {example}", self.what));
         }
         value
     }

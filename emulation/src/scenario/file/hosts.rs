@@ -4,7 +4,7 @@ use super::Reader;
 use super::fields::{At, Fields};
 use crate::scenario::topology::{Host, MAX_HOSTS};
 
-const KEYS: [&str; 6] = ["name", "class", "cell", "step", "os", "hardware"];
+pub(super) const KEYS: [&str; 6] = ["name", "class", "cell", "step", "os", "hardware"];
 
 impl Reader<'_> {
     pub(super) fn read_hosts(&mut self, root: &Fields<'_>) {
@@ -16,14 +16,23 @@ impl Reader<'_> {
     }
 
     fn read_host(&mut self, fields: &Fields<'_>) {
+        for (name, host) in self.hosts_of(fields) {
+            if !self.add_host(host, &name) {
+                break;
+            }
+        }
+    }
+
+    /// Every host that a stanza describes.
+    pub(super) fn hosts_of(&self, fields: &Fields<'_>) -> Vec<(At<String>, Host)> {
         let words = fields.texts("name");
-        let names =
-            fields.required("name", words, "\"a\", or \"low[1-8]\" for eight").and_then(|words| self.names(words));
+        let words = fields.required("name", words, "\"a\", or \"low[1-8]\" for eight");
+        let names = words.and_then(|words| self.names(words)).unwrap_or_default();
         let (cell, step) = (fields.pair("cell"), fields.pair("step"));
         if step.is_some() && cell.is_none() {
-            fields.refuse(
-                "`step` says how far each host of a range stands from the one before: give the first one's `cell`",
-            );
+            let message =
+                "`step` says how far each host of a range stands from the one before: give the first one's `cell`";
+            fields.miss(message);
         }
         let like = Host {
             class: fields.string("class"),
@@ -31,12 +40,12 @@ impl Reader<'_> {
             hardware: fields.string("hardware"),
             ..Host::default()
         };
-        for (index, name) in (0..).zip(names.unwrap_or_default()) {
+        let host = |(name, index): (At<String>, i32)| {
             let cell = cell.map(|first| stepped(first, step.unwrap_or_default(), index));
-            if !self.add_host(Host { name: name.value.clone(), cell, ..like.clone() }, &name) {
-                break;
-            }
-        }
+            let host = Host { name: name.value.clone(), cell, ..like.clone() };
+            (name, host)
+        };
+        names.into_iter().zip(0..).map(host).collect()
     }
 
     /// Adds a host, and says whether there may be more.

@@ -99,17 +99,21 @@ impl<'t> Reader<'t> {
             "none" => Ok(Routing::None),
             other => Err(format!("`{other}` is not one of static, session, manual, none")),
         };
-        let topology = Topology {
-            name: fields.string("name").unwrap_or_else(|| name.to_owned()),
-            routing: fields.parsed("routing", routing).unwrap_or(Routing::Static),
-            ..Topology::default()
-        };
-        let routing_at = fields.value("routing").map_or(0, |value| value.span().start);
+        let mut reader = Self::empty(source);
+        reader.topology.name = fields.string("name").unwrap_or_else(|| name.to_owned());
+        reader.topology.routing = fields.parsed("routing", routing).unwrap_or(Routing::Static);
+        reader.lines.routing = source.line(fields.value("routing").map_or(0, |value| value.span().start));
+        reader.defaults = defaults.map(|fields| Shape::read(&fields)).unwrap_or_default();
+        reader
+    }
+
+    /// A reader of nothing yet.
+    fn empty(source: &'t Source) -> Self {
         Self {
             source,
-            topology,
-            lines: Lines { routing: source.line(routing_at), ..Lines::default() },
-            defaults: defaults.map(|fields| Shape::read(&fields)).unwrap_or_default(),
+            topology: Topology::default(),
+            lines: Lines::default(),
+            defaults: Shape::default(),
             hosts: BTreeMap::new(),
             nets: BTreeMap::new(),
             programs: BTreeMap::new(),

@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         let directed = directions.iter().map(|key| Shape::direction(fields, key));
         let shapes: Vec<Shape> = shapes.chain(directed).collect();
         if shapes.iter().all(|shape| shape.rate.is_none()) && fields.source().problems() == problems {
-            fields.refuse("no rate is given: write rate = \"100Mbit\", or \"unlimited\" if that is meant");
+            fields.miss("no rate is given: write rate = \"100Mbit\", or \"unlimited\" if that is meant");
             return None;
         }
         let mut whole = Leg::default();
@@ -155,18 +155,27 @@ impl<'t> Reader<'t> {
             to_net,
             from_net,
         };
-        let cost = fields.number("cost", 0.001, 1e6, "a number from 0.001 to 1000000").unwrap_or(1.0);
+        let cost = self.cost(fields).unwrap_or(1.0);
         let mut net = Net { name: name.value, kind, members: hosts.iter().zip(legs).map(member).collect(), cost };
         self.read_addresses(fields, &mut net);
-        for item in fields.tables("leg") {
-            let keys = [OF_LEG.as_slice(), &shape::KEYS].concat();
-            if let Some(leg) = Fields::of(fields.source(), "a leg", item, &keys) {
-                self.read_leg(&leg, &mut net);
-            }
-        }
+        self.read_legs(fields, &mut net);
         self.nets.insert(net.name.clone(), self.topology.nets.len());
         self.lines.nets.push(self.source.line(name.at));
         self.topology.nets.push(net);
+    }
+
+    pub(super) fn cost(&self, fields: &Fields<'_>) -> Option<f64> {
+        fields.number("cost", 0.001, 1e6, "a number from 0.001 to 1000000")
+    }
+
+    /// Lays the values of single legs over those of the net.
+    pub(super) fn read_legs(&self, fields: &Fields<'_>, net: &mut Net) {
+        for item in fields.tables("leg") {
+            let keys = [OF_LEG.as_slice(), &shape::KEYS].concat();
+            if let Some(leg) = Fields::of(fields.source(), "a leg", item, &keys) {
+                self.read_leg(&leg, net);
+            }
+        }
     }
 
     /// The addresses of all members.

@@ -169,7 +169,7 @@ impl<'t> Reader<'t> {
         let subjects = ["net", "program", "traffic", "kind"].iter().filter(|key| fields.has(key)).count();
         let halts = fields.text("do").is_some_and(|word| word.value == "halt");
         if subjects != 1 && !(halts && subjects == 0) {
-            fields.refuse("an event is about one `net`, `program` or `traffic`, or says do = \"halt\"");
+            fields.miss("an event is about one `net`, `program` or `traffic`, or says do = \"halt\"");
             return None;
         }
         if fields.has("net") {
@@ -228,7 +228,7 @@ fn net_changes(fields: &Fields<'_>) -> Vec<Change> {
     let state = word.map(|down| if down { Change::Down } else { Change::Up });
     let changes: Vec<Change> = values.into_iter().flatten().chain(state).collect();
     if changes.is_empty() && fields.source().problems() == problems {
-        fields.refuse("the event changes nothing: write do = \"down\", do = \"up\", or a new rate, delay, loss…");
+        fields.miss("the event changes nothing: write do = \"down\", do = \"up\", or a new rate, delay, loss…");
     }
     changes
 }
@@ -266,7 +266,7 @@ fn traffic_actions(fields: &Fields<'_>) -> Vec<TrafficAction> {
     ];
     let actions: Vec<TrafficAction> = values.into_iter().flatten().collect();
     if actions.is_empty() && fields.source().problems() == problems {
-        fields.refuse("the event changes nothing: write do = \"start\", do = \"stop\", or a packet, rate, interval");
+        fields.miss("the event changes nothing: write do = \"start\", do = \"stop\", or a packet, rate, interval");
     }
     actions
 }

@@ -46,7 +46,7 @@ fn head(topology: &Topology) -> Stanza {
 }
 
 /// Neighbouring hosts that are alike share a stanza.
-fn hosts(hosts: &[Host]) -> Vec<Stanza> {
+pub(super) fn hosts(hosts: &[Host]) -> Vec<Stanza> {
     let mut stanzas = Vec::new();
     let mut rest = hosts;
     while let Some(first) = rest.first() {
