@@ -1,7 +1,6 @@
 //! Hosts' interfaces, and the descriptors on which their frames are read and written.
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -40,9 +39,8 @@ impl Backend {
     /// # Errors
     /// When TAP devices are asked for and the device file does not open; it says why.
     pub(crate) fn choose(self) -> io::Result<Self> {
-        let open = OpenOptions::new().read(true).write(true).open(kernel::TUN_DEVICE);
-        match (self, open) {
-            (Self::Auto, Ok(_)) => Ok(Self::Tap),
+        match (self, kernel::probe_tap()) {
+            (Self::Auto, Ok(())) => Ok(Self::Tap),
             (Self::Auto, Err(_)) => Ok(Self::Veth),
             (Self::Tap, Err(error)) => Err(error),
             (chosen, _) => Ok(chosen),

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
-use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
+use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::UnshareFlags;
 
@@ -26,6 +26,7 @@ const NAME_BYTES: usize = 16;
 /// `struct ifreq` on 64-bit systems: the name, and 24 bytes whose meaning depends on the request.
 const REQUEST_REST_BYTES: usize = 24;
 
+const TUNGETFEATURES: Opcode = libc::TUNGETFEATURES as Opcode;
 const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
 const TUNSETIFINDEX: Opcode = libc::TUNSETIFINDEX as Opcode;
 const SIOCETHTOOL: Opcode = 0x8946;
@@ -40,6 +41,17 @@ pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     // SAFETY: only a thread's table of file descriptors can be unshared
     // unsoundly, and the callers ask for namespaces only.
     unsafe { rustix::thread::unshare_unsafe(namespaces) }.map_err(Into::into)
+}
+
+/// Finds out whether this user can make TAP devices.
+///
+/// # Errors
+/// When `/dev/net/tun` is not there, is not for this user, or is something else.
+pub(crate) fn probe_tap() -> io::Result<()> {
+    let device = OpenOptions::new().read(true).write(true).open(TUN_DEVICE)?;
+    // SAFETY: TUNGETFEATURES writes one unsigned int.
+    unsafe { ioctl(&device, Getter::<TUNGETFEATURES, u32>::new())? };
+    Ok(())
 }
 
 /// Makes a TAP device in the calling thread's network namespace.
@@ -141,19 +153,12 @@ pub(crate) fn become_realtime(priority: u8) -> io::Result<()> {
 
 /// Holds the given signals back from the calling thread, and opens a
 /// descriptor from which they are read instead, each a `signalfd_siginfo`.
-/// Processes started by the standard library do not inherit the hold.
+/// What it starts inherits the hold, and [releases](release_signals) it.
 ///
 /// # Errors
 /// When the process has too many open files.
 pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
-    // SAFETY: all zeros is a `sigset_t`, and sigemptyset makes it an empty one.
-    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: `set` is a `sigset_t` that belongs to this function.
-    check(unsafe { libc::sigemptyset(&raw mut set) })?;
-    for &signal in signals {
-        // SAFETY: as above; a number that is no signal is refused.
-        check(unsafe { libc::sigaddset(&raw mut set, signal) })?;
-    }
+    let set = signal_set(signals)?;
     // SAFETY: reads `set`, and the old mask is not asked for.
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) })?;
     // A parent that ignores the end of its children leaves that to them, and
@@ -165,6 +170,16 @@ pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: the call has just made this descriptor, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Gives the calling thread its signals again.
+///
+/// # Errors
+/// When one of them is no signal.
+pub(crate) fn release_signals(signals: &[c_int]) -> io::Result<()> {
+    let set = signal_set(signals)?;
+    // SAFETY: reads `set`, and the old mask is not asked for.
+    check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) })
 }
 
 /// Takes over a descriptor that this process was started with.
@@ -197,6 +212,18 @@ struct EthtoolRequest {
 struct EthtoolValue {
     command: u32,
     data: u32,
+}
+
+fn signal_set(signals: &[c_int]) -> io::Result<libc::sigset_t> {
+    // SAFETY: all zeros is a `sigset_t`, and sigemptyset makes it an empty one.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is a `sigset_t` that belongs to this function.
+    check(unsafe { libc::sigemptyset(&raw mut set) })?;
+    for &signal in signals {
+        // SAFETY: as above; a number that is no signal is refused.
+        check(unsafe { libc::sigaddset(&raw mut set, signal) })?;
+    }
+    Ok(set)
 }
 
 fn interface_name(name: &str) -> io::Result<[u8; NAME_BYTES]> {

@@ -7,10 +7,12 @@ mod hosts;
 mod kernel;
 mod limits;
 pub mod linktest;
+mod names;
 mod namespace;
 mod netlink;
 mod plan;
 pub mod sandbox;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -25,8 +27,10 @@ use self::carrier::{Carrier, Lateness, Wire, WireCounts};
 pub use self::device::Backend;
 pub use self::error::LabError;
 use self::hosts::Host;
+use self::names::Names;
 use self::namespace::Namespace;
 use self::plan::HostPlan;
+pub use self::usage::Usage;
 use crate::report::record;
 use crate::scenario::topology::{Change, HostIndex, MAX_HOSTS, NetIndex, Topology};
 use crate::scenario::{addresses, wiring};
@@ -55,6 +59,8 @@ pub struct Lab {
     topology: Topology,
     begun: Mutex<Option<Time>>,
     facts: BTreeMap<String, String>,
+    /// For as long as it lives.
+    _names: Option<Names>,
 }
 
 impl Lab {
@@ -79,11 +85,13 @@ impl Lab {
         let (network, wiring) = wiring::build(&topology, options.seed);
         let (hosts, wires) = split(hosts::make(&plans, backend)?, &plans, &wiring);
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
+        // Hosts do without where the system has none.
+        let names = Names::publish(&topology).ok();
         let mut facts = carrier.facts();
         facts.insert("backend".to_owned(), backend.to_string());
         facts.insert("interfaces".to_owned(), interfaces.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts })
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names })
     }
 
     /// What it was made from, with all addresses filled in.

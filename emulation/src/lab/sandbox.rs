@@ -16,7 +16,7 @@
 mod refusal;
 mod signals;
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -71,6 +71,8 @@ pub enum Entry {
 pub fn enter() -> Result<Entry, LabError> {
     let name = std::env::args_os().next().unwrap_or_default();
     if name == WORKER_NAME {
+        Signals::release()?;
+        show_as(WORKER_NAME);
         INSIDE.store(true, Relaxed);
         return Ok(Entry::Inside);
     }
@@ -96,7 +98,7 @@ fn be_outer() -> Result<ExitCode, LabError> {
         enter_user_namespace()?;
     }
     kernel::unshare(UnshareFlags::NEWPID).map_err(|error| refusal::explain("a PID namespace", &error))?;
-    let signals = Signals::hold(&signals::PASSED_ON)?;
+    let signals = Signals::hold()?;
     let (lifeline, _held) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| LabError::kernel("make a pipe", error))?;
     fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a pipe on", error))?;
     let shares_terminal = is_in_foreground();
@@ -112,6 +114,7 @@ fn be_outer() -> Result<ExitCode, LabError> {
 }
 
 fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
+    show_as(INIT_NAME.trim_end_matches('-'));
     let lifeline = kernel::inherit(lifeline).map_err(|error| LabError::kernel("take over the lifeline", error))?;
     // Also ends a stopped process, which does not look at its lifeline.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -121,7 +124,7 @@ fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
     isolate_mounts()?;
     let loopback = Netlink::open().and_then(|mut netlink| netlink.apply(&[Request::Up { index: 1 }]));
     loopback.map_err(|error| LabError::kernel("set up the loopback interface", error))?;
-    let signals = Signals::hold(&signals::OF_INIT)?;
+    let signals = Signals::hold()?;
     let worker = again(WORKER_NAME).spawn().map_err(|error| LabError::kernel("start itself", error))?;
     wait_inside(&worker, &signals, &lifeline).map(ExitCode::from)
 }
@@ -131,6 +134,13 @@ fn again(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(SELF);
     command.arg0(name).args(std::env::args_os().skip(1));
     command
+}
+
+/// What `ps` shows, which would be `exe` for both.
+fn show_as(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
 }
 
 fn may_make_namespaces() -> bool {

@@ -9,20 +9,39 @@
 
 mod inside;
 mod outside;
+mod processes;
 mod topologies;
 
 use std::process::ExitCode;
 
-/// Tests that run in a sandbox and say with a panic what is wrong.
+/// What runs in a sandbox of its own and says with a panic what is wrong.
 const INSIDE: &[(&str, fn())] = &[
     ("a_ping_over_a_link_takes_its_delay_twice", inside::a_ping_over_a_link_takes_its_delay_twice),
+    ("routers_pass_packets_on", inside::routers_pass_packets_on),
+    ("a_host_answers_on_each_of_its_interfaces", inside::a_host_answers_on_each_of_its_interfaces),
+    ("hosts_know_each_other_and_themselves_by_name", inside::hosts_know_each_other_and_themselves_by_name),
     ("a_group_reaches_the_other_members_of_a_lan", inside::a_group_reaches_the_other_members_of_a_lan),
+    ("a_stream_arrives_whole_whatever_carries_it", inside::a_stream_arrives_whole_whatever_carries_it),
+    ("without_tap_devices_it_is_veth_pairs", inside::without_tap_devices_it_is_veth_pairs),
+    ("a_hundred_hosts_are_set_up", inside::a_hundred_hosts_are_set_up),
+    ("one_lab_follows_another", inside::one_lab_follows_another),
+];
+
+/// What looks at a sandbox from outside.
+const OUTSIDE: &[(&str, fn())] = &[
+    ("a_lab_is_refused_outside_a_sandbox", outside::a_lab_is_refused_outside_a_sandbox),
+    ("exit_codes_pass_through", outside::exit_codes_pass_through),
+    ("signals_reach_the_inside", outside::signals_reach_the_inside),
+    ("nothing_outlives_a_kill_of_any_of_the_three", outside::nothing_outlives_a_kill_of_any_of_the_three),
+    ("without_rights_all_works_the_same", outside::without_rights_all_works_the_same),
+    ("a_system_without_user_namespaces_is_told_so", outside::a_system_without_user_namespaces_is_told_so),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["inside", name, rest @ ..] => inside::run(name, rest),
-        filters => outside::run_all(filters),
+        ["--list", ..] => outside::list(),
+        options => outside::run_all(options),
     }
 }

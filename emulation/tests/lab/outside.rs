@@ -1,17 +1,156 @@
-//! The runner.
+//! What is checked from outside, and the runner of all.
 
-use std::process::{Command, ExitCode};
+use std::io::{BufRead, BufReader, Read};
+use std::panic;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// Runs every test whose name contains one of the filters, or all.
-pub(crate) fn run_all(filters: &[&str]) -> ExitCode {
-    let mut failed = 0;
-    for (name, _) in crate::INSIDE {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter)) {
-            continue;
-        }
-        let status = Command::new(std::env::current_exe().unwrap()).args(["inside", name]).status().unwrap();
-        eprintln!("test {name} ... {status}");
-        failed += usize::from(!status.success());
+use roost_emulation::lab::{Lab, Options};
+
+use crate::{processes, topologies};
+
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs every test whose name contains one of the words among the options, or all.
+pub(crate) fn run_all(options: &[&str]) -> ExitCode {
+    let filters: Vec<&&str> = options.iter().filter(|option| !option.starts_with('-')).collect();
+    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(**filter));
+    let mut failed = Vec::new();
+    let inside = crate::INSIDE.iter().map(|(name, _)| *name).filter(|name| wanted(name));
+    for name in inside {
+        report(name, panic::catch_unwind(|| expect_success(itself(&["inside", name]))).is_ok(), &mut failed);
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    for (name, test) in crate::OUTSIDE.iter().filter(|(name, _)| wanted(name)) {
+        report(name, panic::catch_unwind(test).is_ok(), &mut failed);
+    }
+    println!("{} failed {failed:?}", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the tests, as libtest does.
+pub(crate) fn list() -> ExitCode {
+    crate::INSIDE.iter().chain(crate::OUTSIDE).for_each(|(name, _)| println!("{name}: test"));
+    ExitCode::SUCCESS
+}
+
+fn report<'a>(name: &'a str, passed: bool, failed: &mut Vec<&'a str>) {
+    println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+    if !passed {
+        failed.push(name);
+    }
+}
+
+pub(crate) fn a_lab_is_refused_outside_a_sandbox() {
+    let error = Lab::start(&topologies::star(2), &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("sandbox"), "{error}");
+}
+
+pub(crate) fn exit_codes_pass_through() {
+    for code in ["0", "1", "7", "130"] {
+        let status = itself(&["inside", "exit", code]).status().unwrap();
+        assert_eq!(status.code().unwrap().to_string(), code);
+    }
+}
+
+pub(crate) fn signals_reach_the_inside() {
+    for (signal, code) in [("TERM", 128 + 15), ("INT", 128 + 2), ("HUP", 128 + 1)] {
+        let mut outer = hold();
+        send(signal, outer.id());
+        assert_eq!(end_of(&mut outer), Some(code), "{signal}");
+    }
+}
+
+pub(crate) fn nothing_outlives_a_kill_of_any_of_the_three() {
+    let own = processes::networks(&[std::process::id()]);
+    for (place, who) in ["the outer process", "init", "the worker"].iter().enumerate() {
+        let mut outer = hold();
+        let family = processes::family(outer.id());
+        assert!(family.len() >= 3 + 4, "three processes and a program in each host: {family:?}");
+        let networks: Vec<_> = processes::networks(&family).difference(&own).cloned().collect();
+        assert_eq!(networks.len(), 1 + 4, "the carrier's namespace and each host's");
+        send("KILL", family[place]);
+        let code = end_of(&mut outer);
+        assert_eq!(code, if place == 0 { None } else { Some(128 + 9) }, "{who}");
+        let remaining = processes::remaining_in(&networks.into_iter().collect(), PATIENCE);
+        assert!(remaining.is_empty(), "after {who} was killed: {remaining:?}");
+        // And the same can be had again, at once.
+        expect_success(itself(&["inside", "a_ping_over_a_link_takes_its_delay_twice"]));
+    }
+}
+
+pub(crate) fn without_rights_all_works_the_same() {
+    for test in crate::INSIDE.iter().map(|(name, _)| *name).filter(|name| !name.contains("hundred")) {
+        expect_success(unprivileged(&["inside", test]));
+    }
+    assert_eq!(unprivileged(&["inside", "exit", "7"]).status().unwrap().code(), Some(7));
+}
+
+pub(crate) fn a_system_without_user_namespaces_is_told_so() {
+    // A user namespace of its own is a system with other limits; without
+    // capabilities its root is a user like any other.
+    let script =
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", script]).arg(program()).args(["inside", "exit", "0"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("a user namespace") && text.contains("user.max_user_namespaces=10000"), "{text}");
+}
+
+/// A lab that runs until it is ended.
+fn hold() -> Child {
+    let mut outer = itself(&["inside", "hold"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(outer.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    outer
+}
+
+/// Waits for its end: its exit code, if it was not killed itself.
+fn end_of(outer: &mut Child) -> Option<i32> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = outer.try_wait().unwrap() {
+            return status.code();
+        }
+        if since.elapsed() > PATIENCE {
+            outer.kill().unwrap();
+            panic!("it still runs after {PATIENCE:?}");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
+}
+
+fn expect_success(mut command: Command) {
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap();
+    let code = end_of(&mut child);
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(code == Some(0), "{command:?}: {code:?}: {text}");
+}
+
+/// This program, with other arguments.
+fn itself(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(arguments);
+    command
+}
+
+/// The same, as a user without any rights.
+fn unprivileged(arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program()).args(arguments);
+    command
+}
+
+fn program() -> std::path::PathBuf {
+    std::env::current_exe().unwrap()
 }

@@ -7,10 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lab::{LabError, kernel};
 
-/// What the outer process reads: the end of its child, and what it passes on.
-pub(super) const PASSED_ON: [c_int; 5] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
-/// What `init` reads: the same.
-pub(super) const OF_INIT: [c_int; 5] = PASSED_ON;
+/// What both waiting processes read: that a child has ended, and what they pass on.
+const READ: [c_int; 5] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// `struct signalfd_siginfo`: where its number and its code are, and its size.
 const NUMBER_AT: usize = 0;
@@ -31,8 +29,13 @@ pub(super) struct Received {
 }
 
 impl Signals {
-    pub(super) fn hold(signals: &[c_int]) -> Result<Self, LabError> {
-        kernel::open_signals(signals).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
+    pub(super) fn hold() -> Result<Self, LabError> {
+        kernel::open_signals(&READ).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
+    }
+
+    /// Undoes in the worker what it has inherited from those who [hold](Self::hold).
+    pub(super) fn release() -> Result<(), LabError> {
+        kernel::release_signals(&READ).map_err(|error| LabError::kernel("listen to signals", error))
     }
 
     /// Waits for the next one.
@@ -56,7 +59,7 @@ impl AsFd for Signals {
     }
 }
 
-/// Sends one of [`PASSED_ON`]; one who is gone needs none.
+/// Passes a signal on; one who is gone needs none.
 pub(super) fn send(to: Pid, number: c_int) {
     let signal = match number {
         libc::SIGHUP => Signal::HUP,

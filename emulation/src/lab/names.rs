@@ -1,0 +1,71 @@
+//! Hosts by their names: a file over `/etc/hosts`, which only the sandbox sees.
+
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use tempfile::NamedTempFile;
+
+use crate::scenario::Topology;
+
+const FILE: &str = "/etc/hosts";
+
+/// The names, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Names(());
+
+impl Names {
+    /// Makes the hosts of a topology known by `name`, at the address of their
+    /// first interface, and by `name-net`, as Emulab does.
+    ///
+    /// # Errors
+    /// When the system has no such file, or mounts none over it.
+    pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
+        let text = fs::read_to_string(FILE)? + &lines(topology);
+        // The mount keeps the file when its name is removed, at the end of this block.
+        let mut file = NamedTempFile::new()?;
+        file.write_all(text.as_bytes())?;
+        fs::set_permissions(file.path(), Permissions::from_mode(0o644))?;
+        mount_bind(file.path(), FILE)?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        // At worst the names stay until the sandbox ends.
+        let _ = unmount(FILE, UnmountFlags::DETACH);
+    }
+}
+
+fn lines(topology: &Topology) -> String {
+    let mut text = String::from("\n");
+    let mut named = vec![false; topology.hosts.len()];
+    for net in &topology.nets {
+        for member in &net.members {
+            let (Some(address), Some(host)) = (member.address, topology.hosts.get(member.host)) else { continue };
+            // Writing to a string does not fail.
+            let _ = match std::mem::replace(&mut named[member.host], true) {
+                false => writeln!(text, "{address} {0} {0}-{1}", host.name, net.name),
+                true => writeln!(text, "{address} {}-{}", host.name, net.name),
+            };
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::addresses;
+    use crate::scenario::fixture;
+
+    #[test]
+    fn a_host_has_its_name_once_and_one_for_each_interface() {
+        let topology = addresses::assign(&fixture::nets(3, &[&[0, 1], &[1, 2]])).unwrap();
+        let expected = "\n10.1.1.2 h0 h0-net0\n10.1.1.3 h1 h1-net0\n10.1.2.2 h1-net1\n10.1.2.3 h2 h2-net1\n";
+        assert_eq!(lines(&topology), expected);
+    }
+}

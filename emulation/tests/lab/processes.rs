@@ -1,0 +1,50 @@
+//! Processes as `/proc` shows them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The processes below `root`, itself included, parents first.
+pub(crate) fn family(root: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = all().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut family = vec![root];
+    let mut next = 0;
+    while next < family.len() {
+        let children = parents.iter().filter(|(_, parent)| *parent == family[next]).map(|(pid, _)| *pid);
+        family.extend(children.collect::<Vec<_>>());
+        next += 1;
+    }
+    family
+}
+
+/// The network namespaces of these processes.
+pub(crate) fn networks(of: &[u32]) -> BTreeSet<PathBuf> {
+    of.iter().filter_map(|pid| network(*pid)).collect()
+}
+
+/// Waits until no process is in any of these namespaces; those that still are.
+pub(crate) fn remaining_in(networks: &BTreeSet<PathBuf>, patience: Duration) -> Vec<u32> {
+    let since = Instant::now();
+    loop {
+        let remaining: Vec<u32> = all().filter(|pid| network(*pid).is_some_and(|it| networks.contains(&it))).collect();
+        if remaining.is_empty() || since.elapsed() > patience {
+            return remaining;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn network(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
