@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::carrier::Mac;
 use super::netlink::Request;
 use crate::scenario::routes;
-use crate::scenario::topology::{Net, NetIndex, NetKind, Routing, Topology};
+use crate::scenario::topology::{Net, NetIndex, Routing, Topology};
 
 /// The number of a host's first interface. A namespace may come with devices
 /// of its own, `lo` and fallbacks of tunnels, which have the low numbers.
@@ -16,6 +16,12 @@ pub(crate) const LOOPBACK: u32 = 1;
 const MULTICAST: (Ipv4Addr, u8) = (Ipv4Addr::new(224, 0, 0, 0), 4);
 /// Packets that an interface holds for the carrier: 40 ms of full packets at 1 Gbit/s.
 const QUEUE_PACKETS: u32 = 4096;
+
+/// Neighbours that are set from the start, in all hosts together. All hosts
+/// share the kernel's table, which takes 1024 that were asked for
+/// (`gc_thresh3`, which only the system's own namespace may raise) and any
+/// number that was set.
+const NEIGHBOURS: usize = 30_000;
 
 /// One host.
 #[derive(Clone, Debug)]
@@ -65,10 +71,11 @@ pub(crate) fn plan(topology: &Topology) -> Vec<HostPlan> {
             plan.add_interface(number, member, address, place.prefix);
         }
     }
+    let fixed = fixed(&topology.nets);
     for (plan, routes) in plans.iter_mut().zip(routes::compute(topology)) {
         plan.forwards = plan.interfaces.len() > 1 && topology.routing != Routing::None;
         plan.add_routes(&routes);
-        plan.add_neighbours(&topology.nets);
+        plan.add_neighbours(&topology.nets, &fixed);
     }
     plans
 }
@@ -97,15 +104,49 @@ impl HostPlan {
         }
     }
 
-    /// The other end of each link. On LANs the carrier answers who asks.
-    fn add_neighbours(&mut self, nets: &[Net]) {
+    /// The other members of every net that is in `fixed`. On other nets the
+    /// carrier answers who asks.
+    fn add_neighbours(&mut self, nets: &[Net], fixed: &[bool]) {
         for Interface { index, net, member, .. } in &self.interfaces {
-            let net = &nets[*net];
-            let [one, other] = net.members.as_slice() else { continue };
-            let peer = if *member == 0 { other } else { one };
-            if let (NetKind::Link, Some(address)) = (net.kind, peer.address) {
-                self.routes.push(Request::Neighbour { index: *index, address, mac: Mac::of(address).0 });
-            }
+            let others = nets[*net].members.iter().enumerate().filter(|(place, _)| place != member);
+            let addresses = others.filter(|_| fixed[*net]).filter_map(|(_, other)| other.address);
+            self.routes.extend(addresses.map(|address| {
+                let mac = Mac::of(address).0;
+                Request::Neighbour { index: *index, address, mac }
+            }));
         }
+    }
+}
+
+/// The nets whose members know one another from the start: the smallest, as
+/// many as [`NEIGHBOURS`] allow.
+fn fixed(nets: &[Net]) -> Vec<bool> {
+    let mut order: Vec<NetIndex> = (0..nets.len()).collect();
+    order.sort_by_key(|net| nets[*net].members.len());
+    let mut fixed = vec![false; nets.len()];
+    let mut left = NEIGHBOURS;
+    for net in order {
+        let members = nets[net].members.len();
+        let Some(rest) = left.checked_sub(members * members.saturating_sub(1)) else { break };
+        (fixed[net], left) = (true, rest);
+    }
+    fixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{addresses, fixture};
+
+    fn neighbours(plan: &HostPlan) -> usize {
+        plan.routes.iter().filter(|request| matches!(request, Request::Neighbour { .. })).count()
+    }
+
+    #[test]
+    fn members_know_one_another_unless_they_are_too_many() {
+        let (small, large): (Vec<usize>, Vec<usize>) = ((0..51).collect(), (0..200).collect());
+        let topology = addresses::assign(&fixture::nets(200, &[&large, &small, &[0, 1]])).unwrap();
+        let counts: Vec<usize> = plan(&topology).iter().map(neighbours).collect();
+        assert_eq!((counts[0], counts[1], counts[2], counts[60]), (51, 51, 50, 0));
     }
 }
