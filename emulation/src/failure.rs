@@ -3,8 +3,11 @@
 
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
 use roost_control::error::plain;
+use roost_emulation::lab::LabError;
+use roost_emulation::scenario::LoadError;
 use roost_terminal::{Output, OutputError, Trouble};
 
 /// The exit codes, which scripts rely on.
@@ -20,6 +23,10 @@ pub(crate) enum Code {
     Invalid = 4,
     /// A link is not as it is described.
     Linktest = 5,
+    /// A program cannot be run: the exit code of shells for it.
+    CannotRun = 126,
+    /// A program is not there: the same.
+    NoProgram = 127,
     /// Ctrl-C.
     Interrupted = 130,
 }
@@ -27,8 +34,16 @@ pub(crate) enum Code {
 impl Code {
     /// All of them.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Failed, Self::BadInput, Self::Missing, Self::Invalid, Self::Linktest, Self::Interrupted];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Failed,
+        Self::BadInput,
+        Self::Missing,
+        Self::Invalid,
+        Self::Linktest,
+        Self::CannotRun,
+        Self::NoProgram,
+        Self::Interrupted,
+    ];
 
     /// The code's name in JSON.
     const fn name(self) -> &'static str {
@@ -38,6 +53,8 @@ impl Code {
             Self::Missing => "missing",
             Self::Invalid => "invalid",
             Self::Linktest => "linktest",
+            Self::CannotRun => "cannot-run",
+            Self::NoProgram => "no-program",
             Self::Interrupted => "interrupted",
         }
     }
@@ -54,9 +71,10 @@ pub(crate) enum Failure {
         /// The sentence.
         message: String,
     },
-    /// A program that was run ended with this code, and said itself why.
-    #[error("the program ended with exit code {0}")]
-    Passed(u8),
+    /// A program that was run, or this one inside its sandbox, ended with
+    /// this code, and said itself why.
+    #[error("it ended with {0:?}")]
+    Passed(ExitCode),
     /// Whoever read the output has gone, which is no error of anybody.
     #[error("the reader of the output has gone")]
     ClosedPipe,
@@ -87,11 +105,11 @@ impl Failure {
     }
 
     /// The code with which the command ends.
-    pub(crate) fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Said { code, .. } => *code as u8,
+            Self::Said { code, .. } => ExitCode::from(*code as u8),
             Self::Passed(code) => *code,
-            Self::ClosedPipe => 0,
+            Self::ClosedPipe => ExitCode::SUCCESS,
         }
     }
 
@@ -109,5 +127,22 @@ impl From<OutputError> for Failure {
             OutputError::ClosedPipe => Self::ClosedPipe,
             OutputError::Write(_) => Self::failed(error.to_string()),
         }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Self::bad_input(error.to_string())
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let code = match &error {
+            LabError::Topology(_) => Code::BadInput,
+            _ if error.is_of_the_system() => Code::Missing,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
     }
 }

@@ -20,6 +20,8 @@ Exit codes:
   3  this system lacks something that is needed
   4  done, but the figures cannot be trusted
   5  a link is not as it is described
+  126  a program cannot be run
+  127  a program is not there
   130  interrupted
 `exec` and `shell` end with the code of the program that they ran.";
 
@@ -44,14 +46,27 @@ enum Command {
   emulate check experiment.ns --json
 ")]
     Check(commands::check::CheckArgs),
+    /// Make a topology of the published experiments, of any size
+    Topo(commands::topo::TopoArgs),
+    /// Bring a network up and run a program on one of its hosts
+    #[command(before_help = "Examples:
+  emulate exec star.toml node1 -- ping -c 3 server
+  emulate exec star.toml node1 --on server 'iperf3 -s' -- iperf3 -c server
+")]
+    Exec(commands::exec::ExecArgs),
+    /// Measure delay, rate and loss of every link against the description
+    #[command(before_help = "Examples:
+  emulate linktest star.toml
+  emulate linktest tree.ns --quick --json
+  emulate linktest star.toml --only rate --net uplink
+")]
+    Linktest(commands::linktest::LinktestArgs),
     /// Write the page, the figures and the tables of results again
     #[command(before_help = "Examples:
   emulate report results/star-11
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
-    /// Make a topology of the published experiments, of any size
-    Topo(commands::topo::TopoArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -71,7 +86,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.report(output);
-            ExitCode::from(failure.exit_code())
+            failure.exit_code()
         }
     }
 }
@@ -81,6 +96,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Check(args) => commands::check::run(args, output),
         Command::Report(args) => commands::report::run(args, output),
         Command::Topo(args) => commands::topo::run(args, output),
+        Command::Exec(args) => commands::exec::run(args, output),
+        Command::Linktest(args) => commands::linktest::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

@@ -2,7 +2,12 @@
 //! command line, `run` does it.
 
 pub(crate) mod check;
+pub(crate) mod exec;
 mod format;
 pub(crate) mod generate;
+mod interrupt;
+mod lab;
+pub(crate) mod linktest;
+mod process;
 pub(crate) mod report;
 pub(crate) mod topo;

@@ -58,7 +58,7 @@ pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
         return Ok(());
     }
     if output.is_json() {
-        return Err(Failure::Passed(Code::Invalid as u8));
+        return Err(Failure::Passed((Code::Invalid as u8).into()));
     }
     Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {}", distrust.join(" "))))
 }

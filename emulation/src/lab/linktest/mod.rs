@@ -32,24 +32,35 @@ pub use wire::run;
 use crate::scenario::topology::{Net, NetIndex, Topology};
 
 /// How often a path is measured before it is said to have failed.
-pub const ATTEMPTS: u32 = 3;
+pub const ATTEMPTS: i32 = 3;
 /// Packets a second of all probes together, by test: delays are not to queue
 /// in the core, and the core is not to be the bottleneck of a rate.
 const PACE: [f64; 3] = [5_000.0, 10_000.0, 25_000.0];
+/// Time for one test, measuring again included; what does not fit is measured once.
+const TIME: Duration = Duration::from_secs(15);
+/// The same for a quick test.
+const QUICK_TIME: Duration = Duration::from_secs(4);
 /// Ordered pairs of members of all LANs up to which delay is measured between all.
 const ALL_PAIRS: usize = 3_000;
 
 /// What to measure.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// A few seconds instead of a minute: fewer probes, and delays only between neighbours.
     pub quick: bool,
-    /// These tests only; all if there are none.
-    pub only: Vec<Test>,
-    /// Whether to leave out whether hosts reach one another.
-    pub skip_reach: bool,
+    /// What is measured of paths.
+    pub tests: Vec<Test>,
+    /// Whether hosts are tried to reach one another where packets are routed.
+    pub reach: bool,
     /// These links and LANs only; all if there are none.
     pub nets: Vec<NetIndex>,
+}
+
+impl Default for Options {
+    /// Everything.
+    fn default() -> Self {
+        Self { quick: false, tests: Test::ALL.to_vec(), reach: true, nets: Vec::new() }
+    }
 }
 
 /// What carries probes: the lab, or in tests the model itself.
@@ -69,13 +80,13 @@ fn measure<W: Wire>(
     watch: &mut dyn FnMut(&'static str),
 ) -> Result<Report, W::Error> {
     let mut report = Report { quick: options.quick, ..Report::default() };
-    if !options.skip_reach {
+    if options.reach {
         watch("routes");
         report.reach = try_reach(topology, options, wire)?;
     }
     let mut found: Vec<(NetIndex, Measurement)> = Vec::new();
     for (test, pace) in Test::ALL.into_iter().zip(PACE) {
-        if (options.only.is_empty() || options.only.contains(&test)) && !wire.stopped() {
+        if options.tests.contains(&test) && !wire.stopped() {
             watch(test.name());
             found.extend(try_paths(topology, options, wire, (test, pace))?);
         }
@@ -107,28 +118,33 @@ fn try_paths<W: Wire>(
     topology: &Topology,
     options: &Options,
     wire: &mut W,
-    (test, mut pace): (Test, f64),
+    (test, pace): (Test, f64),
 ) -> Result<Vec<(NetIndex, Measurement)>, W::Error> {
     let jobs = jobs(topology, options, test);
     let mut done: Vec<Measurement> = jobs.iter().map(|job| unmeasured(topology, job)).collect();
     let mut open: Vec<usize> = (0..jobs.len()).filter(|index| jobs[*index].flow.is_ok()).collect();
+    let rest = jobs.iter().map(|job| job.drain).max().unwrap_or_default();
+    let mut time = if options.quick { QUICK_TIME } else { TIME };
     for attempt in 1..=ATTEMPTS {
         if open.is_empty() || wire.stopped() {
             break;
         }
         let mut flows: Vec<Flow> = open.iter().filter_map(|index| jobs[*index].flow.clone().ok()).collect();
-        let rests: Vec<Duration> = open.iter().map(|index| jobs[*index].drain).collect();
-        let rest = rests.into_iter().max().unwrap_or_default();
-        flow::schedule(&mut flows, pace, |_| rest);
+        // Again with less beside it, if there is time.
+        let gentle = flow::schedule(&mut flows, pace / 4.0_f64.powi(attempt - 1), rest);
+        let length = if gentle <= time { gentle } else { flow::schedule(&mut flows, pace, rest) };
+        if attempt > 1 && length > time {
+            break;
+        }
+        time = time.saturating_sub(length);
         let traces = wire.carry(&flows)?;
         if wire.stopped() {
             break;
         }
         for (index, trace) in open.iter().zip(&traces) {
-            judge(&mut done[*index], &jobs[*index], trace, attempt);
+            judge(&mut done[*index], &jobs[*index], trace, attempt.unsigned_abs());
         }
         open.retain(|index| done[*index].outcome == Outcome::Failed);
-        pace /= 4.0;
     }
     Ok(jobs.iter().map(|job| job.way.0).zip(done).collect())
 }

@@ -1,0 +1,85 @@
+//! What the commands that bring a network up have in common.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::{Backend, Lab, Options};
+use roost_emulation::scenario::topology::HostIndex;
+use roost_emulation::scenario::{self, Topology};
+use roost_terminal::Output;
+
+use crate::failure::{Failure, Outcome};
+
+/// The network, and how it is carried.
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    /// The topology: .toml, or .ns and .tcl of Emulab
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What losses and jitter are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
+    pub(crate) seed: u64,
+    /// How packets get to the core: auto, tap or veth
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
+    pub(crate) backend: Backend,
+    /// Never ask for real-time priority
+    #[arg(long, help_heading = "Network")]
+    pub(crate) no_realtime: bool,
+}
+
+/// Reads the topology, enters the sandbox, and brings the network up in it.
+///
+/// The command is started a second time for that, inside; outside this returns
+/// [`Failure::Passed`] when that one has ended. So a command calls it before
+/// it does anything that is to be done once, and before it has a second thread.
+pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
+    // Outside first: what is wrong with the file is to be said even where no lab is possible.
+    let topology = read(&args.file)?;
+    if let Entry::Done(code) = sandbox::enter()? {
+        return Err(Failure::Passed(code));
+    }
+    for note in &topology.notes.warnings {
+        let place = if note.line == 0 { String::new() } else { format!(":{}", note.line) };
+        output.say(format!("{}{place}: warning: {}", args.file.display(), note.text));
+    }
+    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime };
+    let lab = Lab::start(&topology, &options)?;
+    output.detail(summary(&lab));
+    Ok(lab)
+}
+
+/// The host of this name.
+pub(crate) fn host(topology: &Topology, name: &str) -> Outcome<HostIndex> {
+    let place = topology.hosts.iter().position(|host| host.name == name);
+    place.ok_or_else(|| Failure::bad_input(format!("there is no host `{name}`; there {}", there_are(topology))))
+}
+
+fn read(path: &Path) -> Outcome<Topology> {
+    Ok(scenario::load(path)?)
+}
+
+/// `are a, b and 3 more`.
+fn there_are(topology: &Topology) -> String {
+    const NAMED: usize = 8;
+    let names: Vec<&str> = topology.hosts.iter().take(NAMED).map(|host| host.name.as_str()).collect();
+    match topology.hosts.len() {
+        0 => "are none".to_owned(),
+        1 => format!("is {}", names[0]),
+        count if count > NAMED => format!("are {} and {} more", names.join(", "), count - NAMED),
+        _ => format!("are {}", names.join(", ")),
+    }
+}
+
+fn summary(lab: &Lab) -> String {
+    let fact = |name: &str| lab.facts().get(name).map_or("?", String::as_str);
+    let topology = lab.topology();
+    format!(
+        "{} hosts on {} links and LANs, up in {}; packets by {}, real-time priority: {}",
+        topology.hosts.len(),
+        topology.nets.len(),
+        fact("set_up"),
+        fact("backend"),
+        fact("realtime")
+    )
+}

@@ -1,0 +1,106 @@
+//! Programs in hosts.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use roost_emulation::lab::Lab;
+use roost_emulation::scenario::topology::HostIndex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+use super::interrupt::Interrupted;
+use crate::failure::{Code, Failure, Outcome};
+
+/// How often it is looked whether Ctrl-C was noted.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a program that is asked to end may take.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A program that runs in a host, with this command's input and output.
+pub(crate) struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Starts a program and its arguments.
+    pub(crate) fn start<S: AsRef<OsStr> + Sync>(lab: &Lab, host: HostIndex, words: &[S]) -> Outcome<Self> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Failure::bad_input("no command: write it after --"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::spawn(lab, host, command)
+    }
+
+    /// Starts a line of the shell beside something else: without input, and out
+    /// of Ctrl-C's way.
+    pub(crate) fn start_beside(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+        let mut command = shell(line);
+        command.stdin(Stdio::null()).process_group(0);
+        Self::spawn(lab, host, command)
+    }
+
+    fn spawn(lab: &Lab, host: HostIndex, mut command: Command) -> Outcome<Self> {
+        let started = lab.run_in(host, || command.spawn())?;
+        let not_started = |error: io::Error| {
+            let code = if error.kind() == io::ErrorKind::NotFound { Code::NoProgram } else { Code::CannotRun };
+            Failure::new(code, format!("cannot run {}: {error}", command.get_program().display()))
+        };
+        started.map(|child| Self { child }).map_err(not_started)
+    }
+
+    /// Waits for its end; gives its exit code, as shells do. Ctrl-C is passed
+    /// on where the program does not get it from the terminal itself.
+    pub(crate) fn wait(mut self, interrupted: &Interrupted) -> Outcome<u8> {
+        let failed = |error: io::Error| Failure::failed(format!("cannot wait for a program: {error}"));
+        let pid = Pid::from_child(&self.child);
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        let shares_terminal = io::stdin().is_terminal();
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(failed)? {
+                return Ok(code(status));
+            }
+            if interrupted.take() && !shares_terminal {
+                // One who is gone needs none.
+                let _ = kill_process(pid, Signal::INT);
+            }
+            let time = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&time)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
+
+    /// Asks one that was started beside something else, and all that it
+    /// started, to end; waits for it a moment.
+    pub(crate) fn stop(mut self) -> io::Result<()> {
+        let pid = Pid::from_child(&self.child);
+        // One who is gone needs none.
+        let _ = kill_process_group(pid, Signal::TERM);
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() && began.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]);
+    command
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Code::Failed as u8)
+}
+
+/// The end of a command whose program ended with this code.
+pub(crate) fn outcome(code: u8) -> Outcome {
+    if code == 0 { Ok(()) } else { Err(Failure::Passed(code.into())) }
+}

@@ -1,0 +1,124 @@
+//! The commands that bring a network up, as a user runs them. They need user
+//! namespaces, or root; where there are none, they fail with the reason.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+mod common;
+
+use common::{Folder, json, said};
+
+const CHAIN: &str = r#"
+routing = "static"
+
+[[host]]
+name = "a"
+[[host]]
+name = "b"
+[[host]]
+name = "c"
+
+[[link]]
+name = "ab"
+between = ["a", "b"]
+rate = "10Mbit"
+delay = "5ms"
+
+[[link]]
+name = "bc"
+between = ["b", "c"]
+rate = "2Mbit"
+delay = "10ms"
+loss = 0.05
+"#;
+
+#[test]
+fn the_exit_code_is_that_of_the_program() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    for (command, code) in [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143)] {
+        let output = folder.emulate(&["exec", "chain.toml", "a", "--", "sh", "-c", command]);
+        assert_eq!(output.status.code(), Some(code), "{command}: {}", said(&output));
+        assert_eq!(said(&output), "", "{command}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_said_to_be_missing() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    let output = folder.emulate(&["exec", "chain.toml", "a", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert_eq!(said(&output), "error: cannot run no-such-program: No such file or directory\n");
+}
+
+#[test]
+fn hosts_reach_one_another_over_others() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    // From 10.1.2.3 over b to a; one answer of five is enough where 5 % get lost.
+    let output = folder.emulate(&["exec", "chain.toml", "c", "--", "ping", "-n", "-c5", "-i0.05", "-W2", "10.1.1.2"]);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn what_runs_beside_a_program_ends_with_it() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    let began = std::time::Instant::now();
+    let output =
+        folder.emulate(&["exec", "chain.toml", "a", "--on", "b", "echo beside; sleep 60", "--", "sleep", "0.3"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "beside\n");
+    assert!(began.elapsed().as_secs() < 30);
+    let output = folder.emulate(&["exec", "chain.toml", "--on", "a", "exit 0", "--on", "b", "exit 4"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+}
+
+#[test]
+fn bad_input_is_one_sentence_and_exit_code_2() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    folder.write("wrong.toml", "[[host]]\nname = \"a\"\n[[link]]\nbetween = [\"a\", \"z\"]\n");
+    for (args, part) in [
+        (&["exec", "chain.toml", "nobody", "--", "true"][..], "there is no host `nobody`; there are a, b, c"),
+        (&["exec", "chain.toml"], "nothing to run"),
+        (&["exec", "chain.toml", "a"], "write the command after --"),
+        (&["exec", "none.toml", "a", "--", "true"], "cannot read none.toml"),
+        (&["exec", "wrong.toml", "a", "--", "true"], "wrong.toml:4"),
+        (&["exec", "chain.toml", "a", "--backend", "pigeon", "--", "true"], "auto, tap or veth"),
+        (&["linktest", "chain.toml", "--net", "cd"], "there is no link or LAN `cd`"),
+        (&["linktest", "chain.toml", "--only", "colour"], "routes"),
+    ] {
+        let output = folder.emulate(args);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.starts_with("error: ") && said.contains(part), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_network_that_is_as_described_passes_its_link_test() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    let output = folder.emulate(&["linktest", "chain.toml", "--json"]);
+    let report = json(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}\n{report:#}", said(&output));
+    assert_eq!((&report["schema"], &report["passed"]), (&1.into(), &true.into()));
+    let report = &report["linktest"];
+    assert_eq!((&report["reach"]["pairs"], &report["reach"]["failed"]), (&6.into(), &0.into()));
+    // Both directions of two links, three tests each.
+    assert_eq!(report["measurements"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn more_pairs_of_hosts_than_the_kernel_keeps_neighbours_reach_one_another() {
+    let star = r#"
+routing = "static"
+[[host]]
+name = "n[1-40]"
+[[lan]]
+name = "net"
+members = ["n[1-40]"]
+rate = "100Mbit"
+delay = "1ms"
+"#;
+    let folder = Folder::with("star.toml", star);
+    let output = folder.emulate(&["linktest", "star.toml", "--only", "routes"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(output.status.success(), "{text}{}", said(&output));
+    assert!(text.contains("all 1560 pairs of hosts tried, 0 out of reach"), "{text}");
+}
