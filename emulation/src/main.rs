@@ -67,6 +67,14 @@ enum Command {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
+    /// Write a topology in another format
+    #[command(before_help = "Examples:
+  emulate convert experiment.ns -o experiment.toml
+  emulate convert star.toml --to rspec > star.xml
+")]
+    Convert(commands::convert::ConvertArgs),
+    /// Make a topology of the published experiments, of any size
+    Topo(commands::topo::TopoArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -95,6 +103,7 @@ fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Check(args) => commands::check::run(args, output),
         Command::Report(args) => commands::report::run(args, output),
+        Command::Convert(args) => commands::convert::run(args, output),
         Command::Topo(args) => commands::topo::run(args, output),
         Command::Exec(args) => commands::exec::run(args, output),
         Command::Linktest(args) => commands::linktest::run(args, output),

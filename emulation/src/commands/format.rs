@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use roost_emulation::scenario::{Topology, file};
+use roost_emulation::scenario::{Topology, export, file};
 use roost_terminal::Output;
 
 use crate::failure::{Failure, Outcome};
@@ -13,6 +13,8 @@ use crate::failure::{Failure, Outcome};
 pub(crate) enum Format {
     /// Our own
     Toml,
+    /// A request for CloudLab and Emulab: GENI version 3 XML
+    Rspec,
 }
 
 impl Format {
@@ -20,15 +22,22 @@ impl Format {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "toml" => Some(Self::Toml),
+            "rspec" | "xml" => Some(Self::Rspec),
             _ => None,
         }
     }
 
-    /// The text of a topology, with a comment at its head.
-    pub(crate) fn text(self, topology: &Topology, comment: &str) -> Outcome<String> {
-        Ok(match self {
-            Self::Toml => file::write(topology, comment),
-        })
+    /// The text of a topology, with a comment at its head where the format has
+    /// comments; says what the format has no words for.
+    pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> Outcome<String> {
+        match self {
+            Self::Toml => Ok(file::write(topology, comment)),
+            Self::Rspec => {
+                let request = export::rspec(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
+                request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));
+                Ok(request.text)
+            }
+        }
     }
 }
 
@@ -36,6 +45,6 @@ impl Format {
 pub(crate) fn deliver(text: &str, file: Option<&Path>, output: Output) -> Outcome {
     let Some(file) = file else { return Ok(output.data(text)?) };
     std::fs::write(file, text).map_err(|error| Failure::file("write", file, &error))?;
-    output.say(format!("Wrote {}; look at it with: emulate check {}", file.display(), file.display()));
+    output.say(format!("Wrote {}", file.display()));
     Ok(())
 }

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
     let topology = made.map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = to.output.as_deref();
     let format = to.format.or_else(|| file.and_then(Format::of)).unwrap_or(Format::Toml);
-    deliver(&format.text(&topology, &comment)?, file, output)
+    deliver(&format.text(&topology, &comment, output)?, file, output)
 }
 
 fn star(args: &StarArgs) -> Star {

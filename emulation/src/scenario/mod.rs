@@ -6,12 +6,14 @@
 //! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`describe`] shows it, to people and to programs.
+//! - [`export`] writes it for other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
 pub mod describe;
 pub mod emulab;
+pub mod export;
 pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -1,0 +1,391 @@
+//! A topology as a GENI version 3 request RSpec, for CloudLab and Emulab.
+//!
+//! Hosts become nodes with the addresses that they have here, links and LANs
+//! become links, start programs become `execute` services. The shaping of a
+//! LAN's legs is written as geni-lib writes it: a property between the
+//! interface and the link itself. What a request has no words for (queues,
+//! jitter, bursts, a schedule) is listed, and left to the programs.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use quick_xml::Writer;
+use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
+
+use crate::scenario::addresses::{AddressError, assign};
+use crate::scenario::topology::{
+    Action, HostIndex, Leg, Net, NetKind, Program, ProgramAction, Queue, Routing, Topology,
+};
+
+const NAMESPACE: &str = "http://www.geni.net/resources/rspec/3";
+const SCHEMA: &str = "http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd";
+/// The image of an operating system that an NS file names.
+const IMAGE: &str = "urn:publicid:IDN+emulab.net+image+emulab-ops//";
+
+/// A request, and what it does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The XML.
+    pub text: String,
+    /// What is lost, one sentence each.
+    pub lost: Vec<String>,
+}
+
+/// Why there is no request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// There are not addresses for all.
+    #[error(transparent)]
+    Addresses(#[from] AddressError),
+    /// The XML cannot be written.
+    #[error("cannot write the XML: {0}")]
+    Xml(#[from] io::Error),
+}
+
+/// Writes a request.
+///
+/// # Errors
+/// When there are not addresses for all.
+pub fn write(topology: &Topology) -> Result<Request, RequestError> {
+    let topology = assign(topology)?;
+    let lost = lost(&topology);
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Xml::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let heading = format!(" {}: {} nodes ", topology.name, topology.hosts.len());
+    writer.write_event(Xml::Comment(comment(&heading)))?;
+    for line in &lost {
+        writer.write_event(Xml::Comment(comment(&format!(" Not in this request: {line} "))))?;
+    }
+    let root = writer.create_element("rspec").with_attributes([
+        ("xmlns", NAMESPACE),
+        ("xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"),
+        ("xsi:schemaLocation", SCHEMA),
+        ("type", "request"),
+    ]);
+    root.write_inner_content(|writer| {
+        let interfaces = topology.interfaces();
+        for (host, interfaces) in interfaces.iter().enumerate() {
+            node(writer, &topology, host, interfaces)?;
+        }
+        topology.nets.iter().enumerate().try_for_each(|(index, net)| {
+            link(writer, &Names { topology: &topology, interfaces: &interfaces, net: index }, net)
+        })
+    })?;
+    let mut text = String::from_utf8(writer.into_inner()).map_err(io::Error::other)?;
+    text.push('\n');
+    Ok(Request { text, lost })
+}
+
+/// A comment, in which two hyphens must not follow each other.
+fn comment(text: &str) -> BytesText<'static> {
+    BytesText::from_escaped(text.replace("--", "- -")).into_owned()
+}
+
+fn node(
+    writer: &mut Writer<Vec<u8>>,
+    topology: &Topology,
+    index: HostIndex,
+    interfaces: &[(usize, usize)],
+) -> io::Result<()> {
+    let host = &topology.hosts[index];
+    let element =
+        writer.create_element("node").with_attributes([("client_id", host.name.as_str()), ("exclusive", "true")]);
+    element.write_inner_content(|writer| {
+        let sliver = writer.create_element("sliver_type").with_attribute(("name", "raw-pc"));
+        match &host.os {
+            None => sliver.write_empty()?,
+            Some(os) => {
+                let image = if os.starts_with("urn:") { os.clone() } else { format!("{IMAGE}{os}") };
+                sliver.write_inner_content(|writer| {
+                    writer.create_element("disk_image").with_attribute(("name", image.as_str())).write_empty()?;
+                    Ok(())
+                })?
+            }
+        };
+        if let Some(hardware) = &host.hardware {
+            writer.create_element("hardware_type").with_attribute(("name", hardware.as_str())).write_empty()?;
+        }
+        services(writer, topology, index)?;
+        for (port, (net, member)) in interfaces.iter().enumerate() {
+            let member = &topology.nets[*net].members[*member];
+            interface(writer, &interface_name(&host.name, port), member.address, member.prefix)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex) -> io::Result<()> {
+    let commands: Vec<String> =
+        started(topology).filter(|(program, _)| program.host == host).map(|(_, command)| command).collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    writer.create_element("services").write_inner_content(|writer| {
+        for command in &commands {
+            let execute = writer.create_element("execute");
+            execute.with_attributes([("shell", "sh"), ("command", command.as_str())]).write_empty()?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The programs that start when the hosts are ready, with the commands that do it.
+fn started(topology: &Topology) -> impl Iterator<Item = (&Program, String)> {
+    topology.events.iter().filter_map(|event| {
+        let Action::Program { program, what: ProgramAction::Start(command) | ProgramAction::Run(command) } =
+            &event.action
+        else {
+            return None;
+        };
+        let program = topology.programs.get(*program)?;
+        let command = command.as_deref().unwrap_or(&program.command);
+        let command =
+            program.folder.as_ref().map_or_else(|| command.to_owned(), |folder| format!("cd '{folder}' && {command}"));
+        (event.at == Duration::ZERO && event.after.is_none() && !command.is_empty()).then_some((program, command))
+    })
+}
+
+fn interface(writer: &mut Writer<Vec<u8>>, name: &str, address: Option<Ipv4Addr>, prefix: u8) -> io::Result<()> {
+    let element = writer.create_element("interface").with_attribute(("client_id", name));
+    element.write_inner_content(|writer| {
+        let Some(address) = address else { return Ok(()) };
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+        let (address, netmask) = (address.to_string(), Ipv4Addr::from_bits(mask).to_string());
+        let attributes = [("address", address.as_str()), ("netmask", netmask.as_str()), ("type", "ipv4")];
+        writer.create_element("ip").with_attributes(attributes).write_empty()?;
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn interface_name(host: &str, port: usize) -> String {
+    format!("{host}:if{port}")
+}
+
+/// What the interfaces of one net are called.
+struct Names<'a> {
+    topology: &'a Topology,
+    interfaces: &'a [Vec<(usize, usize)>],
+    net: usize,
+}
+
+impl Names<'_> {
+    fn of(&self, host: HostIndex) -> String {
+        let port = self.interfaces[host].iter().position(|(net, _)| *net == self.net);
+        interface_name(&self.topology.hosts[host].name, port.unwrap_or(0))
+    }
+}
+
+fn link(writer: &mut Writer<Vec<u8>>, names: &Names<'_>, net: &Net) -> io::Result<()> {
+    let element = writer.create_element("link").with_attribute(("client_id", net.name.as_str()));
+    element.write_inner_content(|writer| {
+        for member in &net.members {
+            let name = names.of(member.host);
+            writer.create_element("interface_ref").with_attribute(("client_id", name.as_str())).write_empty()?;
+        }
+        match (net.kind, net.members.as_slice()) {
+            (NetKind::Link, [a, b]) => {
+                let (one, other) = (names.of(a.host), names.of(b.host));
+                property(writer, &one, &other, &a.to_net.joined(&b.from_net))?;
+                property(writer, &other, &one, &b.to_net.joined(&a.from_net))?;
+            }
+            _ => {
+                for member in &net.members {
+                    let name = names.of(member.host);
+                    property(writer, &name, &net.name, &member.to_net)?;
+                    if shaping(&member.to_net) != shaping(&member.from_net) {
+                        property(writer, &net.name, &name, &member.from_net)?;
+                    }
+                }
+            }
+        }
+        if net.kind == NetKind::Lan {
+            writer.create_element("link_type").with_attribute(("name", "lan")).write_empty()?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Rate in kbit/s, delay in milliseconds, loss from 0 to 1; none where nothing is shaped.
+fn shaping(leg: &Leg) -> [Option<String>; 3] {
+    let loss: f64 = format!("{:.9}", leg.loss).parse().unwrap_or(leg.loss);
+    let ms = leg.delay.as_nanos() as f64 / 1e6;
+    [
+        (!leg.rate.is_unlimited()).then(|| (leg.rate.bps().div_ceil(1000)).to_string()),
+        (!leg.delay.is_zero()).then(|| ms.to_string()),
+        (loss > 0.0).then(|| loss.to_string()),
+    ]
+}
+
+fn property(writer: &mut Writer<Vec<u8>>, from: &str, to: &str, leg: &Leg) -> io::Result<()> {
+    let values = shaping(leg);
+    if values.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let mut element = writer.create_element("property").with_attributes([("source_id", from), ("dest_id", to)]);
+    for (name, value) in ["capacity", "latency", "packet_loss"].into_iter().zip(&values) {
+        if let Some(value) = value {
+            element = element.with_attribute((name, value.as_str()));
+        }
+    }
+    element.write_empty()?;
+    Ok(())
+}
+
+/// What a request has no words for.
+fn lost(topology: &Topology) -> Vec<String> {
+    let legs = topology.nets.iter().flat_map(|net| &net.members).flat_map(|member| [&member.to_net, &member.from_net]);
+    let any = |test: &dyn Fn(&Leg) -> bool| legs.clone().any(test);
+    let scheduled = topology.events.len() - started(topology).count();
+    let routing = match topology.routing {
+        Routing::None => None,
+        _ => Some("routes: set them on the nodes that forward".to_owned()),
+    };
+    let routed = topology.interfaces().iter().any(|interfaces| interfaces.len() > 1);
+    let all = [
+        any(&|leg| leg.queue != Queue::DEFAULT).then(|| "queues that are not the default".to_owned()),
+        any(&|leg| !leg.jitter.is_zero()).then(|| "jitter".to_owned()),
+        any(&|leg| leg.burst.is_some()).then(|| "loss in bursts".to_owned()),
+        (scheduled > 0).then(|| format!("{scheduled} scheduled events")),
+        (!topology.traffic.is_empty()).then(|| format!("{} traffic agents", topology.traffic.len())),
+        routing.filter(|_| routed),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+    use quick_xml::Reader;
+    use quick_xml::events::Event as Read;
+
+    use super::*;
+    use crate::scenario::file;
+    use crate::scenario::fixture;
+    use crate::scenario::generate::Star;
+
+    /// An element: its path, and its attributes.
+    type Element = (String, BTreeMap<String, String>);
+
+    fn elements(text: &str) -> Vec<Element> {
+        let mut reader = Reader::from_str(text);
+        let (mut path, mut seen) = (Vec::new(), Vec::new());
+        loop {
+            let event = reader.read_event().unwrap();
+            let (Read::Start(start) | Read::Empty(start)) = &event else {
+                match event {
+                    Read::End(_) => drop(path.pop()),
+                    Read::Eof => return seen,
+                    _ => {}
+                }
+                continue;
+            };
+            path.push(start.name().as_ref().to_owned());
+            let value = |attribute: quick_xml::events::attributes::Attribute<'_>| {
+                let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
+                (attribute.key.as_ref().to_owned(), value)
+            };
+            seen.push((path.join("/"), start.attributes().map(|it| value(it.unwrap())).collect()));
+            if matches!(event, Read::Empty(_)) {
+                path.pop();
+            }
+        }
+    }
+
+    /// What the schema of requests asks of the elements that are used here:
+    /// which stand where, which attributes they must have, and which values.
+    fn check(text: &str) {
+        let required: BTreeMap<&str, &[&str]> = BTreeMap::from([
+            ("rspec", ["xmlns", "type"].as_slice()),
+            ("rspec/node", &["client_id", "exclusive"]),
+            ("rspec/node/sliver_type", &["name"]),
+            ("rspec/node/sliver_type/disk_image", &["name"]),
+            ("rspec/node/hardware_type", &["name"]),
+            ("rspec/node/services", &[]),
+            ("rspec/node/services/execute", &["shell", "command"]),
+            ("rspec/node/interface", &["client_id"]),
+            ("rspec/node/interface/ip", &["address", "netmask", "type"]),
+            ("rspec/link", &["client_id"]),
+            ("rspec/link/interface_ref", &["client_id"]),
+            ("rspec/link/property", &["source_id", "dest_id"]),
+            ("rspec/link/link_type", &["name"]),
+        ]);
+        let elements = elements(text);
+        let of = |path: &'static str, key: &'static str| {
+            elements.iter().filter(move |(at, _)| at == path).filter_map(move |(_, attributes)| attributes.get(key))
+        };
+        for (path, attributes) in &elements {
+            let needed = required.get(path.as_str()).unwrap_or_else(|| panic!("{path} is not in the schema"));
+            assert!(needed.iter().all(|key| attributes.contains_key(*key)), "{path} {attributes:?}");
+            for (key, least, most) in [("capacity", 1.0, 1e9), ("latency", 0.0, 1e8), ("packet_loss", 0.0, 1.0)] {
+                let value = attributes.get(key).map(|value| value.parse::<f64>().unwrap());
+                assert!(value.is_none_or(|value| (least..=most).contains(&value)), "{path} {attributes:?}");
+            }
+        }
+        let root = &elements[0].1;
+        assert_eq!((root["type"].as_str(), root["xmlns"].as_str()), ("request", NAMESPACE));
+        let interfaces: Vec<&String> = of("rspec/node/interface", "client_id").collect();
+        let unique: BTreeSet<&String> = interfaces.iter().copied().collect();
+        assert_eq!(unique.len(), interfaces.len(), "interfaces have names of their own");
+        let used: Vec<&String> = of("rspec/link/interface_ref", "client_id").collect();
+        assert_eq!((used.len(), used.iter().copied().collect::<BTreeSet<_>>()), (interfaces.len(), unique.clone()));
+        let links: BTreeSet<&String> = of("rspec/link", "client_id").collect();
+        for end in of("rspec/link/property", "source_id").chain(of("rspec/link/property", "dest_id")) {
+            assert!(unique.contains(end) || links.contains(end), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_star_is_a_lan_with_a_property_for_each_leg() {
+        let request = write(&Star::published(3).topology().unwrap()).unwrap();
+        check(&request.text);
+        assert!(request.lost.is_empty(), "{:?}", request.lost);
+        let expected = "  <link client_id=\"net\">
+    <interface_ref client_id=\"node1:if0\"/>
+    <interface_ref client_id=\"node2:if0\"/>
+    <interface_ref client_id=\"server:if0\"/>
+    <property source_id=\"node1:if0\" dest_id=\"net\" capacity=\"100000\" latency=\"50\"/>
+    <property source_id=\"node2:if0\" dest_id=\"net\" capacity=\"100000\" latency=\"50\"/>
+    <property source_id=\"server:if0\" dest_id=\"net\" capacity=\"100000\" latency=\"125\"/>
+    <link_type name=\"lan\"/>
+  </link>
+";
+        assert!(request.text.contains(expected), "{}", request.text);
+    }
+
+    #[test]
+    fn links_programs_and_images_are_in_the_request() {
+        let text = "[[host]]\nname = [\"a\", \"b\"]\nos = \"UBUNTU22-64-STD\"\nhardware = \"d430\"\n\
+                    [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1.5Mbit\"\ndelay = \"12.5ms\"\nloss = 0.01\ndown = { jitter = \"1ms\" }\n\
+                    [[program]]\nname = \"p\"\nhost = \"a\"\ncommand = \"ping -c 3 b > 'x' && echo <ok>\"\nfolder = \"/tmp\"\nstart = \"0s\"\n\
+                    [[event]]\nat = \"5s\"\nnet = \"a-b\"\ndo = \"down\"\n";
+        let request = write(&file::parse("two", text).unwrap()).unwrap();
+        check(&request.text);
+        assert_eq!(request.lost, ["jitter", "1 scheduled events"]);
+        for part in [
+            "<property source_id=\"a:if0\" dest_id=\"b:if0\" capacity=\"1500\" latency=\"12.5\" packet_loss=\"0.01\"/>",
+            "<disk_image name=\"urn:publicid:IDN+emulab.net+image+emulab-ops//UBUNTU22-64-STD\"/>",
+            "<hardware_type name=\"d430\"/>",
+            "<ip address=\"10.1.1.2\" netmask=\"255.255.255.0\" type=\"ipv4\"/>",
+            "<!-- Not in this request: jitter -->",
+        ] {
+            assert!(request.text.contains(part), "{part}\n{}", request.text);
+        }
+        let commands: Vec<String> =
+            elements(&request.text).into_iter().filter_map(|(_, mut it)| it.remove("command")).collect();
+        assert_eq!(commands, ["cd '/tmp' && ping -c 3 b > 'x' && echo <ok>"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_topology_is_a_request_that_fits_the_schema(topology in fixture::any_topology()) {
+            check(&write(&topology).unwrap().text);
+        }
+    }
+}
