@@ -46,6 +46,12 @@ enum Command {
   emulate check experiment.ns --json
 ")]
     Check(commands::check::CheckArgs),
+    /// Write a topology in another format
+    #[command(before_help = "Examples:
+  emulate convert experiment.ns -o experiment.toml
+  emulate convert star.toml --to rspec > star.xml
+")]
+    Convert(commands::convert::ConvertArgs),
     /// Make a topology of the published experiments, of any size
     Topo(commands::topo::TopoArgs),
     /// Bring a network up and run a program on one of its hosts
@@ -67,14 +73,6 @@ enum Command {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
-    /// Write a topology in another format
-    #[command(before_help = "Examples:
-  emulate convert experiment.ns -o experiment.toml
-  emulate convert star.toml --to rspec > star.xml
-")]
-    Convert(commands::convert::ConvertArgs),
-    /// Make a topology of the published experiments, of any size
-    Topo(commands::topo::TopoArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
