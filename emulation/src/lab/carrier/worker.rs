@@ -115,16 +115,22 @@ impl Worker {
 
     fn hand_over(&mut self, delivery: Delivery<Frame>, now: Time) {
         let Some(&Some(wire)) = self.wires.get(delivery.port.index()) else { return };
+        if self.write(wire, delivery.packet.bytes()) {
+            self.shared.lateness.record(now.since(delivery.due));
+            self.shared.tallies[wire].written.count();
+        }
+        self.pool.give_back(delivery.packet);
+    }
+
+    /// Writes a frame, or counts why it cannot be. Whether it was written.
+    fn write(&self, wire: usize, frame: &[u8]) -> bool {
         let tally = &self.shared.tallies[wire];
-        match write(&self.shared.wires[wire], delivery.packet.bytes()) {
-            Ok(_) => {
-                self.shared.lateness.record(now.since(delivery.due));
-                tally.written.count();
-            }
+        match write(&self.shared.wires[wire], frame) {
+            Ok(_) => return true,
             Err(Errno::AGAIN | Errno::NOBUFS) => tally.refused.count(),
             Err(_) => tally.undeliverable.count(),
         }
-        self.pool.give_back(delivery.packet);
+        false
     }
 
     /// Reads some frames of a wire. If there are more, the next wait says so at once.
@@ -156,9 +162,7 @@ impl Worker {
             Decision::Carry(to) => self.carry(now, wire, to, bytes),
             Decision::Answer(answer) => {
                 tally.answered.count();
-                if write(&self.shared.wires[wire], &answer).is_err() {
-                    tally.refused.count();
-                }
+                self.write(wire, &answer);
             }
             Decision::Refuse(Refusal::Ipv6 | Refusal::Announcement) => tally.ignored.count(),
             Decision::Refuse(Refusal::Unknown) => tally.unknown.count(),
