@@ -73,6 +73,12 @@ enum Command {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
+    /// Compare two runs, or two sides of several runs each
+    #[command(before_help = "Examples:
+  emulate compare results/client-server results/super-node
+  emulate compare results/a results/b -o compare.html
+")]
+    Compare(commands::compare::CompareArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -100,11 +106,12 @@ fn main() -> ExitCode {
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Check(args) => commands::check::run(args, output),
-        Command::Report(args) => commands::report::run(args, output),
         Command::Convert(args) => commands::convert::run(args, output),
         Command::Topo(args) => commands::topo::run(args, output),
         Command::Exec(args) => commands::exec::run(args, output),
         Command::Linktest(args) => commands::linktest::run(args, output),
+        Command::Report(args) => commands::report::run(args, output),
+        Command::Compare(args) => commands::compare::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

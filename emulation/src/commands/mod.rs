@@ -2,6 +2,7 @@
 //! command line, `run` does it.
 
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod exec;
 mod format;

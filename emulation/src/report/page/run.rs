@@ -147,15 +147,20 @@ fn facts(page: &mut Page, results: &Results) {
         page.markup("</details>");
     }
     let own = [
-        ("seed", run.seed.to_string()),
+        ("seed".to_owned(), run.seed.to_string()),
         (
-            "workload",
+            "workload".to_owned(),
             format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
         ),
-        ("processors busy", percent(run.verdict.cpu_busy)),
+        ("processors busy".to_owned(), percent(run.verdict.cpu_busy)),
     ];
-    let maps = [&run.varied, &run.versions, &run.lab, &run.machine].into_iter().flatten();
-    page.facts(own.into_iter().chain(maps.map(|(name, value)| (name.as_str(), value.clone()))));
+    page.facts(own);
+    let groups =
+        [("Varied", &run.varied), ("Programs", &run.versions), ("Network", &run.lab), ("Machine", &run.machine)];
+    for (title, facts) in groups.into_iter().filter(|(_, facts)| !facts.is_empty()) {
+        page.element("h3", "", title);
+        page.facts(facts.iter().map(|(name, value)| (name.replace('_', " "), value.clone())));
+    }
     if !run.verdict.linktest.is_empty() {
         page.markup("<details>");
         page.element("summary", "", "What linktest said before the run");
