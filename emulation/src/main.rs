@@ -84,6 +84,19 @@ enum Command {
   emulate completions bash > /etc/bash_completion.d/emulate
 ")]
     Completions(commands::generate::CompletionsArgs),
+    /// Run a plan: the real daemons on its network, under its workload
+    #[command(before_help = "Examples:
+  emulate run plans/star-11.toml
+  emulate run plans/star-11.toml --check
+  emulate run plans/star-11.toml --seed 2 --duration 15m -o results/second
+")]
+    Run(commands::run::RunArgs),
+    /// Run every combination of what a plan's [sweep] table lists
+    #[command(before_help = "Examples:
+  emulate sweep plans/first.toml
+  emulate sweep plans/first.toml --check
+")]
+    Sweep(commands::sweep::SweepArgs),
     /// Write the manual pages into a directory
     Man(commands::generate::ManArgs),
 }
@@ -113,6 +126,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Report(args) => commands::report::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
+        Command::Run(args) => commands::run::run(args, output),
+        Command::Sweep(args) => commands::sweep::run(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }
 }

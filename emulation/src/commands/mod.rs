@@ -12,4 +12,6 @@ mod lab;
 pub(crate) mod linktest;
 mod process;
 pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod sweep;
 pub(crate) mod topo;

@@ -19,7 +19,7 @@ pub mod file;
 pub(crate) mod fixture;
 pub mod generate;
 mod load;
-mod near;
+pub(crate) mod near;
 pub mod routes;
 pub mod topology;
 pub mod validate;
