@@ -194,7 +194,8 @@ impl Results {
                 Ok(record) => self.take(record),
                 Err(_) if line.trim_ascii().is_empty() => {}
                 Err(_) if !ended => self.remarks.push(format!(
-                    "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: the run did not end by itself."
+                    "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: \
+                     the run did not end by itself."
                 )),
                 Err(_) if is_unknown(&line) => unknown += 1,
                 Err(error) => return Err(malformed(error.to_string())),

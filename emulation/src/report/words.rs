@@ -102,6 +102,17 @@ pub(super) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// The text with numbers tied to what follows them, so that no line ends between `8` and `kB`.
+pub(super) fn tied(text: &str) -> String {
+    let mut before = ' ';
+    let mut tie = |letter: char| {
+        let tied = if letter == ' ' && before.is_ascii_digit() { '\u{a0}' } else { letter };
+        before = letter;
+        tied
+    };
+    text.chars().map(&mut tie).collect()
+}
+
 /// A name with its first letter large.
 pub(super) fn capital(name: &str) -> String {
     let mut letters = name.chars();
@@ -127,6 +138,11 @@ mod tests {
         );
         assert_eq!([ratio(1.0), ratio(0.5), ratio(1.386), ratio(12.0)], ["1.00", "0.500", "1.39", "12.0"]);
         assert_eq!(or_dash(None, bytes), "–");
+    }
+
+    #[test]
+    fn numbers_are_tied_to_their_units() {
+        assert_eq!(tied("from 3 kB to n4 x"), "from 3\u{a0}kB to n4\u{a0}x");
     }
 
     #[test]

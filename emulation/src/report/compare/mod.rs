@@ -1,24 +1,22 @@
 //! Two sides compared: ratios with confidence intervals.
 
 mod differences;
+mod load;
 mod single;
+mod warnings;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 pub use self::differences::Difference;
-use self::differences::Facts;
 pub(super) use self::differences::settings;
+use self::load::{Loading, load};
 use super::figure::said;
-use super::measure::{Better, Measure, measures};
-use super::metrics::Metrics;
+use super::measure::{Better, Measure};
 use super::page;
-use super::read::{Results, read};
-use super::record::Run;
 use super::statistics::{Interval, mean, paired, welch};
-use super::sweep::runs;
-use super::write::{WriteError, distrust, put};
+use super::write::{WriteError, put};
 
 /// A comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
@@ -142,22 +140,6 @@ impl Finding {
     }
 }
 
-/// A run of a side, without its records.
-struct Loaded {
-    folder: PathBuf,
-    run: Run,
-    plan: Option<String>,
-    topology: Option<String>,
-    measures: Vec<(Measure, f64)>,
-}
-
-/// What was read of a side; the records only of a run by itself.
-struct Loading {
-    folder: PathBuf,
-    runs: Vec<Loaded>,
-    single: Option<(Results, Metrics)>,
-}
-
 /// Compares the run, or the runs, in folder `b` with those in folder `a`.
 ///
 /// Over several runs on both sides the intervals are over seeds: paired where
@@ -168,52 +150,6 @@ struct Loading {
 /// When a folder has no run, or one cannot be read.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, WriteError> {
     Ok(comparison(&load(a)?, &load(b)?))
-}
-
-fn load(folder: &Path) -> Result<Loading, WriteError> {
-    let folders = runs(folder)?;
-    let is_one = folders.len() == 1;
-    let mut loading = Loading { folder: folder.to_owned(), runs: Vec::new(), single: None };
-    for folder in folders {
-        loading.add(read(&folder)?, is_one);
-    }
-    Ok(loading)
-}
-
-impl Loaded {
-    fn facts(&self) -> Facts<'_> {
-        Facts { run: &self.run, plan: self.plan.as_deref(), topology: self.topology.as_deref() }
-    }
-}
-
-impl Loading {
-    fn add(&mut self, results: Results, keep: bool) {
-        let metrics = Metrics::of(&results);
-        self.runs.push(Loaded {
-            folder: results.folder.clone(),
-            run: results.run.clone(),
-            plan: results.plan.clone(),
-            topology: results.topology.clone(),
-            measures: measures(&results.run, &metrics),
-        });
-        self.single = keep.then_some((results, metrics));
-    }
-
-    fn side(&self) -> Side {
-        Side {
-            folder: self.folder.clone(),
-            name: self.runs.first().map(|one| one.run.name.clone()).unwrap_or_default(),
-            seeds: self.runs.iter().map(|one| one.run.seed).collect(),
-        }
-    }
-
-    /// The values of a measure with the seeds of their runs, by seed.
-    fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
-        let of = |one: &Loaded| Some((one.run.seed, one.measures.iter().find(|(m, _)| m.kind == measure.kind)?.1));
-        let mut values: Vec<(u64, f64)> = self.runs.iter().filter_map(of).collect();
-        values.sort_by_key(|(seed, _)| *seed);
-        values
-    }
 }
 
 fn comparison(a: &Loading, b: &Loading) -> Comparison {
@@ -227,15 +163,6 @@ fn comparison(a: &Loading, b: &Loading) -> Comparison {
     if let Some((a, b)) = singles {
         single::intervals(a, b, &mut rows);
     }
-    let distrust_of = |side: &Loading| -> Vec<String> {
-        let said = |one: &Loaded| {
-            distrust(&one.run)
-                .into_iter()
-                .map(|reason| format!("{}: {reason}", one.folder.display()))
-                .collect::<Vec<_>>()
-        };
-        side.runs.iter().flat_map(said).collect()
-    };
     let differences = match (a.runs.first(), b.runs.first()) {
         (Some(a), Some(b)) => differences::differences(a.facts(), b.facts()),
         _ => Vec::new(),
@@ -243,8 +170,8 @@ fn comparison(a: &Loading, b: &Loading) -> Comparison {
     Comparison {
         a: a.side(),
         b: b.side(),
-        warnings: warnings(a, b, &differences),
-        distrust: [distrust_of(a), distrust_of(b)].concat(),
+        warnings: warnings::warnings(a, b, &differences),
+        distrust: [a.distrust(), b.distrust()].concat(),
         differences,
         rows,
     }
@@ -273,41 +200,6 @@ fn middle(values: &[f64]) -> Option<f64> {
         return mean(&logarithms).map(f64::exp);
     }
     mean(values)
-}
-
-fn warnings(a: &Loading, b: &Loading, differences: &[Difference]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let names: Vec<&str> = differences::respects(differences).into_iter().collect();
-    if names.len() > 1 {
-        warnings.push(format!(
-            "The sides differ in {} respects ({}): a ratio cannot be laid to one of them.",
-            names.len(),
-            names.join(", ")
-        ));
-    }
-    for (name, side) in [("A", a), ("B", b)] {
-        let Some(first) = side.runs.first() else { continue };
-        let odd = side.runs.iter().find_map(|one| {
-            let found = differences::differences(first.facts(), one.facts());
-            found.into_iter().next()
-        });
-        if let Some(odd) = odd {
-            warnings.push(format!("The runs of side {name} are not of one kind: they differ in {}.", odd.setting));
-        }
-        let stopped = side.runs.iter().filter(|one| one.run.interrupted).count();
-        if stopped > 0 {
-            warnings.push(format!(
-                "On side {name} {stopped} of {} runs were stopped before their time: counts are smaller for it.",
-                side.runs.len()
-            ));
-        }
-    }
-    match (a.runs.len(), b.runs.len()) {
-        (1, 1) => warnings.push("One run each: the intervals cover chance within these runs, not other seeds. Several seeds on each side would.".into()),
-        (1, _) | (_, 1) => warnings.push("One side has a single run, so there is no interval: run it with other seeds too.".into()),
-        _ => {}
-    }
-    warnings
 }
 
 #[cfg(test)]

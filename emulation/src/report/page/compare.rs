@@ -58,8 +58,8 @@ pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
     }
 }
 
-const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: more or less \
-                       of what is neither; grey: the interval leaves it open, or there is none.";
+const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
+                       more or less of what is neither; grey: the interval leaves it open, or there is none.";
 
 fn figures(comparison: &Comparison) -> Vec<Figure> {
     let figure = |group: &str| {
@@ -136,8 +136,8 @@ fn methods(page: &mut Page, comparison: &Comparison) {
     page.element(
         "p",
         "",
-        "An interval that leaves 1 out is called a difference; of twenty such intervals without any difference one does so by chance. \
-         Values of several runs are geometric means, as ratios are of them.",
+        "An interval that leaves 1 out is called a difference; of twenty such intervals without any difference one \
+         does so by chance. Values of several runs are geometric means, as ratios are of them.",
     );
     page.markup("</div>");
 }

@@ -11,7 +11,7 @@ pub(super) use self::compare::{figure as figure_of_comparison, of_comparison};
 pub(super) use self::run::of_run;
 pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
-use super::words::{capital, escape};
+use super::words::{capital, escape, tied};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -64,7 +64,7 @@ impl Page {
         self.markup("<div class=\"figures\">");
         for figure in figures {
             self.markup("<figure>");
-            self.element("h3", "", &figure.title);
+            self.element("h3", "", &tied(&figure.title));
             self.markup(figure.sheet.inline(&figure.title));
             self.element("figcaption", "", &figure.caption);
             self.markup("</figure>");
