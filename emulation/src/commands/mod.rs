@@ -1,8 +1,8 @@
 //! The commands of `emulate`, one module each: `NameArgs` is its part of the
 //! command line, `run` does it.
 
+pub(crate) mod bench;
 pub(crate) mod check;
-pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod exec;
 mod format;
@@ -12,6 +12,4 @@ mod lab;
 pub(crate) mod linktest;
 mod process;
 pub(crate) mod report;
-pub(crate) mod run;
-pub(crate) mod sweep;
 pub(crate) mod topo;

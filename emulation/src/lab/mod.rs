@@ -4,7 +4,7 @@ pub mod carrier;
 mod device;
 mod error;
 mod hosts;
-mod kernel;
+pub(crate) mod kernel;
 mod limits;
 pub mod linktest;
 mod names;

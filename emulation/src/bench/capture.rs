@@ -1,0 +1,123 @@
+//! What `tcpdump` saw of a host's interface.
+//!
+//! The format is that of the pcap library's files: a header of 24 bytes, then
+//! for each packet 16 bytes and as much of the packet as was kept
+//! (pcap-savefile(5)). Times are the kernel's, when the packet arrived.
+
+use std::time::{Duration, SystemTime};
+
+use super::program::{self, Failed, Program};
+use super::{Bench, BenchError};
+use crate::lab::Lab;
+use crate::scenario::topology::HostIndex;
+
+/// The first four bytes of a file with times in nanoseconds, read in the
+/// machine's own byte order, in which `tcpdump` writes.
+const MAGIC: u32 = 0xa1b2_3c4d;
+const FILE_HEADER: usize = 24;
+const PACKET_HEADER: usize = 16;
+/// Bytes that are kept of each packet: its headers.
+const KEPT: &str = "64";
+
+/// One captured frame: when it arrived, nanoseconds since 1970, and its bytes
+/// with the Ethernet header, as the emulator counts them.
+pub(super) type Frame = (u64, u32);
+
+/// A running `tcpdump`.
+pub(super) struct Capture {
+    program: Program,
+}
+
+impl Capture {
+    /// Starts to capture what arrives at a host's first interface and matches
+    /// `filter`; returns when it does.
+    pub(super) fn start(lab: &Lab, host: HostIndex, filter: &str) -> Result<Self, Failed> {
+        let interface = ["-i", "eth0", "-Q", "in"];
+        let format = ["-w", "-", "-s", KEPT, "-B", "16384", "--time-stamp-precision=nano"];
+        // As itself: inside a user namespace there is nobody else to become.
+        let user = ["-Z", "root", "-n"];
+        let words: Vec<&str> = [&interface[..], &format, &user, &[filter]].concat();
+        let mut program = Program::start(lab, host, program::TCPDUMP, &words)?;
+        program.wait_for(|| program::has_packet_socket(lab, host))?;
+        Ok(Self { program })
+    }
+
+    /// Ends it; what it saw.
+    pub(super) fn finish(self, bench: &Bench<'_>) -> Result<Vec<Frame>, Failed> {
+        self.program.interrupt();
+        let finished = self.program.finish(Duration::from_secs(10), bench.stop)?;
+        if let Some(lost) = lost(&finished.errors).filter(|lost| *lost > 0) {
+            return Err(Failed::Said(format!("tcpdump was too slow for {lost} packets")));
+        }
+        frames(&finished.output).ok_or_else(|| Failed::Said(format!("tcpdump: {}", finished.errors.trim())))
+    }
+}
+
+/// Nanoseconds since 1970 at the origin of probes' times, to compare captured frames with them.
+pub(super) fn since_1970(origin: std::time::Instant) -> Result<u64, BenchError> {
+    let elapsed = origin.elapsed();
+    let now = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_err(|_| super::system("read the clock")(std::io::Error::other("it is before 1970: set it")))?;
+    Ok(u64::try_from(now.saturating_sub(elapsed).as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The frames of a file; none if it is not one of those that are asked for. A
+/// last one that was not written to its end is left out.
+fn frames(file: &[u8]) -> Option<Vec<Frame>> {
+    let number = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().map(u32::from_ne_bytes).ok();
+    if number(file, 0)? != MAGIC {
+        return None;
+    }
+    let mut rest = file.get(FILE_HEADER..)?;
+    let mut frames = Vec::new();
+    while let (Some(seconds), Some(nanos), Some(kept), Some(bytes)) =
+        (number(rest, 0), number(rest, 4), number(rest, 8), number(rest, 12))
+    {
+        let Some(next) = rest.get(PACKET_HEADER + kept as usize..) else { break };
+        frames.push((u64::from(seconds) * 1_000_000_000 + u64::from(nanos), bytes));
+        rest = next;
+    }
+    Some(frames)
+}
+
+/// How many packets it had no room for, as it says at its end.
+fn lost(errors: &str) -> Option<u64> {
+    let line = errors.lines().find(|line| line.contains("dropped by kernel"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(packets: &[(u32, u32, &[u8], u32)]) -> Vec<u8> {
+        let mut file = MAGIC.to_ne_bytes().to_vec();
+        file.resize(FILE_HEADER, 0);
+        for (seconds, nanos, kept, bytes) in packets {
+            for number in [*seconds, *nanos, kept.len() as u32, *bytes] {
+                file.extend(number.to_ne_bytes());
+            }
+            file.extend(*kept);
+        }
+        file
+    }
+
+    #[test]
+    fn frames_have_their_time_and_their_whole_length() {
+        let bytes = file(&[(1, 500, b"header", 1514), (2, 0, b"", 60)]);
+        assert_eq!(frames(&bytes), Some(vec![(1_000_000_500, 1514), (2_000_000_000, 60)]));
+        // Cut anywhere, those before are still there.
+        assert_eq!(frames(&bytes[..bytes.len() - 1]), Some(vec![(1_000_000_500, 1514)]));
+        assert_eq!(frames(&bytes[..FILE_HEADER + PACKET_HEADER + 3]), Some(vec![]));
+        assert_eq!(frames(b""), None);
+        assert_eq!(frames(&[0; 100]), None);
+    }
+
+    #[test]
+    fn what_it_lost_is_in_its_last_words() {
+        let said = "tcpdump: listening on eth0\n12 packets captured\n12 packets received by filter\n3 packets dropped by kernel\n";
+        assert_eq!(lost(said), Some(3));
+        assert_eq!(lost(""), None);
+    }
+}

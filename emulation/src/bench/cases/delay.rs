@@ -1,0 +1,226 @@
+//! How exact one-way delays are: of links with very different ones, all at
+//! once, on a machine that does nothing else or beside one that is busy.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::analysis::{Spread, drift};
+use crate::bench::probe::{self, Flow, HEADERS, Trace};
+use crate::bench::program::{Failed, PING, Program, SHELL};
+use crate::bench::{Bench, BenchError, Case, Row, is_realtime, networks};
+use crate::lab::Lab;
+use crate::scenario::topology::Queue;
+use crate::units::{Rate, format_duration};
+
+/// The delays of the links.
+const DELAYS_MS: [u64; 5] = [1, 20, 50, 100, 600];
+const RATE: Rate = Rate::from_bps(100_000_000);
+/// Of a probe's frame.
+const BYTES: u32 = HEADERS + 100;
+/// From one probe to the next on the same link: 1000 of them in 10 s.
+const INTERVAL: Duration = Duration::from_millis(10);
+const LENGTH: Duration = Duration::from_secs(10);
+/// After the longest delay.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// Targets, milliseconds.
+const P50_MS: f64 = 0.1;
+const P99_MS: f64 = 0.25;
+/// By how much the median error may grow from the shortest delay to the longest.
+const DRIFT_MS: f64 = 0.05;
+/// What ping's mean may be off: twice what one way may.
+const PING_MS: f64 = 0.2;
+
+/// Of an echo request as ping sends it, and of its answer.
+const PING_BYTES: u64 = 14 + 20 + 8 + 56;
+const PINGS: u32 = 20;
+
+/// What keeps two processors busy as a compiler does: processes come and go,
+/// take memory, compute and hand each other data.
+const LOAD: &str = "for each in 1 2; do while :; do seq 1 200000 | sort -r | cksum; done & done; wait";
+/// Until it does.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// On a machine that does nothing else.
+pub(in crate::bench) fn quiet(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+    let lab = start(bench)?;
+    let traces = probes(bench, &lab)?;
+    let errors = spreads(&traces);
+    let mut rows: Vec<Row> = DELAYS_MS
+        .iter()
+        .zip(&errors)
+        .zip(&traces)
+        .map(|((ms, error), trace)| {
+            let target = format!("p50 ≤ {P50_MS}, p99 ≤ {P99_MS} ms");
+            let what = format!("one-way delay of {ms} ms, error");
+            row(Case::Delay, what, target, (*error, trace), |error| error.p50 <= P50_MS && error.p99 <= P99_MS)
+        })
+        .collect();
+    rows.push(drift_row(&errors));
+    rows.push(ping_row(bench, &lab)?);
+    Ok(rows)
+}
+
+/// Beside a load.
+pub(in crate::bench) fn busy(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+    let lab = start(bench)?;
+    let what = |ms: &u64| format!("one-way delay of {ms} ms beside a load, error");
+    let target = format!("p99 ≤ {P99_MS} ms");
+    let unmeasured =
+        |why: &str| DELAYS_MS.iter().map(|ms| Row::unmeasured(Case::Busy, what(ms), &target, why)).collect();
+    if !is_realtime(&lab) {
+        return Ok(unmeasured("the target is for a real-time priority, which was not given: see `machine` in --json"));
+    }
+    let command = bench.options.beside.as_deref().unwrap_or(LOAD);
+    // Which host it runs in makes no difference: it is to use processors.
+    let load = match Program::start(&lab, 0, SHELL, &["-c", command]) {
+        Ok(load) => load,
+        Err(failed) => return Ok(unmeasured(&failed.reason()?)),
+    };
+    bench.rest(WARM_UP);
+    let traces = probes(bench, &lab)?;
+    drop(load);
+    let rows = DELAYS_MS.iter().zip(spreads(&traces)).zip(&traces);
+    let judge = |error: Spread| error.p99 <= P99_MS;
+    Ok(rows.map(|((ms, error), trace)| row(Case::Busy, what(ms), target.clone(), (error, trace), judge)).collect())
+}
+
+fn start(bench: &mut Bench<'_>) -> Result<Lab, BenchError> {
+    let links = DELAYS_MS.map(|ms| networks::direction(RATE, Duration::from_millis(ms), Queue::DEFAULT.limit));
+    bench.lab(&networks::links(links))
+}
+
+fn probes(bench: &Bench<'_>, lab: &Lab) -> Result<Vec<Trace>, BenchError> {
+    // A length of some hours, in steps of 10 ms, fits.
+    let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
+    let flow = |link| {
+        let (from, to) = networks::ends(link);
+        Flow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: true }
+    };
+    let flows: Vec<Flow> = (0..DELAYS_MS.len()).map(flow).collect();
+    Ok(probe::carry(bench, lab, &flows, Instant::now(), PATIENCE)?.traces)
+}
+
+/// The errors of each link's delays, milliseconds: what is more than the
+/// propagation delay and the time that the rate takes for the frame.
+fn spreads(traces: &[Trace]) -> Vec<Option<Spread>> {
+    let serialisation = RATE.time_for(BYTES.into());
+    let both = DELAYS_MS.iter().zip(traces);
+    both.map(|(ms, trace)| {
+        let expected = (Duration::from_millis(*ms) + serialisation).as_nanos() as f64;
+        Spread::of(trace.delays().map(|delay| (delay - expected) / 1e6).collect())
+    })
+    .collect()
+}
+
+fn row(
+    case: Case,
+    what: String,
+    target: String,
+    (error, trace): (Option<Spread>, &Trace),
+    judge: impl Fn(Spread) -> bool,
+) -> Row {
+    let Some(error) = error else { return Row::unmeasured(case, what, target, "no probe arrived") };
+    let (sent, lost) = (trace.sent.len(), trace.lost());
+    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", error.p50, error.p99, error.max);
+    let row = Row::judged(case, what, target, seen, judge(error) && lost == 0)
+        .with("p50_ms", error.p50)
+        .with("p99_ms", error.p99)
+        .with("max_ms", error.max)
+        .with("packets", sent as f64)
+        .with("lost", lost as f64);
+    if lost == 0 { row } else { row.noting(format!("{lost} of {sent} probes were lost, and none should be")) }
+}
+
+fn drift_row(errors: &[Option<Spread>]) -> Row {
+    let (what, target) = ("growth of the median error from 1 to 600 ms", format!("within ±{DRIFT_MS} ms"));
+    let points = DELAYS_MS.iter().zip(errors).filter_map(|(ms, error)| Some((*ms as f64, (*error)?.p50)));
+    match drift(&points.collect::<Vec<_>>()) {
+        Some(drift) => {
+            let met = drift.abs() <= DRIFT_MS;
+            Row::judged(Case::Delay, what, target, format!("{drift:+.3} ms"), met).with("drift_ms", drift)
+        }
+        None => Row::unmeasured(Case::Delay, what, target, "too few links were measured"),
+    }
+}
+
+/// All links again, by a program that others wrote.
+fn ping_row(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+    let (what, target) = ("round trip by ping, mean error of the worst link", format!("within ±{PING_MS} ms"));
+    let errors = match pings(bench, lab) {
+        Ok(errors) => errors,
+        Err(failed) => return Ok(Row::unmeasured(Case::Delay, what, target, failed.reason()?)),
+    };
+    let worst = errors.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let Some((ms, error)) = worst else { return Ok(Row::unmeasured(Case::Delay, what, target, "no link")) };
+    let delay = format_duration(Duration::from_millis(ms));
+    let seen = format!("{error:+.3} ms of {} ms (link of {delay})", 2 * ms);
+    Ok(Row::judged(Case::Delay, what, target, seen, error.abs() <= PING_MS).with("error_ms", error))
+}
+
+/// By link, its delay and the error of the mean round trip, milliseconds.
+fn pings(bench: &Bench<'_>, lab: &Lab) -> Result<Vec<(u64, f64)>, Failed> {
+    let start = |link: usize| {
+        let (from, to) = networks::ends(link);
+        let address = lab.address(to).map(|address| address.to_string()).unwrap_or_default();
+        Program::start(lab, from, PING, &["-n", "-q", "-c", &PINGS.to_string(), "-i", "0.2", &address])
+    };
+    let programs = (0..DELAYS_MS.len()).map(start).collect::<Result<Vec<_>, _>>()?;
+    let mut errors = Vec::new();
+    for (ms, program) in DELAYS_MS.iter().zip(programs) {
+        let text = program.finish(Duration::from_secs(20), bench.stop)?.text(PING)?;
+        let measured = mean_round_trip(&text).ok_or_else(|| Failed::Said(format!("ping said: {text}")))?;
+        let expected = 2.0 * (*ms as f64 + RATE.time_for(PING_BYTES).as_secs_f64() * 1e3);
+        errors.push((*ms, measured - expected));
+    }
+    Ok(errors)
+}
+
+/// Milliseconds, of ping's last line, which has microseconds also where the lines before it have none.
+fn mean_round_trip(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "))?;
+    line.split('/').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Verdict;
+
+    fn trace(error_us: &[u64], ms: u64) -> Trace {
+        let expected = ms * 1_000_000 + RATE.time_for(BYTES.into()).as_nanos() as u64;
+        let received = error_us.iter().map(|error| Some(1_000 + expected + error * 1_000)).collect();
+        Trace { sent: vec![1_000; error_us.len()], received }
+    }
+
+    #[test]
+    fn an_error_is_what_is_more_than_delay_and_transmission() {
+        let traces: Vec<Trace> = DELAYS_MS.iter().map(|ms| trace(&[40, 50, 60], *ms)).collect();
+        for error in spreads(&traces) {
+            let error = error.unwrap();
+            assert!((error.p50 - 0.05).abs() < 1e-9 && (error.max - 0.06).abs() < 1e-9, "{error:?}");
+        }
+        assert_eq!(drift_row(&spreads(&traces)).verdict, Verdict::Met);
+    }
+
+    #[test]
+    fn delays_that_grow_with_the_link_are_a_drift() {
+        let traces: Vec<Trace> = DELAYS_MS.iter().map(|ms| trace(&[*ms / 5], *ms)).collect();
+        assert_eq!(drift_row(&spreads(&traces)).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_lost_probe_misses_the_target() {
+        let spread = Some(Spread { p50: 0.05, p99: 0.1, max: 0.2 });
+        let judge = |trace: &Trace| row(Case::Delay, String::new(), String::new(), (spread, trace), |_| true);
+        assert_eq!(judge(&trace(&[50], 1)).verdict, Verdict::Met);
+        assert_eq!(judge(&Trace { sent: vec![1], received: vec![None] }).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn ping_is_read_by_its_last_line() {
+        let text = "--- 10.1.1.3 ping statistics ---\n20 packets transmitted, 20 received, 0% packet loss, time 3800ms\n\
+                    rtt min/avg/max/mdev = 1200.046/1200.113/1200.240/0.051 ms, pipe 7\n";
+        assert_eq!(mean_round_trip(text), Some(1200.113));
+        assert_eq!(mean_round_trip("20 packets transmitted, 0 received, 100% packet loss\n"), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What a network costs in which nothing happens.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, BenchError, Case, Row, machine, networks};
+
+const HOSTS: usize = 100;
+const LENGTH: Duration = Duration::from_secs(10);
+/// What comes up at the beginning has its say.
+const SETTLE: Duration = Duration::from_secs(1);
+const TARGET_PERCENT: f64 = 0.5;
+
+/// Measures.
+pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+    let lab = bench.lab(&networks::star(HOSTS))?;
+    bench.rest(SETTLE);
+    let (before, began) = (machine::processor_time(), Instant::now());
+    bench.rest(bench.length(LENGTH));
+    let used = machine::processor_time().saturating_sub(before);
+    let part = used.as_secs_f64() / began.elapsed().as_secs_f64();
+    drop(lab);
+    Ok(vec![row(part)])
+}
+
+fn row(part: f64) -> Row {
+    let percent = part * 100.0;
+    let what = format!("processor time of an idle network of {HOSTS} hosts");
+    let target = format!("< {TARGET_PERCENT} % of one");
+    Row::judged(Case::Idle, what, target, format!("{percent:.3} %"), percent < TARGET_PERCENT)
+        .with("cpu_percent", percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Verdict;
+
+    #[test]
+    fn half_a_percent_is_too_much() {
+        assert_eq!(row(0.0049).verdict, Verdict::Met);
+        assert_eq!(row(0.005).verdict, Verdict::Missed);
+    }
+}

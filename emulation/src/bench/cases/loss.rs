@@ -1,0 +1,155 @@
+//! How exact random losses are, and whether the same seed loses the same packets.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::probe::{self, Flow, HEADERS, Trace};
+use crate::bench::{Bench, BenchError, Case, Row, analysis, iperf, networks};
+use crate::lab::Lab;
+use crate::scenario::topology::Leg;
+
+/// What is lost, and packets a second: the rarer a loss, the more packets it takes to see it.
+const LINKS: [(f64, u32); 6] =
+    [(0.0001, 20_000), (0.001, 10_000), (0.01, 4_000), (0.05, 2_000), (0.2, 2_000), (0.5, 2_000)];
+const LENGTH: Duration = Duration::from_secs(10);
+const BYTES: u32 = HEADERS + 58;
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Of all right links, 1 % miss it.
+const CONFIDENCE: f64 = 0.99;
+
+/// The link on which `iperf3` looks as well.
+const SECOND_LOOK: usize = 3;
+const IPERF_LENGTH: Duration = Duration::from_secs(4);
+
+/// What is lost, and how much is sent, to see whether it repeats.
+const REPEATED: (f64, u32) = (0.05, 20_000);
+const REPEATED_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Measures all losses at once, then repeats some.
+pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+    let lab = bench.lab(&networks::links(LINKS.map(|(loss, _)| losing(loss))))?;
+    let seconds = bench.length(LENGTH).as_secs_f64();
+    let flow = |(link, (_, pace)): (usize, &(f64, u32))| {
+        let (from, to) = networks::ends(link);
+        let count = (f64::from(*pace) * seconds).max(1.0) as u32;
+        Flow { from, to, bytes: BYTES, count, interval: Duration::from_secs(1) / *pace, uneven: false }
+    };
+    let flows: Vec<Flow> = LINKS.iter().enumerate().map(flow).collect();
+    let traces = probe::carry(bench, &lab, &flows, Instant::now(), PATIENCE)?.traces;
+    let dropped = dropped(&lab)?;
+    let mut rows: Vec<Row> =
+        LINKS.iter().zip(&traces).zip(dropped).map(|((link, trace), dropped)| row(link.0, trace, dropped)).collect();
+    if !bench.is_stopped() {
+        rows.push(second_look(bench, &lab)?);
+    }
+    drop(lab);
+    if !bench.is_stopped() {
+        rows.push(repeated(bench)?);
+    }
+    Ok(rows)
+}
+
+fn losing(loss: f64) -> Leg {
+    Leg { loss, delay: Duration::from_millis(1), ..Leg::default() }
+}
+
+/// By link, how many packets the emulator says that it lost on purpose. If more
+/// are missing, a receiver was too slow, or this machine was.
+fn dropped(lab: &Lab) -> Result<Vec<u64>, BenchError> {
+    let counters = lab.counters()?;
+    let of_link = |link: usize| {
+        let (from, _) = networks::ends(link);
+        let name = &lab.topology().hosts[from].name;
+        counters.iter().filter(|one| one.host == *name).map(|one| one.dropped_loss).sum()
+    };
+    Ok((0..LINKS.len()).map(of_link).collect())
+}
+
+fn row(loss: f64, trace: &Trace, dropped: u64) -> Row {
+    let (sent, lost) = (trace.sent.len() as u64, trace.lost() as u64);
+    let row = judged(format!("loss of {loss}"), loss, sent, lost);
+    match lost.saturating_sub(dropped) {
+        0 => row,
+        more => row.noting(format!("{more} of them were lost elsewhere: this machine was too slow")),
+    }
+}
+
+fn judged(what: String, loss: f64, sent: u64, lost: u64) -> Row {
+    let (low, high) = analysis::binomial_interval(sent, loss, CONFIDENCE);
+    let target = format!("{low} to {high} of {sent}");
+    let part = if sent == 0 { 0.0 } else { lost as f64 / sent as f64 };
+    let seen = format!("{lost}, which is {part:.6}");
+    Row::judged(Case::Loss, what, target, seen, (low..=high).contains(&lost) && sent > 0)
+        .with("loss", part)
+        .with("packets", sent as f64)
+        .with("lost", lost as f64)
+}
+
+/// One of the links again, by a program that others wrote.
+fn second_look(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+    let (loss, _) = LINKS[SECOND_LOOK];
+    let what = format!("loss of {loss}, by iperf3");
+    let arguments = ["-u", "-b", "8M", "-l", "200"];
+    match iperf::run(bench, lab, networks::ends(SECOND_LOOK), IPERF_LENGTH, &arguments) {
+        Ok(received) => Ok(judged(what, loss, received.packets, received.lost)),
+        Err(failed) => Ok(Row::unmeasured(Case::Loss, what, "within the 99 % interval", failed.reason()?)),
+    }
+}
+
+fn repeated(bench: &mut Bench<'_>) -> Result<Row, BenchError> {
+    let seed = bench.options.seed;
+    let runs = [seed, seed, seed.wrapping_add(1)].map(|seed| losses(bench, seed));
+    let [first, second, other] = runs;
+    Ok(repeat_row(&first?, &second?, &other?))
+}
+
+fn repeat_row(first: &[usize], second: &[usize], other: &[usize]) -> Row {
+    let (what, target) = ("the same seed again, another seed", "the same losses, others");
+    let words = |same: bool| if same { "the same" } else { "others" };
+    let (same, differs) = (first == second, first != other);
+    let seen = format!("{} ({} of {}), {}", words(same), first.len(), REPEATED.1, words(!differs));
+    Row::judged(Case::Loss, what, target, seen, same && differs && !first.is_empty())
+}
+
+/// The numbers of the packets that were lost with this seed.
+fn losses(bench: &mut Bench<'_>, seed: u64) -> Result<Vec<usize>, BenchError> {
+    let (loss, count) = REPEATED;
+    let lab = bench.lab_with_seed(&networks::links([losing(loss)]), seed)?;
+    let (from, to) = networks::ends(0);
+    let flow = Flow { from, to, bytes: BYTES, count, interval: REPEATED_INTERVAL, uneven: false };
+    let traces = probe::carry(bench, &lab, &[flow], Instant::now(), PATIENCE)?.traces;
+    let received = traces.iter().flat_map(|trace| trace.received.iter().enumerate());
+    Ok(received.filter(|(_, received)| received.is_none()).map(|(number, _)| number).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Verdict;
+
+    fn trace(sent: usize, lost: usize) -> Trace {
+        let received = (0..sent).map(|number| (number >= lost).then_some(1)).collect();
+        Trace { sent: vec![0; sent], received }
+    }
+
+    #[test]
+    fn a_loss_is_judged_by_what_chance_allows() {
+        assert_eq!(row(0.05, &trace(10_000, 520), 520).verdict, Verdict::Met);
+        assert_eq!(row(0.05, &trace(10_000, 600), 600).verdict, Verdict::Missed);
+        assert_eq!(row(0.05, &trace(10_000, 400), 400).verdict, Verdict::Missed);
+        assert_eq!(row(0.0001, &trace(0, 0), 0).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn what_was_lost_elsewhere_is_said() {
+        let row = row(0.05, &trace(10_000, 520), 500);
+        assert!(row.note.unwrap().starts_with("20 of them"));
+    }
+
+    #[test]
+    fn a_seed_repeats_and_another_does_not() {
+        assert_eq!(repeat_row(&[1, 5], &[1, 5], &[2]).verdict, Verdict::Met);
+        assert_eq!(repeat_row(&[1, 5], &[1, 6], &[2]).verdict, Verdict::Missed);
+        assert_eq!(repeat_row(&[1, 5], &[1, 5], &[1, 5]).verdict, Verdict::Missed);
+        assert_eq!(repeat_row(&[], &[], &[2]).verdict, Verdict::Missed);
+    }
+}

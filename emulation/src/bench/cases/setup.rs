@@ -1,0 +1,71 @@
+//! How long networks take to come and to go.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, BenchError, Case, Row, networks, system};
+
+/// Hosts, and how long they may take until they are there.
+const STARS: [(usize, Option<Duration>); 4] =
+    [(11, None), (51, None), (101, Some(Duration::from_millis(300))), (501, Some(Duration::from_secs(2)))];
+/// The kernel takes namespaces down in the background, which is not to be in the next one's set-up.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// Measures one size after the other.
+pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+    let mut rows = Vec::new();
+    let before = left()?;
+    for (hosts, target) in STARS {
+        bench.rest(BETWEEN);
+        if bench.is_stopped() {
+            break;
+        }
+        let topology = networks::star(hosts);
+        let began = Instant::now();
+        let lab = bench.lab(&topology)?;
+        let up = began.elapsed();
+        let began = Instant::now();
+        lab.stop(Duration::ZERO)?;
+        rows.push(row(hosts, target, up, began.elapsed()));
+    }
+    let after = left()?;
+    let seen =
+        format!("{} open files, {} interfaces", after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+    rows.push(Row::judged(Case::Setup, "left of all of them", "nothing", seen, after <= before));
+    Ok(rows)
+}
+
+fn row(hosts: usize, target: Option<Duration>, up: Duration, down: Duration) -> Row {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let what = format!("{hosts} hosts, set-up and teardown");
+    let seen = format!("{:.0} ms and {:.0} ms", ms(up), ms(down));
+    let row = match target {
+        Some(most) => {
+            let target = format!("set-up ≤ {:.0} ms", ms(most));
+            Row::judged(Case::Setup, what, target, seen, up <= most)
+        }
+        None => Row::shown(Case::Setup, what, seen),
+    };
+    row.with("set_up_ms", ms(up)).with("teardown_ms", ms(down))
+}
+
+/// Open files of this process, and interfaces of its namespace.
+fn left() -> Result<(usize, usize), BenchError> {
+    let files = fs::read_dir("/proc/self/fd").map_err(system("list open files"))?.count();
+    let interfaces = fs::read_to_string("/proc/self/net/dev").map_err(system("list interfaces"))?.lines().count();
+    Ok((files, interfaces))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Verdict;
+
+    #[test]
+    fn only_the_set_up_has_a_target() {
+        let ms = Duration::from_millis;
+        assert_eq!(row(11, None, ms(9), ms(900)).verdict, Verdict::Shown);
+        assert_eq!(row(101, Some(ms(300)), ms(300), ms(900)).verdict, Verdict::Met);
+        assert_eq!(row(101, Some(ms(300)), ms(301), ms(1)).verdict, Verdict::Missed);
+    }
+}

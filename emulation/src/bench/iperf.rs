@@ -1,0 +1,120 @@
+//! `iperf3` between two hosts, and what it says in its JSON.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Bench;
+use super::program::{Failed, IPERF3, Program, listens};
+use crate::lab::Lab;
+use crate::scenario::topology::HostIndex;
+
+/// The port on which it listens unless it is told otherwise.
+pub(super) const PORT: u16 = 5201;
+/// How much longer than the test it may take: its connection for control
+/// crosses the same link, behind what waits there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the receiving side said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Received {
+    /// One interval after the other.
+    pub(super) intervals: Vec<Interval>,
+    /// UDP packets that did not come, of all that were sent; zero of TCP.
+    pub(super) lost: u64,
+    /// See `lost`.
+    pub(super) packets: u64,
+}
+
+/// What came in one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Interval {
+    /// When it began, seconds since the test did.
+    pub(super) start: f64,
+    /// How long it was.
+    pub(super) seconds: f64,
+    /// Payload.
+    pub(super) bytes: f64,
+}
+
+/// Runs a test of `length` from a host to another with these further arguments.
+pub(super) fn run(
+    bench: &Bench<'_>,
+    lab: &Lab,
+    (from, to): (HostIndex, HostIndex),
+    length: Duration,
+    arguments: &[&str],
+) -> Result<Received, Failed> {
+    let mut server = Program::start(lab, to, IPERF3, &["-4", "-s", "-1", "-J"])?;
+    server.wait_for(|| listens(lab, to, PORT))?;
+    let address = lab.address(to).map(|address| address.to_string()).unwrap_or_default();
+    let seconds = format!("{}", length.as_secs().max(1));
+    let usual = ["-c", &address, "-t", &seconds, "-J", "--get-server-output"];
+    let client = Program::start(lab, from, IPERF3, &[&usual, arguments].concat())?;
+    let text = client.finish(length + PATIENCE, bench.stop)?.text(IPERF3)?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| Failed::Said(format!("iperf3's answer: {error}")))?;
+    received(&value).ok_or_else(|| {
+        let said = value["error"].as_str().unwrap_or("its answer lacks what the server saw");
+        Failed::Said(format!("iperf3: {said}"))
+    })
+}
+
+/// What the server saw, out of the client's answer.
+fn received(client: &Value) -> Option<Received> {
+    let server = client.get("server_output_json")?;
+    let intervals = server["intervals"].as_array()?.iter().map(|interval| {
+        let sum = &interval["sum"];
+        Some(Interval {
+            start: sum["start"].as_f64()?,
+            seconds: sum["seconds"].as_f64()?,
+            bytes: sum["bytes"].as_f64()?,
+        })
+    });
+    let intervals = intervals.collect::<Option<Vec<_>>>()?;
+    let sum = &client["end"]["sum"];
+    let count = |name: &str| sum[name].as_u64().unwrap_or(0);
+    Some(Received { intervals, lost: count("lost_packets"), packets: count("packets") })
+}
+
+impl Received {
+    /// Payload bits per second of whole intervals, the beginning left out: the
+    /// first `skip` seconds, and what is shorter than the others at the end.
+    pub(super) fn rate(&self, skip: f64) -> Option<f64> {
+        let longest = self.intervals.iter().map(|interval| interval.seconds).fold(0.0, f64::max);
+        let whole = self.intervals.iter().filter(|one| one.start >= skip - 0.1 && one.seconds > longest * 0.9);
+        let (bytes, seconds) = whole.fold((0.0, 0.0), |sum, one| (sum.0 + one.bytes, sum.1 + one.seconds));
+        (seconds > 0.0).then(|| bytes * 8.0 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn interval(start: f64, seconds: f64, bytes: u64) -> Value {
+        json!({"sum": {"start": start, "seconds": seconds, "bytes": bytes}})
+    }
+
+    #[test]
+    fn the_rate_is_that_of_whole_intervals_of_the_server() {
+        let intervals =
+            json!([interval(0.0, 1.0, 9), interval(1.0, 1.0, 1000), interval(2.0, 1.0, 2000), interval(3.0, 0.1, 7)]);
+        let answer = json!({
+            "server_output_json": {"intervals": intervals},
+            "end": {"sum": {"lost_packets": 3, "packets": 100}},
+        });
+        let received = received(&answer).unwrap();
+        assert_eq!((received.lost, received.packets), (3, 100));
+        assert_eq!(received.rate(1.0), Some(12_000.0));
+        assert_eq!(received.rate(5.0), None);
+    }
+
+    #[test]
+    fn an_answer_without_the_server_is_none() {
+        assert_eq!(received(&json!({"error": "unable to connect"})), None);
+        assert_eq!(received(&json!({"server_output_json": {"intervals": [{}]}})), None);
+    }
+}

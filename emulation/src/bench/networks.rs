@@ -1,0 +1,78 @@
+//! The networks that are measured.
+
+use std::time::Duration;
+
+use crate::scenario::Topology;
+use crate::scenario::topology::{Host, HostIndex, Leg, Member, Net, NetIndex, NetKind, Queue, Routing};
+use crate::units::Rate;
+
+/// Links that share no host: the end that sends on link `n`, and the one that receives.
+pub(super) const fn ends(link: NetIndex) -> (HostIndex, HostIndex) {
+    (2 * link, 2 * link + 1)
+}
+
+/// Links that share no host, with these values in both directions.
+pub(super) fn links(directions: impl IntoIterator<Item = Leg>) -> Topology {
+    let mut topology = Topology { name: "bench".to_owned(), routing: Routing::Static, ..Topology::default() };
+    for (number, whole) in directions.into_iter().enumerate() {
+        let (from, to) = ends(number);
+        topology.hosts.push(host(format!("from{number}")));
+        topology.hosts.push(host(format!("to{number}")));
+        let members = [from, to].map(|host| member(host, &whole)).to_vec();
+        topology.nets.push(Net { name: format!("link{number}"), kind: NetKind::Link, members, cost: 1.0 });
+    }
+    topology
+}
+
+/// One direction of a link: its rate, delay, and packets in its queue.
+pub(super) fn direction(rate: Rate, delay: Duration, packets: u32) -> Leg {
+    Leg { rate, delay, queue: Queue { limit: packets, ..Queue::DEFAULT }, ..Leg::default() }
+}
+
+/// So many hosts on one LAN, 10 ms from one another.
+pub(super) fn star(hosts: usize) -> Topology {
+    let whole = direction(Rate::from_bps(100_000_000), Duration::from_millis(10), Queue::DEFAULT.limit);
+    let members = (0..hosts).map(|host| member(host, &whole)).collect();
+    Topology {
+        name: "bench".to_owned(),
+        hosts: (0..hosts).map(|number| host(format!("host{number}"))).collect(),
+        nets: vec![Net { name: "lan".to_owned(), kind: NetKind::Lan, members, cost: 1.0 }],
+        routing: Routing::Static,
+        ..Topology::default()
+    }
+}
+
+fn host(name: String) -> Host {
+    Host { name, ..Host::default() }
+}
+
+/// A place with half of a direction on each of its legs.
+fn member(host: HostIndex, whole: &Leg) -> Member {
+    let (to_net, from_net) = whole.halves();
+    Member { host, address: None, prefix: PREFIX, to_net, from_net }
+}
+
+/// Room for all hosts that a star here has.
+const PREFIX: u8 = 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_have_the_values_that_were_asked_for() {
+        let [slow, fast] = [1, 1000]
+            .map(|mbit| direction(Rate::from_bps(mbit * 1_000_000), Duration::from_nanos(5_000_001), mbit as u32));
+        let topology = links([slow.clone(), fast]);
+        assert_eq!((topology.hosts.len(), topology.nets.len()), (4, 2));
+        let members = &topology.nets[0].members;
+        assert_eq!((members[0].host, members[1].host), ends(0));
+        assert_eq!(members[0].to_net.joined(&members[1].from_net), slow);
+        assert_eq!(topology.nets[1].members[1].to_net.queue.limit, 1000);
+    }
+
+    #[test]
+    fn a_large_star_has_addresses_for_all() {
+        assert!(crate::scenario::addresses::assign(&star(501)).is_ok());
+    }
+}

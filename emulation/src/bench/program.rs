@@ -1,0 +1,234 @@
+//! Programs that others wrote, run inside hosts.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::os::unix::process::CommandExt;
+
+use super::BenchError;
+use crate::lab::{Lab, LabError};
+use crate::scenario::topology::HostIndex;
+
+/// How often it is looked whether a program has ended: seldom enough not to
+/// be seen in what is measured.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a program may take until it is ready.
+const READY: Duration = Duration::from_secs(5);
+/// Where programs are that are not on every user's path.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+/// The state of a TCP socket that listens, in `/proc/net/tcp`.
+const LISTENING: &str = "0A";
+
+/// A program, and the package of Debian and Ubuntu that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    package: &'static str,
+}
+
+pub(super) const PING: Tool = Tool { name: "ping", package: "iputils-ping" };
+pub(super) const IPERF3: Tool = Tool { name: "iperf3", package: "iperf3" };
+pub(super) const TCPDUMP: Tool = Tool { name: "tcpdump", package: "tcpdump" };
+pub(super) const SHELL: Tool = Tool { name: "sh", package: "dash" };
+
+/// Why a program did not measure.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    /// It is missing, or did not do what it was asked: its rows are not measured.
+    #[error("{0}")]
+    Said(String),
+    /// The lab or the system is at fault: nothing can be measured.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+}
+
+impl From<LabError> for Failed {
+    fn from(error: LabError) -> Self {
+        Self::Bench(error.into())
+    }
+}
+
+impl Failed {
+    /// Why a row is not measured, unless all is to end.
+    pub(super) fn reason(self) -> Result<String, BenchError> {
+        match self {
+            Self::Said(why) => Ok(why),
+            Self::Bench(error) => Err(error),
+        }
+    }
+}
+
+/// A program that runs in a host. It is killed if it is dropped before its end.
+pub(super) struct Program {
+    tool: Tool,
+    child: Child,
+    output: Option<JoinHandle<Vec<u8>>>,
+    errors: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// What a program left.
+pub(super) struct Finished {
+    pub(super) output: Vec<u8>,
+    pub(super) errors: String,
+    pub(super) success: bool,
+}
+
+impl Program {
+    /// Starts it with these arguments.
+    pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, Failed> {
+        let mut command = Command::new(find(tool)?);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: what it starts ends with it, and Ctrl-C is ours.
+        command.env("LC_ALL", "C").process_group(0);
+        let not_started = |error: io::Error| Failed::Said(format!("{} does not start: {error}", tool.name));
+        let mut child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
+        let output = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
+        let errors = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
+        Ok(Self { tool, child, output, errors })
+    }
+
+    /// Waits until it is ready, as `is_ready` can tell.
+    pub(super) fn wait_for(&mut self, is_ready: impl Fn() -> Result<bool, LabError>) -> Result<(), Failed> {
+        let began = Instant::now();
+        while !is_ready()? {
+            let ended = self.child.try_wait().ok().flatten().is_some();
+            if ended || began.elapsed() > READY {
+                self.kill();
+                let said = String::from_utf8_lossy(&self.errors.take().map(join).unwrap_or_default()).into_owned();
+                return Err(Failed::Said(format!("{} does not start: {}", self.tool.name, one_line(&said))));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub(super) fn interrupt(&self) {
+        // One that is gone needs none.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+    }
+
+    /// Waits for its end; ends it itself after `patience`, or when `stop` is set.
+    pub(super) fn finish(mut self, patience: Duration, stop: &AtomicBool) -> Result<Finished, Failed> {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().map_err(super::system("wait for a program"))? {
+                break status;
+            }
+            if stop.load(Relaxed) {
+                return Err(Failed::Said("it was stopped".to_owned()));
+            }
+            if began.elapsed() > patience {
+                return Err(Failed::Said(format!("{} took longer than {} s", self.tool.name, patience.as_secs())));
+            }
+            thread::sleep(LOOK);
+        };
+        let output = self.output.take().map(join).unwrap_or_default();
+        let errors = self.errors.take().map(join).unwrap_or_default();
+        Ok(Finished { output, errors: String::from_utf8_lossy(&errors).into_owned(), success: status.success() })
+    }
+
+    fn kill(&mut self) {
+        // One that is gone needs none, and then there is nothing to wait for.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}
+
+impl Finished {
+    /// Its output as text, if it succeeded.
+    pub(super) fn text(self, tool: Tool) -> Result<String, Failed> {
+        let text = String::from_utf8_lossy(&self.output).into_owned();
+        if self.success {
+            return Ok(text);
+        }
+        let said = if self.errors.trim().is_empty() { &text } else { &self.errors };
+        Err(Failed::Said(format!("{} failed: {}", tool.name, one_line(said))))
+    }
+}
+
+/// Whether something listens on a TCP port of a host.
+pub(super) fn listens(lab: &Lab, host: HostIndex, port: u16) -> Result<bool, LabError> {
+    let text = in_proc(lab, host, "tcp")?;
+    let address = format!(":{port:04X}");
+    Ok(text.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&address)) && fields.nth(1) == Some(LISTENING)
+    }))
+}
+
+/// Whether a host has a socket that captures packets.
+pub(super) fn has_packet_socket(lab: &Lab, host: HostIndex) -> Result<bool, LabError> {
+    // The first line is a heading.
+    Ok(in_proc(lab, host, "packet")?.lines().count() > 1)
+}
+
+fn in_proc(lab: &Lab, host: HostIndex, file: &str) -> Result<String, LabError> {
+    let text = lab.run_in(host, || fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
+    text.map_err(|error| LabError::kernel(format!("read /proc/net/{file}"), error))
+}
+
+/// Where a program is.
+fn find(tool: Tool) -> Result<std::path::PathBuf, Failed> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(Into::into));
+    let found = folders.map(|folder| folder.join(tool.name)).find(|file| is_executable(file));
+    found.ok_or_else(|| {
+        let Tool { name, package } = tool;
+        Failed::Said(format!("{name} is not installed: `sudo apt install {package}`"))
+    })
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn read(mut pipe: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A pipe that breaks ends what can be read of it.
+    let _ = pipe.read_to_end(&mut bytes);
+    bytes
+}
+
+fn join(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
+    reader.join().unwrap_or_default()
+}
+
+/// The last line that says something.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let missing = Tool { name: "no-such-program", package: "some-package" };
+        let said = find(missing).unwrap_err().to_string();
+        assert_eq!(said, "no-such-program is not installed: `sudo apt install some-package`");
+        assert!(find(SHELL).is_ok());
+    }
+
+    #[test]
+    fn the_last_words_are_what_a_program_says() {
+        assert_eq!(one_line("listening\n  permission denied  \n\n"), "permission denied");
+        assert_eq!(one_line("\n"), "it said nothing");
+    }
+}

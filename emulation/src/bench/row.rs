@@ -1,0 +1,145 @@
+//! What was to be seen, what was, and whether the one is the other.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Case;
+
+/// Whether a target was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It was.
+    Met,
+    /// It was not.
+    Missed,
+    /// It could not be measured, which is never taken for met.
+    NotMeasured,
+    /// There is no target: the value is shown for what it is.
+    Shown,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What it belongs to.
+    #[serde(serialize_with = "name")]
+    pub case: Case,
+    /// What was measured.
+    pub what: String,
+    /// What was to be seen; empty without a target.
+    pub target: String,
+    /// What was seen; empty if it was not measured.
+    pub seen: String,
+    /// Whether it was met.
+    pub verdict: Verdict,
+    /// Why it was not measured, or what else a reader should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The same in numbers; the unit ends each name.
+    pub values: BTreeMap<&'static str, f64>,
+}
+
+fn name<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(case.name())
+}
+
+impl Row {
+    /// A measurement with a target.
+    pub(super) fn judged(
+        case: Case,
+        what: impl Into<String>,
+        target: impl Into<String>,
+        seen: String,
+        met: bool,
+    ) -> Self {
+        let verdict = if met { Verdict::Met } else { Verdict::Missed };
+        Self { case, what: what.into(), target: target.into(), seen, verdict, note: None, values: BTreeMap::new() }
+    }
+
+    /// A measurement without a target.
+    pub(super) fn shown(case: Case, what: impl Into<String>, seen: String) -> Self {
+        Self { verdict: Verdict::Shown, ..Self::judged(case, what, "", seen, true) }
+    }
+
+    /// What could not be measured.
+    pub(super) fn unmeasured(
+        case: Case,
+        what: impl Into<String>,
+        target: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        let row = Self::judged(case, what, target, String::new(), false);
+        Self { verdict: Verdict::NotMeasured, note: Some(why.into()), ..row }
+    }
+
+    /// The row with one more number.
+    pub(super) fn with(mut self, name: &'static str, value: f64) -> Self {
+        self.values.insert(name, value);
+        self
+    }
+
+    /// The row with a remark.
+    pub(super) fn noting(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The measurements, in the order in which they were made.
+    pub rows: Vec<Row>,
+    /// By case, what part of all processors other programs used meanwhile, 0 to 1.
+    /// The load that belongs to a case is not in it.
+    pub beside: BTreeMap<&'static str, f64>,
+    /// This machine, and how packets were carried on it.
+    pub machine: BTreeMap<String, String>,
+    /// How long all took.
+    pub seconds: f64,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl Report {
+    /// How many rows have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// The case that was measured beside the most other work, and how much that was.
+    pub fn busiest(&self) -> Option<(&'static str, f64)> {
+        self.beside.iter().map(|(case, part)| (*case, *part)).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_not_met() {
+        let rows = vec![
+            Row::judged(Case::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true).with("error_percent", 0.1),
+            Row::judged(Case::Rate, "1 Gbit/s", "2 %", "5 %".to_owned(), false),
+            Row::unmeasured(Case::Rate, "TCP", "98 %", "iperf3 is not installed"),
+            Row::shown(Case::Setup, "11 hosts", "3 ms".to_owned()),
+        ];
+        let report = Report { rows, ..Report::default() };
+        let counts = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured, Verdict::Shown].map(|one| report.count(one));
+        assert_eq!(counts, [1, 1, 1, 1]);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["rows"][0]["case"], "rate");
+        assert_eq!(json["rows"][0]["values"]["error_percent"], 0.1);
+        assert_eq!(json["rows"][2]["verdict"], "not-measured");
+        assert_eq!(json["rows"][2]["seen"], "");
+    }
+
+    #[test]
+    fn the_busiest_case_is_named() {
+        let report = Report { beside: BTreeMap::from([("delay", 0.02), ("rate", 0.4)]), ..Report::default() };
+        assert_eq!(report.busiest(), Some(("rate", 0.4)));
+        assert_eq!(Report::default().busiest(), None);
+    }
+}

@@ -1,1 +1,0 @@
-//! Whole files, and what is made of them.
