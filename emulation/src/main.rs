@@ -73,6 +73,12 @@ enum Command {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
+    /// Compare two runs, or two sides of several runs each
+    #[command(before_help = "Examples:
+  emulate compare results/client-server results/super-node
+  emulate compare results/a results/b -o compare.html
+")]
+    Compare(commands::compare::CompareArgs),
     /// Measure the emulator itself on this machine, against what it is to reach
     #[command(before_help = "Examples:
   emulate bench                    all of it, in some minutes
@@ -85,6 +91,19 @@ enum Command {
   emulate completions bash > /etc/bash_completion.d/emulate
 ")]
     Completions(commands::generate::CompletionsArgs),
+    /// Run a plan: the real daemons on its network, under its workload
+    #[command(before_help = "Examples:
+  emulate run plans/star-11.toml
+  emulate run plans/star-11.toml --check
+  emulate run plans/star-11.toml --seed 2 --duration 15m -o results/second
+")]
+    Run(commands::run::RunArgs),
+    /// Run every combination of what a plan's [sweep] table lists
+    #[command(before_help = "Examples:
+  emulate sweep plans/first.toml
+  emulate sweep plans/first.toml --check
+")]
+    Sweep(commands::sweep::SweepArgs),
     /// Write the manual pages into a directory
     Man(commands::generate::ManArgs),
 }
@@ -107,13 +126,16 @@ fn main() -> ExitCode {
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Check(args) => commands::check::run(args, output),
-        Command::Report(args) => commands::report::run(args, output),
         Command::Convert(args) => commands::convert::run(args, output),
         Command::Topo(args) => commands::topo::run(args, output),
         Command::Exec(args) => commands::exec::run(args, output),
         Command::Linktest(args) => commands::linktest::run(args, output),
+        Command::Report(args) => commands::report::run(args, output),
+        Command::Compare(args) => commands::compare::run(args, output),
         Command::Bench(args) => commands::bench::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
+        Command::Run(args) => commands::run::run(args, output),
+        Command::Sweep(args) => commands::sweep::run(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }
 }

@@ -1,10 +1,11 @@
 //! `emulate check`: the network that a file was understood as.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use roost_emulation::scenario::{self, describe};
+use roost_emulation::scenario::{self, LoadError, Topology, describe, expect};
 use roost_terminal::Output;
+use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
 
@@ -13,12 +14,19 @@ use crate::failure::{Failure, Outcome};
 pub(crate) struct CheckArgs {
     /// A topology: our own format (.toml) or Emulab's (.ns, .tcl)
     file: PathBuf,
+    /// Compare with this listing (JSON), and print only what differs: nothing, and exit code 0, if it is as expected
+    #[arg(long, value_name = "LISTING")]
+    expect: Option<PathBuf>,
 }
 
 /// Reads a topology and shows what it was understood as.
 pub(crate) fn run(args: &CheckArgs, output: Output) -> Outcome {
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(error.to_string());
-    let topology = scenario::load(&args.file).map_err(|error| wrong(&error))?;
+    let loaded = scenario::load(&args.file);
+    if let Some(expected) = &args.expect {
+        return compare(args, loaded, expected, output);
+    }
+    let topology = loaded.map_err(|error| wrong(&error))?;
     if output.is_json() {
         let source = args.file.display().to_string();
         let description = describe::describe(&topology, &source).map_err(|error| wrong(&error))?;
@@ -31,4 +39,33 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> Outcome {
         output.table(&section.table)?;
     }
     Ok(())
+}
+
+/// Prints what differs from a listing, such as one made with Emulab's parser.
+fn compare(args: &CheckArgs, loaded: Result<Topology, LoadError>, expected: &Path, output: Output) -> Outcome {
+    let text = std::fs::read_to_string(expected).map_err(|error| Failure::file("read", expected, &error))?;
+    let expected: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::bad_input(format!("{} is no listing: {error}", expected.display())))?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(error.to_string());
+    let differences = match loaded {
+        Err(error @ LoadError::Wrong { .. }) if expected["emulab_parser"] == "rejects" => {
+            output.say(format_args!("refused, as expected: {error}"));
+            Vec::new()
+        }
+        loaded => {
+            let topology = loaded.map_err(|error| wrong(&error))?;
+            let ours =
+                describe::describe(&topology, &args.file.display().to_string()).map_err(|error| wrong(&error))?;
+            expect::differences(&serde_json::to_value(&ours).map_err(|error| wrong(&error))?, &expected)
+        }
+    };
+    if output.is_json() {
+        output.json(&json!({ "schema": roost_terminal::SCHEMA, "differences": differences }))?;
+    } else {
+        differences.iter().try_for_each(|line| output.data(&format!("{line}\n")))?;
+    }
+    match differences.len() {
+        0 => Ok(()),
+        count => Err(Failure::failed(format!("{count} differences from what is expected"))),
+    }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod exec;
 mod format;
@@ -12,4 +13,6 @@ mod lab;
 pub(crate) mod linktest;
 mod process;
 pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod sweep;
 pub(crate) mod topo;

@@ -66,7 +66,7 @@ pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
 /// How a command ends that could not read or write results.
 pub(crate) fn failure(error: WriteError) -> Failure {
     match error {
-        WriteError::Read(_) | WriteError::NoRun { .. } | WriteError::Folder { .. } => {
+        WriteError::Read(_) | WriteError::NoRun { .. } | WriteError::Folder { .. } | WriteError::Ending { .. } => {
             Failure::bad_input(error.to_string())
         }
         _ => Failure::failed(error.to_string()),

@@ -1,1 +1,35 @@
 //! Plans: the real daemons under the workload of the published experiments.
+//!
+//! - [`plan`] is what to run, read from TOML.
+//! - [`prepare`](Prepared) checks a plan against its network and places it.
+//! - [`workload`] decides what each node asks for, without a clock.
+//! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
+//!   is to break, and writes down what came of it.
+
+mod conduct;
+mod daemon;
+mod error;
+mod fleet;
+mod identities;
+mod interrupt;
+mod journal;
+mod machine;
+mod placement;
+pub mod plan;
+mod prepare;
+mod requester;
+mod run;
+mod sampler;
+mod siblings;
+mod vary;
+mod verdict;
+pub mod workload;
+
+pub use error::RunError;
+pub use interrupt::Interrupt;
+pub use journal::Tally;
+pub use placement::{HubPlace, NodePlace, Placement};
+pub use plan::Plan;
+pub use prepare::Prepared;
+pub use run::{Finished, TOPOLOGY_FILE, run};
+pub use vary::{Cell, cells, with_values};

@@ -39,9 +39,11 @@ impl Namespace {
 /// made: no IPv6, no packets that nobody asked for, none dropped for where
 /// they come from, none withheld to save rate.
 pub(crate) fn configure(forwards: bool) -> io::Result<()> {
+    // Without IPv6 in the kernel there is nothing to switch off. `lo` keeps
+    // it: to change an interface that is there takes the kernel's network
+    // lock, for which a write to such a file waits by trying again and again.
+    let _ = set("ipv6/conf/default/disable_ipv6", "1");
     for place in ["all", "default"] {
-        // Without IPv6 in the kernel there is nothing to switch off.
-        let _ = set(&format!("ipv6/conf/{place}/disable_ipv6"), "1");
         set(&format!("ipv4/conf/{place}/rp_filter"), "0")?;
         set(&format!("ipv4/conf/{place}/send_redirects"), "0")?;
     }

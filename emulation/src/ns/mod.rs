@@ -1,1 +1,174 @@
-//! Emulab NS files: a small safe Tcl evaluator and the objects of a simulator.
+//! Emulab's NS files, read as they are.
+//!
+//! An NS file is a Tcl program that makes objects: `set n1 [$ns node]`. It is
+//! run here by an evaluator of our own ([`tcl`]) which reaches nothing outside
+//! the file, and what it makes is what Emulab's parser would make of it: the
+//! same names, members, values of every leg, queues, events and programs.
+//!
+//! Sources: Emulab's tutorial and its reference of NS extensions, ns-2's
+//! manual, and what Emulab's own parser does where these are silent.
+//!
+//! ```
+//! use roost_emulation::ns::{self, Limits};
+//!
+//! let source = "set ns [new Simulator]\n set a [$ns node]\n set b [$ns node]\n\
+//!     set link0 [$ns duplex-link $a $b 10Mb 40ms DropTail]\n $ns run\n";
+//! let topology = ns::parse("two.ns", source, &Limits::default()).unwrap();
+//! assert_eq!(topology.nets[0].name, "link0");
+//!
+//! let error = ns::parse("typo.ns", "set ns [new Simulator]\n$ns duplex-link $a", &Limits::default()).unwrap_err();
+//! assert_eq!(error.to_string(), "typo.ns:2: can't read \"a\": no such variable");
+//! ```
+
+mod build;
+mod events;
+mod methods;
+mod nets;
+mod nodes;
+mod schedules;
+mod simulator;
+mod storage;
+mod tb;
+mod tcl;
+mod traffic;
+mod units;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::scenario::Topology;
+use crate::scenario::validate::{self, Policy};
+use tcl::flow::{Fault, Flow};
+use tcl::interp::Interp;
+
+/// What a file may use while it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the file.
+    pub source_bytes: usize,
+    /// Commands run, turns of loops, and elements of lists: a loop without end
+    /// ends here.
+    pub steps: u64,
+    /// Bytes of one value.
+    pub value_bytes: usize,
+    /// Variables and elements of arrays that exist at one time.
+    pub variables: usize,
+    /// Procedures.
+    pub procedures: usize,
+}
+
+impl Default for Limits {
+    /// Enough for the largest topology, and used up in a second or two.
+    fn default() -> Self {
+        Self { source_bytes: 8 << 20, steps: 2_000_000, value_bytes: 1 << 20, variables: 250_000, procedures: 10_000 }
+    }
+}
+
+/// Why a file is refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NsError {
+    /// The file.
+    pub file: String,
+    /// The line of the command that is wrong, from 1; 0 if it is no one line.
+    pub line: u32,
+    /// One sentence.
+    pub message: String,
+    /// The procedure that the command is in, and the line that called it.
+    pub within: Option<(String, u32)>,
+}
+
+impl fmt::Display for NsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file)?;
+        if self.line > 0 {
+            write!(f, "{}:", self.line)?;
+        }
+        write!(f, " {}", self.sentence())
+    }
+}
+
+impl NsError {
+    /// What is wrong, without the file and the line.
+    pub fn sentence(&self) -> String {
+        match &self.within {
+            Some((procedure, line)) => format!("{} (in \"{procedure}\", called on line {line})", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+impl std::error::Error for NsError {}
+
+/// Reads an NS file; `name` is the file's, for messages and for the topology.
+///
+/// # Errors
+/// When Emulab would refuse it (a misspelt name, an unknown unit or command,
+/// no `$ns run`), when it asks for something outside of it (a file, a
+/// process), or when it uses more than `limits` allow.
+pub fn parse(name: &str, source: &str, limits: &Limits) -> Result<Topology, NsError> {
+    let error = |fault: Fault| NsError {
+        file: name.to_owned(),
+        line: fault.line,
+        message: fault.message,
+        within: fault.within,
+    };
+    if source.len() > limits.source_bytes {
+        return Err(error(Fault::new(format!("the file is longer than {} bytes", limits.source_bytes))));
+    }
+    let mut interp = Interp::new(limits.clone());
+    interp.world.file = name.to_owned();
+    interp.set_up().map_err(error)?;
+    match interp.run_file(source) {
+        Ok(()) | Err(Flow::Exit(0)) => {}
+        Err(Flow::Exit(code)) => {
+            return Err(error(Fault::new(format!("the file gives up: it ends with \"exit {code}\""))));
+        }
+        Err(Flow::Fault(fault) | Flow::Refused(fault)) => return Err(error(*fault)),
+        // `run_file` has made faults of these.
+        Err(Flow::Break | Flow::Continue | Flow::Return(_)) => {}
+    }
+    let Some((mut topology, lines)) = interp.world.finished.take() else {
+        return Err(error(Fault::new("there is no \"$ns run\": nothing tells where the description ends")));
+    };
+    topology.name = title(name);
+    topology.notes = interp.world.take_notes();
+    let findings = validate::check(&topology, &lines, Policy::Lenient);
+    if let Some(first) = findings.errors.into_iter().next() {
+        return Err(error(Fault::at(first.line, first.text)));
+    }
+    topology.notes.warnings.extend(findings.warnings);
+    topology.notes.warnings.sort();
+    Ok(topology)
+}
+
+/// A file's name without folder and ending.
+fn title(name: &str) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    match file.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => file.to_owned(),
+    }
+}
+
+impl Interp {
+    /// The variables that Tcl itself sets.
+    fn set_up(&mut self) -> Result<(), Fault> {
+        for (name, value) in [
+            ("argv0", "emulate"),
+            ("argv", ""),
+            ("argc", "0"),
+            ("tcl_version", "8.6"),
+            ("tcl_patchLevel", "8.6.13"),
+            ("tcl_interactive", "0"),
+            ("tcl_platform(platform)", "unix"),
+            ("tcl_platform(os)", "Linux"),
+        ] {
+            self.set(name, value.into())?;
+        }
+        self.make_array("env")
+    }
+}

@@ -83,6 +83,13 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     for (reason, count) in &metrics.failures {
         row("failures", reason, count.to_string(), "requests");
     }
+    traffic(metrics, &mut row);
+    row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
+    row("overruns", "core", run.verdict.overruns.to_string(), "packets");
+    csv.0
+}
+
+fn traffic(metrics: &Metrics, row: &mut impl FnMut(&str, &str, String, &str)) {
     let traffic = &metrics.traffic;
     row("traffic", "offered by hosts", whole(traffic.offered_bytes), "bytes");
     row("traffic", "summed over ports", whole(traffic.port_bytes), "bytes");
@@ -96,9 +103,6 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     row("dropped", "queue", traffic.drops.queue.to_string(), "packets");
     row("dropped", "loss", traffic.drops.loss.to_string(), "packets");
     row("dropped", "down", traffic.drops.down.to_string(), "packets");
-    row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
-    row("overruns", "core", run.verdict.overruns.to_string(), "packets");
-    csv.0
 }
 
 fn services(metrics: &Metrics) -> String {

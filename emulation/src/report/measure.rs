@@ -36,8 +36,7 @@ pub enum Better {
 }
 
 /// What a measure is about, which tells how an interval can be found for it in a single run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
     /// Services completed, all.
@@ -69,7 +68,8 @@ pub enum Kind {
 /// A measure of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Measure {
-    /// What it is about.
+    /// What it is about; in JSON its name tells.
+    #[serde(skip)]
     pub kind: Kind,
     /// Its name for people.
     pub name: String,

@@ -4,6 +4,7 @@
 //! ([`record`]): [`read`] brings them in, [`metrics`] computes, and what people
 //! look at is written from that, again and again if need be.
 
+mod compare;
 mod csv;
 mod figure;
 mod measure;
@@ -18,7 +19,8 @@ pub(crate) mod synthetic;
 mod words;
 mod write;
 
+pub use compare::{Comparison, Difference, Finding, Row, Side, compare};
 pub use measure::{Better, Kind, Measure, Unit, measures};
-pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, read};
+pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};
 pub use sweep::{combine, runs};
 pub use write::{WriteError, Written, write};

@@ -14,12 +14,15 @@ pub const RUN_FILE: &str = "run.json";
 /// The plan as it was run, its defaults filled in; shown, and compared, if it is there.
 pub const PLAN_FILE: &str = "plan.toml";
 
+/// The network as it was run; compared, if it is there.
+pub const TOPOLOGY_FILE: &str = "topology.toml";
+
 /// The longest line of events that is read, bytes.
 const MAX_LINE: u64 = 1 << 20;
 /// The most records of a run that are kept.
 const MAX_RECORDS: u64 = 10_000_000;
-/// The largest plan that is shown, bytes.
-const MAX_PLAN: u64 = 1 << 20;
+/// The largest plan or topology that is read, bytes.
+const MAX_TEXT: u64 = 16 << 20;
 
 /// What a run left behind.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Results {
     pub run: Run,
     /// The plan's text, if it is there.
     pub plan: Option<String>,
+    /// The topology's text, if it is there.
+    pub topology: Option<String>,
     /// The requests, in the order in which they ended.
     pub requests: Vec<Request>,
     /// What was scheduled or broke.
@@ -116,10 +121,12 @@ pub fn read(folder: &Path) -> Result<Results, ReadError> {
         return Err(ReadError::NotARun { folder: folder.to_owned() });
     }
     let run = read_run(&path)?;
-    let mut results = Results::new(folder, run, read_plan(&folder.join(PLAN_FILE))?);
+    let mut results = Results::new(folder, run, read_text(&folder.join(PLAN_FILE))?);
+    results.topology = read_text(&folder.join(TOPOLOGY_FILE))?;
     let path = folder.join(EVENTS_FILE);
     let file = File::open(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
     results.read_events(&path, BufReader::new(file))?;
+    results.mend();
     Ok(results)
 }
 
@@ -138,14 +145,14 @@ fn read_run(path: &Path) -> Result<Run, ReadError> {
     serde_json::from_str(&text).map_err(malformed)
 }
 
-fn read_plan(path: &Path) -> Result<Option<String>, ReadError> {
+fn read_text(path: &Path) -> Result<Option<String>, ReadError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ReadError::Io { path: path.to_owned(), source }),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_PLAN).read_to_end(&mut bytes).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -156,6 +163,7 @@ impl Results {
             folder: folder.to_owned(),
             run,
             plan,
+            topology: None,
             requests: Vec::new(),
             incidents: Vec::new(),
             samples: Vec::new(),
@@ -186,7 +194,8 @@ impl Results {
                 Ok(record) => self.take(record),
                 Err(_) if line.trim_ascii().is_empty() => {}
                 Err(_) if !ended => self.remarks.push(format!(
-                    "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: the run did not end by itself."
+                    "The last line of {EVENTS_FILE} (line {number}) is cut off and was left out: \
+                     the run did not end by itself."
                 )),
                 Err(_) if is_unknown(&line) => unknown += 1,
                 Err(error) => return Err(malformed(error.to_string())),
@@ -197,6 +206,13 @@ impl Results {
             self.remarks.push(remark);
         }
         Ok(())
+    }
+
+    /// A run that broke off does not know how long it was: its last sample does.
+    fn mend(&mut self) {
+        if self.run.ran_s <= 0.0 {
+            self.run.ran_s = self.samples.last().map_or(0.0, |sample| sample.t);
+        }
     }
 
     /// Adds one record.
@@ -265,6 +281,15 @@ mod tests {
         assert_eq!(cut.samples.len(), whole.samples.len());
         assert_eq!(cut.remarks.len(), 1);
         assert!(cut.remarks[0].contains("cut off"), "{}", cut.remarks[0]);
+    }
+
+    #[test]
+    fn a_run_that_broke_off_lasted_until_its_last_sample() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut broken = synthetic::small();
+        broken.results.run.ran_s = 0.0;
+        broken.write(folder.path());
+        assert_eq!(read(folder.path()).unwrap().run.ran_s, 60.0);
     }
 
     #[test]

@@ -90,15 +90,14 @@ impl Shape {
 
     fn plan(&self) -> String {
         format!(
-            "name = \"{0} on {1}\"\ntopology = \"{1}.toml\"\narchitecture = \"{0}\"\nduration = \"{2}s\"\nseed = {3}\n\n[workload]\nidle = \"1s\"\ntimeout = \"30s\"\n",
+            "name = \"{0} on {1}\"\ntopology = \"{1}.toml\"\narchitecture = \"{0}\"\nduration = \"{2}s\"\n\
+             seed = {3}\n\n[workload]\nidle = \"1s\"\ntimeout = \"30s\"\n",
             self.architecture, self.topology, self.seconds, self.seed
         )
     }
 
     fn run(&self) -> Run {
         let facts = |facts: &[(&str, &str)]| facts.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let reasons: &[&str] =
-            if self.valid { &[] } else { &["Packets were 4.1 ms late at the 99th percentile; 1 ms is allowed."] };
         Run {
             schema: SCHEMA,
             name: format!("{} on {}", self.architecture, self.topology),
@@ -117,27 +116,25 @@ impl Shape {
             machine: facts(&[("kernel", "Linux 6.18.5"), ("processors", "2"), ("memory", "24 GiB")]),
             varied: BTreeMap::new(),
             lab: facts(&[("backend", "tap"), ("realtime", "no"), ("frame_overhead", "14")]),
-            verdict: Verdict {
-                valid: self.valid,
-                reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-                lateness_us: vec![
-                    (10, 4_000),
-                    (20, 21_000),
-                    (50, 30_000),
-                    (100, 6_000),
-                    (200, 700),
-                    (500, 40),
-                    (1000, 3),
-                ],
-                lateness_p50_us: 24.0,
-                lateness_p99_us: 130.0,
-                lateness_p999_us: 310.0,
-                lateness_max_us: 840.0,
-                overruns: 0,
-                cpu_busy: 0.46,
-                most_starved: Some(("n4".into(), 0.011)),
-                linktest: vec!["lan0: delay, rate and loss as described".into()],
-            },
+            verdict: self.verdict(),
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let reasons: &[&str] =
+            if self.valid { &[] } else { &["Packets were 4.1 ms late at the 99th percentile; 1 ms is allowed."] };
+        Verdict {
+            valid: self.valid,
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            lateness_us: vec![(10, 4_000), (20, 21_000), (50, 30_000), (100, 6_000), (200, 700), (500, 40), (1000, 3)],
+            lateness_p50_us: 24.0,
+            lateness_p99_us: 130.0,
+            lateness_p999_us: 310.0,
+            lateness_max_us: 840.0,
+            overruns: 0,
+            cpu_busy: 0.46,
+            most_starved: Some(("n4".into(), 0.011)),
+            linktest: vec!["lan0: delay, rate and loss as described".into()],
         }
     }
 

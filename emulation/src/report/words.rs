@@ -51,6 +51,16 @@ pub(super) fn three(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').replace('-', "−")
 }
 
+/// A ratio, in three digits where they tell it from 1: `0.998`, `1.39`, `12.4`.
+pub(super) fn ratio(value: f64) -> String {
+    match value {
+        _ if !(0.01..100.0).contains(&value) => three(value),
+        _ if value < 0.9995 => format!("{value:.3}"),
+        _ if value < 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.1}"),
+    }
+}
+
 /// Bytes: `412 kB`, `1.2 MB`.
 pub(super) fn bytes(value: f64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
@@ -92,6 +102,17 @@ pub(super) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// The text with numbers tied to what follows them, so that no line ends between `8` and `kB`.
+pub(super) fn tied(text: &str) -> String {
+    let mut before = ' ';
+    let mut tie = |letter: char| {
+        let tied = if letter == ' ' && before.is_ascii_digit() { '\u{a0}' } else { letter };
+        before = letter;
+        tied
+    };
+    text.chars().map(&mut tie).collect()
+}
+
 /// A name with its first letter large.
 pub(super) fn capital(name: &str) -> String {
     let mut letters = name.chars();
@@ -115,7 +136,13 @@ mod tests {
             [counted(1, "node"), counted(2, "node"), count(1234), count(1_000_000)].join("|"),
             "1 node|2 nodes|1234|1\u{202f}000\u{202f}000"
         );
+        assert_eq!([ratio(1.0), ratio(0.5), ratio(1.386), ratio(12.0)], ["1.00", "0.500", "1.39", "12.0"]);
         assert_eq!(or_dash(None, bytes), "–");
+    }
+
+    #[test]
+    fn numbers_are_tied_to_their_units() {
+        assert_eq!(tied("from 3 kB to n4 x"), "from 3\u{a0}kB to n4\u{a0}x");
     }
 
     #[test]

@@ -42,6 +42,12 @@ pub enum WriteError {
         /// Which.
         folder: PathBuf,
     },
+    /// A page or a figure was asked for under a name that is neither; nothing was written.
+    #[error("{} is neither a page (.html) nor a figure (.svg)", path.display())]
+    Ending {
+        /// Which.
+        path: PathBuf,
+    },
     /// A folder cannot be read; nothing was written.
     #[error("cannot read {}: {source}", path.display())]
     Folder {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::file;
 use super::topology::{Note, Topology};
+use crate::ns;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -68,6 +69,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => file::parse(&name, text).map_err(wrong),
+        Some("ns" | "tcl") => ns::parse(&path.to_string_lossy(), text, &ns::Limits::default()).map_err(|error| {
+            let text = error.sentence();
+            wrong(vec![Note { line: error.line, text }])
+        }),
         _ => Err(LoadError::UnknownFormat { path: path.to_owned() }),
     }
 }

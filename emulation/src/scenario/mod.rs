@@ -8,18 +8,20 @@
 //! - [`describe`] shows it, to people and to programs.
 //! - [`export`] writes it for other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
+//! - [`expect`] compares what is shown with what is expected.
 //! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
 pub mod describe;
 pub mod emulab;
+pub mod expect;
 pub mod export;
 pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod generate;
 mod load;
-mod near;
+pub(crate) mod near;
 pub mod routes;
 pub mod topology;
 pub mod validate;

@@ -165,6 +165,16 @@ pub(crate) fn a_hundred_hosts_are_set_up() {
     }
 }
 
+pub(crate) fn hosts_that_do_nothing_send_nothing() {
+    for backend in backends() {
+        let lab = Lab::start(&topologies::star(20), &Options { backend, ..Options::default() }).unwrap();
+        thread::sleep(Duration::from_secs(2));
+        let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
+        let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
+        assert_eq!((sent, read), (0, 0), "{backend}");
+    }
+}
+
 pub(crate) fn one_lab_follows_another() {
     for _ in 0..3 {
         for backend in backends() {

@@ -24,6 +24,7 @@ const INSIDE: &[(&str, fn())] = &[
     ("a_stream_arrives_whole_whatever_carries_it", inside::a_stream_arrives_whole_whatever_carries_it),
     ("without_tap_devices_it_is_veth_pairs", inside::without_tap_devices_it_is_veth_pairs),
     ("a_hundred_hosts_are_set_up", inside::a_hundred_hosts_are_set_up),
+    ("hosts_that_do_nothing_send_nothing", inside::hosts_that_do_nothing_send_nothing),
     ("one_lab_follows_another", inside::one_lab_follows_another),
 ];
 

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
 
 use super::ink::{Ink, dark_rules};
-use crate::report::words::escape;
+use crate::report::words::{escape, tied};
 
 /// The width of every figure; its unit is a pixel of a screen on which it
 /// stands as large as in a column of the page.
@@ -140,7 +140,7 @@ impl Sheet {
 
     /// A file of its own, with its title, that turns dark where the viewer asks for it.
     pub(crate) fn standing(&self, title: &str) -> String {
-        let lines = wrapped(title, TITLE_SIZE, WIDTH);
+        let lines = wrapped(&tied(title), TITLE_SIZE, WIDTH);
         let top = lines.len() as f64 * TITLE_LINE + 8.0;
         let heading = Canvas::sheet(top, |canvas| {
             for (index, line) in lines.iter().enumerate() {
@@ -150,7 +150,8 @@ impl Sheet {
         });
         let height = top + self.height;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"{0} {0} {1} {2}\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" \
+             width=\"{WIDTH}\" height=\"{height}\" viewBox=\"{0} {0} {1} {2}\">\n\
              <title>{3}</title>\n<style>@media screen and (prefers-color-scheme:dark){{{4}}}</style>\n\
              <rect x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{2}\" fill=\"{5}\"/>\n\
              {6}\n<g transform=\"translate(0 {7})\">\n{8}\n</g>\n</svg>\n",
@@ -175,7 +176,7 @@ const MARGIN: f64 = 12.0;
 pub(super) fn width_of(text: &str, size: f64) -> f64 {
     let width = |letter: char| match letter {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.33,
-        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' | '\u{202f}' | '·' => 0.40,
+        'f' | 't' | 'r' | ' ' | '-' | '(' | ')' | '/' | '\u{202f}' | '\u{a0}' | '·' => 0.40,
         'm' | 'w' | 'M' | 'W' | '%' | '@' | '→' => 0.97,
         'A'..='Z' => 0.72,
         _ => 0.62,

@@ -4,6 +4,7 @@
 mod bars;
 mod canvas;
 mod columns;
+mod forest;
 mod frame;
 mod ink;
 mod latency;
@@ -15,6 +16,7 @@ use std::collections::BTreeSet;
 
 pub(super) use self::bars::{Bar, bars};
 pub(super) use self::canvas::Sheet;
+pub(super) use self::forest::{forest, said};
 pub(super) use self::ink::{Ink, dark_rules};
 pub(super) use self::lines::{Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service};

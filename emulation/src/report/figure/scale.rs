@@ -42,7 +42,7 @@ impl Scale {
 
     /// Round values within the scale, about `wanted` of them, in ascending order.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
-        if self.logarithmic {
+        if self.logarithmic && self.high > self.low * 8.0 {
             return self.round_numbers(wanted.max(2));
         }
         let step = step(self.high - self.low, wanted.max(1) as f64);
@@ -93,6 +93,9 @@ mod tests {
     fn logarithmic_ticks_thin_out() {
         assert_eq!(Scale::logarithmic(40.0, 2000.0, 0.0, 1.0).ticks(6), [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0]);
         assert_eq!(Scale::logarithmic(1.0, 1e4, 0.0, 1.0).ticks(6), [1.0, 10.0, 100.0, 1000.0, 10000.0]);
+        let near: Vec<f64> =
+            Scale::logarithmic(0.7, 1.5, 0.0, 1.0).ticks(5).iter().map(|tick| (tick * 10.0).round()).collect();
+        assert_eq!(near, [8.0, 10.0, 12.0, 14.0]);
         let middle = Scale::logarithmic(1.0, 100.0, 0.0, 100.0).at(10.0);
         assert!((middle - 50.0).abs() < 1e-9);
     }

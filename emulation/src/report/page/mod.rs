@@ -1,15 +1,17 @@
 //! Pages: one file each, with everything in it and nothing fetched.
 
+mod compare;
 mod run;
 mod sweep;
 mod tables;
 
 use std::fmt::{Display, Write};
 
+pub(super) use self::compare::{figure as figure_of_comparison, of_comparison};
 pub(super) use self::run::of_run;
 pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
-use super::words::escape;
+use super::words::{capital, escape, tied};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -37,7 +39,7 @@ impl Page {
         if !reasons.is_empty() {
             self.markup("<ul>");
             for reason in reasons {
-                self.element("li", "", reason);
+                self.element("li", "", &capital(reason));
             }
             self.markup("</ul>");
         }
@@ -62,7 +64,7 @@ impl Page {
         self.markup("<div class=\"figures\">");
         for figure in figures {
             self.markup("<figure>");
-            self.element("h3", "", &figure.title);
+            self.element("h3", "", &tied(&figure.title));
             self.markup(figure.sheet.inline(&figure.title));
             self.element("figcaption", "", &figure.caption);
             self.markup("</figure>");
@@ -71,10 +73,10 @@ impl Page {
     }
 
     /// Adds a list of names and what they are.
-    pub(super) fn facts<'a>(&mut self, facts: impl IntoIterator<Item = (&'a str, String)>) {
+    pub(super) fn facts(&mut self, facts: impl IntoIterator<Item = (String, String)>) {
         self.markup("<dl class=\"facts\">");
         for (name, value) in facts {
-            self.markup(format_args!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)));
+            self.markup(format_args!("<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&value)));
         }
         self.markup("</dl>");
     }

@@ -147,15 +147,20 @@ fn facts(page: &mut Page, results: &Results) {
         page.markup("</details>");
     }
     let own = [
-        ("seed", run.seed.to_string()),
+        ("seed".to_owned(), run.seed.to_string()),
         (
-            "workload",
+            "workload".to_owned(),
             format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
         ),
-        ("processors busy", percent(run.verdict.cpu_busy)),
+        ("processors busy".to_owned(), percent(run.verdict.cpu_busy)),
     ];
-    let maps = [&run.varied, &run.versions, &run.lab, &run.machine].into_iter().flatten();
-    page.facts(own.into_iter().chain(maps.map(|(name, value)| (name.as_str(), value.clone()))));
+    page.facts(own);
+    let groups =
+        [("Varied", &run.varied), ("Programs", &run.versions), ("Network", &run.lab), ("Machine", &run.machine)];
+    for (title, facts) in groups.into_iter().filter(|(_, facts)| !facts.is_empty()) {
+        page.element("h3", "", title);
+        page.facts(facts.iter().map(|(name, value)| (name.replace('_', " "), value.clone())));
+    }
     if !run.verdict.linktest.is_empty() {
         page.markup("<details>");
         page.element("summary", "", "What linktest said before the run");
@@ -167,32 +172,20 @@ fn facts(page: &mut Page, results: &Results) {
 
 /// The definitions of the figures.
 const TERMS: [(&str, &str); 8] = [
-    (
-        "Completed",
-        "A service that was found, granted, and delivered whole; a stream to its end. Those that ended in the drain count.",
-    ),
+    ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
     (
         "Latency",
-        "From the request to the first byte of a stream (video, track), to the last byte of an object (image, sensor).",
+        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor).",
     ),
-    (
-        "Offered by hosts",
-        "Bytes of frames that hosts handed to their links, Ethernet header included. A router hands on what it forwards, so it counts once per hop.",
-    ),
-    (
-        "Over all ports",
-        "What the counters of a switch would show: a frame counts where it comes in and again at each port it goes out of.",
-    ),
+    ("Offered by hosts", "Bytes of frames that hosts handed to their links, once for each hop: routers hand on, too."),
+    ("Over all ports", "As a switch counts: a frame where it comes in, and again at each port that it goes out of."),
     ("Overhead", "Bytes offered without the payload that was delivered."),
     (
         "Data beyond delivery",
-        "Messages with data, without the payload delivered: relayed again, sent again, lost, and the messages' own headers.",
+        "Data relayed again, sent again or lost, and the headers of the messages that carried it.",
     ),
-    (
-        "Lateness",
-        "When the emulator delivered a packet, against when the link model says it was due: an error of the emulator.",
-    ),
+    ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
 ];
 
 fn terms(page: &mut Page) {
@@ -208,7 +201,8 @@ fn footer(page: &mut Page, run: &Run) {
     page.markup("<footer>");
     page.markup(format_args!(
         "Beside this page: <a href=\"summary.csv\">summary.csv</a>, <a href=\"services.csv\">services.csv</a>, \
-         <a href=\"latency.csv\">latency.csv</a>, <a href=\"nodes.csv\">nodes.csv</a>, <a href=\"links.csv\">links.csv</a>, \
+         <a href=\"latency.csv\">latency.csv</a>, <a href=\"nodes.csv\">nodes.csv</a>, \
+         <a href=\"links.csv\">links.csv</a>, \
          <a href=\"timeline.csv\">timeline.csv</a>, the raw <a href=\"events.jsonl\">events.jsonl</a> and \
          <a href=\"run.json\">run.json</a>, and each figure as SVG in <a href=\"figures/\">figures/</a>."
     ));

@@ -49,7 +49,8 @@ fn draw_again(sorted: &[f64], random: &mut SplitMix64) -> Vec<f64> {
 /// each. A row is a second, a column something that was counted in it;
 /// `figures` makes the figures from the sums of the columns. Blocks of 10
 /// seconds, wrapped around the end, are drawn: the circular block bootstrap of
-/// Politis and Romano (1992). All `None` when a side is shorter than 60 s.
+/// Politis and Romano (1992). With a dozen blocks such an interval holds the
+/// truth in about 92 of 100 runs, not 95. All `None` when a side is shorter than 60 s.
 pub fn blocks(
     a: &[Vec<f64>],
     b: &[Vec<f64>],

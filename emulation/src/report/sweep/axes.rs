@@ -9,7 +9,9 @@ use crate::units::{Rate, parse_duration};
 
 /// What makes no line and no axis of its own: seeds are averaged, and the
 /// others are told by the run itself.
-const OWN: [&str; 5] = ["seed", "architecture", "transport", "topology", "nodes"];
+const OWN: [&str; 6] = ["seed", "architecture", "transport", "topology", "nodes", "server"];
+/// Which hubs there are; where only their number differs the run tells that itself too.
+const HUBS: &str = "super_nodes";
 
 /// A place along the axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +42,12 @@ pub(in crate::report) struct Axes {
     apart: Vec<String>,
     /// Whether transports tell lines apart.
     transports: bool,
+    /// Architectures whose runs have different numbers of hubs.
+    by_hubs: BTreeSet<String>,
     /// Places of names that are no numbers.
     names: BTreeMap<String, f64>,
+    /// Families in which two topologies are of one size, so that size does not tell them apart.
+    mixed: BTreeSet<String>,
 }
 
 impl Axes {
@@ -50,10 +56,12 @@ impl Axes {
     pub(super) fn of(runs: &[&Run]) -> Self {
         let differ =
             |value: &dyn Fn(&Run) -> String| runs.iter().map(|run| value(run)).collect::<BTreeSet<_>>().len() > 1;
+        let by_hubs = by_hubs(runs);
         let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.varied.keys()).collect();
         let mut settings: Vec<String> = keys
             .into_iter()
-            .filter(|key| !OWN.contains(&key.as_str()))
+            .filter(|key| !OWN.contains(&key.as_str()) && !key.starts_with("topology."))
+            .filter(|key| key.as_str() != HUBS || by_hubs.is_empty())
             .filter(|key| differ(&|run: &Run| run.varied.get(*key).cloned().unwrap_or_default()))
             .cloned()
             .collect();
@@ -67,31 +75,40 @@ impl Axes {
         let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).clone(), n as f64));
         Self {
             x_title: match &along {
-                Some(key) if unit.is_empty() => key.clone(),
-                Some(key) => format!("{key}, {unit}"),
+                Some(key) if unit.is_empty() => key.replace('_', " "),
+                Some(key) => format!("{}, {unit}", key.replace('_', " ")),
                 None => "nodes".into(),
             },
             x_unit: match &along {
-                Some(key) => format!(" {unit} {key}").replace("  ", " "),
+                Some(key) => format!(" {unit} {}", key.replace('_', " ")).replace("  ", " "),
                 None => " nodes".into(),
             },
             names: named.collect(),
             transports: differ(&|run: &Run| run.transport.clone()),
+            mixed: mixed(runs),
             along,
+            by_hubs,
             apart: settings,
         }
     }
 
     /// The family of its topology, the line and the place of a run.
     pub(super) fn place(&self, run: &Run) -> (String, String, X) {
-        let mut series = run.architecture.clone();
+        let mut series = match run.hubs.len() {
+            count if !self.by_hubs.contains(&run.architecture) || count == 0 => run.architecture.clone(),
+            1 => format!("1 {}", run.architecture),
+            count => format!("{count} {}s", run.architecture),
+        };
         if self.transports {
             series = format!("{series}, {}", run.transport);
         }
         for key in &self.apart {
-            series = format!("{series}, {key} {}", run.varied.get(key).map_or("–", String::as_str));
+            if let Some(value) = run.varied.get(key) {
+                series = format!("{series}, {} {value}", key.replace('_', " "));
+            }
         }
-        (family(run), series, self.x(run))
+        let family = Some(family(run)).filter(|family| !self.mixed.contains(family));
+        (family.unwrap_or_else(|| run.topology.clone()), series, self.x(run))
     }
 
     fn x(&self, run: &Run) -> X {
@@ -112,13 +129,33 @@ impl Axes {
 pub(super) fn rank(series: &str) -> (usize, &str) {
     const ORDER: [&str; 4] = ["client-server", "client-server-cache", "multicast", "super-node"];
     let architecture = series.split(',').next().unwrap_or_default();
-    (ORDER.iter().position(|known| *known == architecture).unwrap_or(ORDER.len()), series)
+    let architecture = architecture.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    (ORDER.iter().position(|known| *known == architecture.trim_end_matches('s')).unwrap_or(ORDER.len()), series)
 }
 
 /// The topology's name without its size: `star-11` and `star-26` are `star`.
 fn family(run: &Run) -> String {
     let name = run.topology.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', '.', ' ']);
     if name.is_empty() { run.topology.clone() } else { name.to_owned() }
+}
+
+/// The architectures of which there are runs with different numbers of hubs.
+fn by_hubs(runs: &[&Run]) -> BTreeSet<String> {
+    let pairs: BTreeSet<(&String, usize)> = runs.iter().map(|run| (&run.architecture, run.hubs.len())).collect();
+    let several = |name: &&String| pairs.iter().filter(|(other, _)| other == name).count() > 1;
+    pairs.iter().map(|(name, _)| *name).filter(several).cloned().collect()
+}
+
+fn mixed(runs: &[&Run]) -> BTreeSet<String> {
+    let mut names: BTreeMap<(String, u32), &str> = BTreeMap::new();
+    let mut mixed = BTreeSet::new();
+    for run in runs {
+        let first = *names.entry((family(run), run.nodes)).or_insert(&run.topology);
+        if first != run.topology {
+            mixed.insert(family(run));
+        }
+    }
+    mixed
 }
 
 /// A setting's number and unit: durations in milliseconds, rates in Mbit/s.
@@ -163,6 +200,25 @@ mod tests {
         let runs = ["1Mbit", "unlimited"].map(|rate| run("client-server", 10, &[("rate", rate)]));
         let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
         assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["1Mbit", "unlimited"]);
+    }
+
+    #[test]
+    fn numbers_of_super_nodes_make_lines() {
+        let hubs =
+            |count: usize| Run { hubs: vec!["h".into(); count], ..run("super-node", 10, &[("super_nodes", "x")]) };
+        let runs = [run("client-server", 10, &[]), hubs(1), hubs(2)];
+        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        let names = runs.each_ref().map(|run| axes.place(run).1);
+        assert_eq!(names, ["client-server", "1 super-node", "2 super-nodes"]);
+        assert_eq!(names.each_ref().map(|name| rank(name).0), [0, 3, 3]);
+    }
+
+    #[test]
+    fn topologies_of_one_size_are_families_of_their_own() {
+        let runs =
+            ["tree-31", "tree-32", "star-11"].map(|name| Run { topology: name.into(), ..run("multicast", 10, &[]) });
+        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(runs.each_ref().map(|run| axes.place(run).0), ["tree-31", "tree-32", "star"]);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::axes::{Axes, X};
+use super::compare::settings;
 use super::measure::{Measure, measures};
 use super::metrics::Metrics;
 use super::page;
-use super::read::{RUN_FILE, read};
+use super::read::{RUN_FILE, Results, read};
 use super::record::Run;
 use super::statistics::mean_and_half_width;
 use super::words::percent;
@@ -30,6 +31,18 @@ pub(super) struct Point {
     pub(super) folder: PathBuf,
     pub(super) run: Run,
     pub(super) measures: Vec<(Measure, f64)>,
+}
+
+impl Point {
+    /// A run's point. Of a run that no sweep has made, all settings of its
+    /// plan count as varied: which do differ is seen beside the others.
+    fn of(folder: PathBuf, results: Results, metrics: &Metrics) -> Self {
+        let mut run = results.run;
+        if run.varied.is_empty() {
+            run.varied = results.plan.as_deref().map(settings).unwrap_or_default();
+        }
+        Self { folder, measures: measures(&run, metrics), run }
+    }
 }
 
 /// Runs that differ in their seed only.
@@ -96,7 +109,7 @@ pub fn combine(folder: &Path) -> Result<Written, WriteError> {
         let metrics = Metrics::of(&results);
         let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
         remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
-        points.push(Point { folder: below, measures: measures(&results.run, &metrics), run: results.run });
+        points.push(Point::of(below, results, &metrics));
     }
     let overview = Overview::of(&points);
     let mut files = vec![

@@ -261,7 +261,7 @@ fn rate_of(topology: &Topology, net: usize) -> impl Fn(Rate) -> Number {
 }
 
 fn one_way(topology: &Topology, net: &Net, rate: &impl Fn(Rate) -> Number) -> Vec<OneWayRow> {
-    let (NetKind::Link, [a, b]) = (net.kind, net.members.as_slice()) else { return Vec::new() };
+    let [a, b] = net.members.as_slice() else { return Vec::new() };
     let row = |from: &Member, to: &Member| {
         let whole = from.to_net.joined(&to.from_net);
         OneWayRow {

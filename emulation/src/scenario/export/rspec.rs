@@ -1,7 +1,7 @@
 //! A topology as a GENI version 3 request RSpec, for CloudLab and Emulab.
 //!
 //! Hosts become nodes with the addresses that they have here, links and LANs
-//! become links, start programs become `execute` services. The shaping of a
+//! become links, routes and start programs become `execute` services. The shaping of a
 //! LAN's legs is written as geni-lib writes it: a property between the
 //! interface and the link itself. What a request has no words for (queues,
 //! jitter, bursts, a schedule) is listed, and left to the programs.
@@ -13,7 +13,8 @@ use std::time::Duration;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
-use crate::scenario::addresses::{AddressError, assign};
+use crate::scenario::addresses::{AddressError, assign, network, overlap};
+use crate::scenario::routes::{self, Route};
 use crate::scenario::topology::{
     Action, HostIndex, Leg, Net, NetKind, Program, ProgramAction, Queue, Routing, Topology,
 };
@@ -64,9 +65,9 @@ pub fn write(topology: &Topology) -> Result<Request, RequestError> {
         ("type", "request"),
     ]);
     root.write_inner_content(|writer| {
-        let interfaces = topology.interfaces();
-        for (host, interfaces) in interfaces.iter().enumerate() {
-            node(writer, &topology, host, interfaces)?;
+        let (interfaces, routes) = (topology.interfaces(), routes::compute(&topology));
+        for (host, (interfaces, routes)) in interfaces.iter().zip(&routes).enumerate() {
+            node(writer, &topology, host, interfaces, routes)?;
         }
         topology.nets.iter().enumerate().try_for_each(|(index, net)| {
             link(writer, &Names { topology: &topology, interfaces: &interfaces, net: index }, net)
@@ -87,6 +88,7 @@ fn node(
     topology: &Topology,
     index: HostIndex,
     interfaces: &[(usize, usize)],
+    routes: &[Route],
 ) -> io::Result<()> {
     let host = &topology.hosts[index];
     let element =
@@ -106,7 +108,7 @@ fn node(
         if let Some(hardware) = &host.hardware {
             writer.create_element("hardware_type").with_attribute(("name", hardware.as_str())).write_empty()?;
         }
-        services(writer, topology, index)?;
+        services(writer, topology, index, routes)?;
         for (port, (net, member)) in interfaces.iter().enumerate() {
             let member = &topology.nets[*net].members[*member];
             interface(writer, &interface_name(&host.name, port), member.address, member.prefix)?;
@@ -116,9 +118,9 @@ fn node(
     Ok(())
 }
 
-fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex) -> io::Result<()> {
-    let commands: Vec<String> =
-        started(topology).filter(|(program, _)| program.host == host).map(|(_, command)| command).collect();
+fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex, routes: &[Route]) -> io::Result<()> {
+    let programs = started(topology).filter(|(program, _)| program.host == host).map(|(_, command)| command);
+    let commands: Vec<String> = routing(topology, host, routes).into_iter().chain(programs).collect();
     if commands.is_empty() {
         return Ok(());
     }
@@ -130,6 +132,34 @@ fn services(writer: &mut Writer<Vec<u8>>, topology: &Topology, host: HostIndex) 
         Ok(())
     })?;
     Ok(())
+}
+
+/// The command that sets a node's routes. A default route would take the
+/// testbed's own network away, so it is one for each subnet instead.
+fn routing(topology: &Topology, host: HostIndex, routes: &[Route]) -> Option<String> {
+    let forwards = topology.nets.iter().filter(|net| net.members.iter().any(|member| member.host == host)).count() > 1;
+    let mut commands = Vec::new();
+    if forwards && topology.routing != Routing::None {
+        commands.push("sudo sysctl -qw net.ipv4.ip_forward=1".to_owned());
+    }
+    for route in routes {
+        let Some(via) = route.via else { continue };
+        let subnets =
+            if route.prefix == 0 { far_subnets(topology, host) } else { vec![(route.destination, route.prefix)] };
+        commands.extend(subnets.iter().map(|(to, prefix)| format!("sudo ip route replace {to}/{prefix} via {via}")));
+    }
+    (!commands.is_empty()).then(|| commands.join(" && "))
+}
+
+/// The subnets that a host is not on: all of 10/8 if they are in it, as those
+/// that are chosen are, since the host's own subnets are more specific.
+fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<(Ipv4Addr, u8)> {
+    let ten = (Ipv4Addr::new(10, 0, 0, 0), 8);
+    let far = topology.nets.iter().filter(|net| net.members.iter().all(|member| member.host != host));
+    let addresses =
+        far.filter_map(|net| net.members.first()).filter_map(|member| Some((member.address?, member.prefix)));
+    let subnets: Vec<(Ipv4Addr, u8)> = addresses.map(|(address, prefix)| (network(address, prefix), prefix)).collect();
+    if subnets.iter().all(|subnet| overlap(*subnet, ten)) { vec![ten] } else { subnets }
 }
 
 /// The programs that start when the hosts are ready, with the commands that do it.
@@ -241,18 +271,12 @@ fn lost(topology: &Topology) -> Vec<String> {
     let legs = topology.nets.iter().flat_map(|net| &net.members).flat_map(|member| [&member.to_net, &member.from_net]);
     let any = |test: &dyn Fn(&Leg) -> bool| legs.clone().any(test);
     let scheduled = topology.events.len() - started(topology).count();
-    let routing = match topology.routing {
-        Routing::None => None,
-        _ => Some("routes: set them on the nodes that forward".to_owned()),
-    };
-    let routed = topology.interfaces().iter().any(|interfaces| interfaces.len() > 1);
     let all = [
         any(&|leg| leg.queue != Queue::DEFAULT).then(|| "queues that are not the default".to_owned()),
         any(&|leg| !leg.jitter.is_zero()).then(|| "jitter".to_owned()),
         any(&|leg| leg.burst.is_some()).then(|| "loss in bursts".to_owned()),
         (scheduled > 0).then(|| format!("{scheduled} scheduled events")),
         (!topology.traffic.is_empty()).then(|| format!("{} traffic agents", topology.traffic.len())),
-        routing.filter(|_| routed),
     ];
     all.into_iter().flatten().collect()
 }
@@ -380,6 +404,19 @@ mod tests {
         let commands: Vec<String> =
             elements(&request.text).into_iter().filter_map(|(_, mut it)| it.remove("command")).collect();
         assert_eq!(commands, ["cd '/tmp' && ping -c 3 b > 'x' && echo <ok>"]);
+    }
+
+    #[test]
+    fn routes_are_set_on_the_nodes_and_spare_the_testbeds_own() {
+        let text = "[[host]]\nname = [\"a\", \"b\", \"c\", \"d\"]\n[defaults]\nrate = \"1Mbit\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
+                    [[link]]\nbetween = [\"b\", \"c\"]\n[[link]]\nbetween = [\"c\", \"d\"]\n";
+        let request = write(&file::parse("chain", text).unwrap()).unwrap();
+        check(&request.text);
+        let commands: Vec<String> =
+            elements(&request.text).into_iter().filter_map(|(_, mut it)| it.remove("command")).collect();
+        assert_eq!(commands[0], "sudo ip route replace 10.0.0.0/8 via 10.1.1.3");
+        let forward = "sudo sysctl -qw net.ipv4.ip_forward=1 && sudo ip route replace 10.1.2.0/23 via 10.1.2.3";
+        assert_eq!(commands[1], forward);
     }
 
     proptest! {

@@ -18,6 +18,12 @@ const OF_LAN: [&str; 1] = ["members"];
 const OF_ROUTE: [&str; 3] = ["host", "to", "via"];
 const OF_LEG: [&str; 5] = ["host", "address", "prefix", "up", "down"];
 
+/// All keys of links, LANs, legs and routes.
+#[cfg(test)]
+pub(super) fn keys() -> Vec<&'static str> {
+    [&OF_NET[..], &OF_LINK, &OF_LAN, &OF_LEG, &OF_ROUTE].concat()
+}
+
 impl<'t> Reader<'t> {
     /// Reads links and LANs in the order of the file.
     pub(super) fn read_nets(&mut self, root: &Fields<'t>) {

@@ -23,6 +23,12 @@ const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 const MAX_PACKET: i64 = 65_507;
 const INTERVAL: &str = "seconds between packets, from 0.000001 to 1000000";
 
+/// All keys of programs, traffic and events.
+#[cfg(test)]
+pub(super) fn keys() -> Vec<&'static str> {
+    [&OF_PROGRAM[..], &OF_TRAFFIC, &OF_EVENT].concat()
+}
+
 /// An event, with the id that it has and the one that it waits for.
 struct Draft<'t> {
     event: Event,

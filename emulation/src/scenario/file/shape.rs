@@ -17,6 +17,12 @@ const RED_KEYS: [&str; 5] = ["min", "max", "linterm", "weight", "gentle"];
 const MAX_QUEUE: i64 = 1 << 30;
 const PROBABILITY: &str = "a probability from 0 to 1: 1 % is 0.01";
 
+/// All keys of shapes, bursts and queues.
+#[cfg(test)]
+pub(super) fn keys() -> Vec<&'static str> {
+    [&KEYS[..], &BURST_KEYS, &QUEUE_KEYS, &RED_KEYS].concat()
+}
+
 /// The values that are given; the others come from elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Shape {

@@ -200,3 +200,28 @@ fn all_mistakes_are_told_at_once() {
     let text = star_with("class = \"star\"", "clas = \"star\"").replace("rate = ", "rte = ");
     assert_eq!(told(&text).len(), 2, "{:?}", told(&text));
 }
+
+const REFERENCE: &str = include_str!("../../../../docs/src/reference/topology.md");
+
+#[test]
+fn every_example_of_the_reference_page_is_read_without_a_warning() {
+    let examples: Vec<&str> =
+        REFERENCE.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 3);
+    for example in examples {
+        let topology = parse("example", example).unwrap_or_else(|problems| panic!("{problems:?}\n{example}"));
+        assert_eq!(topology.notes, Notes::default(), "{example}");
+    }
+}
+
+#[test]
+fn every_key_is_on_the_reference_page() {
+    let keys = [&KEYS[..], &hosts::KEYS, &nets::keys(), &schedule::keys(), &shape::keys()].concat();
+    for key in keys
+        .iter()
+        .filter(|key| !["defaults", "host", "link", "lan", "program", "traffic", "event", "route"].contains(*key))
+    {
+        let shown = [format!("`{key}`"), format!("`{key} = "), format!(" {key} = ")];
+        assert!(shown.iter().any(|shown| REFERENCE.contains(shown)), "{key} is not on the page");
+    }
+}

@@ -1,0 +1,60 @@
+//! `emulate compare`: two sides, and by how much they differ.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use roost_emulation::report::{self, Comparison};
+use roost_terminal::{Output, SCHEMA, Table};
+use serde_json::{Value, json};
+
+use super::report::{failure, trusted};
+use crate::failure::Outcome;
+
+/// `emulate compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The folder of a run, or of several with different seeds: what is compared with
+    a: PathBuf,
+    /// The same: what is compared
+    b: PathBuf,
+    /// Also write a page (.html) or a figure (.svg)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Compares two sides, as a table or as JSON.
+pub(crate) fn run(args: &CompareArgs, output: Output) -> Outcome {
+    let comparison = report::compare(&args.a, &args.b).map_err(failure)?;
+    if let Some(path) = &args.output {
+        comparison.write(path).map_err(failure)?;
+    }
+    if output.is_json() {
+        output.json(&as_json(&comparison))?;
+    } else {
+        output.table(&table(&comparison))?;
+        comparison.warnings.iter().for_each(|warning| output.say(format!("warning: {warning}")));
+        for one in &comparison.differences {
+            let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+            output.say(format!("differs: {}: {} → {}", one.setting, text(&one.a), text(&one.b)));
+        }
+        args.output.iter().for_each(|path| output.say(format!("Look at {}", path.display())));
+    }
+    trusted(&comparison.distrust, output)
+}
+
+fn table(comparison: &Comparison) -> Table {
+    let mut table = Table::new(&["measure", ">A", ">B", ">B/A", "(95 % interval)", "B is"]);
+    for row in comparison.rows.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
+        let said = row.said();
+        let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));
+        let cells = [&row.measure.name, &row.show(row.a), &row.show(row.b), ratio, interval, row.finding().word()];
+        table.row(cells.map(ToOwned::to_owned));
+    }
+    table
+}
+
+fn as_json(comparison: &Comparison) -> Value {
+    let mut value = json!(comparison);
+    value["schema"] = json!(SCHEMA);
+    value
+}

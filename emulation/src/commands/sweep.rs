@@ -1,0 +1,195 @@
+//! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use roost_emulation::experiment::{self, Cell, Interrupt, Plan, Prepared, RunError};
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::report::metrics::Metrics;
+use roost_emulation::report::{self, PLAN_FILE, Results};
+use roost_emulation::units::format_duration;
+use roost_terminal::{Output, SCHEMA, Table};
+use serde::Serialize;
+
+use super::run::execute;
+use crate::failure::{Code, Failure, Outcome};
+
+/// `emulate sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// The plan, with a [sweep] table
+    plan: PathBuf,
+    /// The folder for the results of all runs; runs that are complete there are not repeated
+    /// [default: results/NAME]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Say what would run and for how long, and end
+    #[arg(long)]
+    check: bool,
+}
+
+/// A run of the sweep.
+struct Task {
+    cell: Cell,
+    prepared: Prepared,
+    folder: PathBuf,
+    is_complete: bool,
+}
+
+/// Runs what is not complete yet, and shows all.
+pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
+    let tasks = tasks(args)?;
+    if args.check {
+        return check(&tasks, output);
+    }
+    if tasks.iter().any(|task| !task.is_complete) {
+        if let Entry::Done(code) = sandbox::enter().map_err(RunError::from)? {
+            return Err(Failure::Passed(code));
+        }
+        let interrupt = Interrupt::listen()?;
+        run_all(&tasks, output, &interrupt)?;
+    }
+    show(&tasks, output)
+}
+
+fn tasks(args: &SweepArgs) -> Outcome<Vec<Task>> {
+    let text = Plan::text(&args.plan).map_err(RunError::from)?;
+    let cells = experiment::cells(&text, &args.plan).map_err(RunError::from)?;
+    let folder = |name: &str| args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
+    let mut tasks = Vec::with_capacity(cells.len());
+    for cell in cells {
+        let prepared = Prepared::from_text(&cell.text, &args.plan)
+            .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
+        let folder = folder(&prepared.plan.name).join(&cell.name);
+        let is_complete = is_complete(&folder, &prepared)?;
+        tasks.push(Task { cell, prepared, folder, is_complete });
+    }
+    Ok(tasks)
+}
+
+/// Whether the folder holds a whole run of the plan.
+fn is_complete(folder: &Path, prepared: &Prepared) -> Outcome<bool> {
+    let Ok(plan) = std::fs::read_to_string(folder.join(PLAN_FILE)) else {
+        return match folder.read_dir().map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(Failure::bad_input(format!(
+                "{} holds something else: choose another folder with -o",
+                folder.display()
+            ))),
+            _ => Ok(false),
+        };
+    };
+    if plan != prepared.effective() {
+        let message = "holds a run of another plan: choose another folder with -o, or remove it";
+        return Err(Failure::bad_input(format!("{} {message}", folder.display())));
+    }
+    Ok(report::read(folder).is_ok_and(|results| !results.run.interrupted))
+}
+
+fn run_all(tasks: &[Task], output: Output, interrupt: &Interrupt) -> Outcome {
+    let open: Vec<&Task> = tasks.iter().filter(|task| !task.is_complete).collect();
+    for (index, task) in open.iter().enumerate() {
+        if interrupt.is_set() {
+            return Err(interrupted());
+        }
+        output.say(format!("{} of {}: {}", index + 1, open.len(), task.cell.name));
+        if task.folder.exists() {
+            // It broke off: what it holds is of no use.
+            std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
+        }
+        let finished = execute(&task.prepared, &task.folder, &task.cell.varied, output, interrupt)?;
+        if finished.run.interrupted {
+            return Err(interrupted());
+        }
+    }
+    Ok(())
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Code::Interrupted, "interrupted; the same command goes on with the runs that are not complete")
+}
+
+/// What would run.
+fn check(tasks: &[Task], output: Output) -> Outcome {
+    let mut table = Table::new(&["RUN", ">NODES", "ARCHITECTURE", ">AT MOST", "IS"]);
+    for Task { cell, prepared, is_complete, .. } in tasks {
+        table.row([
+            cell.name.clone(),
+            prepared.placement.nodes.len().to_string(),
+            prepared.plan.architecture.name().to_owned(),
+            format_duration(prepared.longest()),
+            if *is_complete { "complete" } else { "to be run" }.to_owned(),
+        ]);
+    }
+    Ok(output.table(&table)?)
+}
+
+/// A run of the sweep, as JSON.
+#[derive(Serialize)]
+struct Row<'a> {
+    run: &'a str,
+    varied: &'a std::collections::BTreeMap<String, String>,
+    completed: u64,
+    failed: u64,
+    offered_bytes: Option<u64>,
+    valid: bool,
+    folder: &'a Path,
+}
+
+/// All rows.
+#[derive(Serialize)]
+struct Object<'a> {
+    schema: u32,
+    runs: Vec<Row<'a>>,
+}
+
+fn show(tasks: &[Task], output: Output) -> Outcome {
+    let cannot = |error: report::ReadError| Failure::failed(error.to_string());
+    let all = tasks.iter().map(|task| Ok((task, report::read(&task.folder).map_err(cannot)?)));
+    let all: Vec<(&Task, Results)> = all.collect::<Outcome<_>>()?;
+    let rows: Vec<Row<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
+    let invalid = rows.iter().filter(|row| !row.valid).count();
+    let count = rows.len();
+    if output.is_json() {
+        output.json(&Object { schema: SCHEMA, runs: rows })?;
+    } else {
+        output.table(&table(&rows))?;
+    }
+    match invalid {
+        0 => Ok(()),
+        _ => {
+            let message = format!("the figures of {invalid} of {count} runs cannot be trusted: their pages say why");
+            Err(Failure::new(Code::Invalid, message))
+        }
+    }
+}
+
+fn row<'a>(task: &'a Task, results: &Results) -> Row<'a> {
+    let metrics = Metrics::of(results);
+    let requests = &metrics.requests;
+    Row {
+        run: &task.cell.name,
+        varied: &task.cell.varied,
+        completed: requests.completed,
+        failed: requests.failed + requests.timed_out,
+        offered_bytes: metrics.traffic.offered_bytes,
+        valid: results.run.verdict.valid,
+        folder: &task.folder,
+    }
+}
+
+fn table(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new(&["RUN", ">COMPLETED", ">FAILED", ">MB OFFERED", ">kB A SERVICE", "VALID"]);
+    for row in rows {
+        let bytes = row.offered_bytes.map(|bytes| bytes as f64);
+        let each = bytes.filter(|_| row.completed > 0).map(|bytes| bytes / row.completed as f64 / 1e3);
+        table.row([
+            row.run.to_owned(),
+            row.completed.to_string(),
+            row.failed.to_string(),
+            bytes.map(|bytes| format!("{:.1}", bytes / 1e6)).unwrap_or_default(),
+            each.map(|each| format!("{each:.0}")).unwrap_or_default(),
+            if row.valid { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,170 @@
+//! One daemon of a run: a process in a host's namespace. It ends when this
+//! value goes, whatever happens.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use roost_control::{Client, Status};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::error::RunError;
+use crate::lab::{Lab, Usage};
+use crate::scenario::topology::HostIndex;
+
+/// How long a daemon may take to answer a question about itself.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What a daemon is to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It requests and provides: its place among the nodes.
+    Node(usize),
+    /// A super node, or the server: its place among the hubs.
+    Hub(usize),
+}
+
+/// How to start a daemon.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    pub(super) role: Role,
+    /// Its name, which its certificate and its files carry.
+    pub(super) name: String,
+    pub(super) host: HostIndex,
+    pub(super) class: String,
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+    pub(super) socket: PathBuf,
+    pub(super) log: PathBuf,
+}
+
+/// A daemon, running or not.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    pub(super) launch: Launch,
+    child: Option<Child>,
+    /// How it ended last.
+    ended: Option<ExitStatus>,
+    /// What its earlier processes used.
+    before: Usage,
+    /// The last look at the present one.
+    last: Usage,
+}
+
+impl Daemon {
+    /// A daemon that has not been started yet.
+    pub(super) fn new(launch: Launch) -> Self {
+        Self { launch, child: None, ended: None, before: Usage::default(), last: Usage::default() }
+    }
+
+    /// Starts it in its host's namespace; its log is added to.
+    pub(super) fn start(&mut self, lab: &Lab) -> Result<(), RunError> {
+        let Launch { program, args, socket, log, .. } = &self.launch;
+        let file = OpenOptions::new().create(true).append(true).open(log);
+        let file = file.map_err(|error| RunError::file("open", log, &error))?;
+        // One that was killed has left its socket behind.
+        let _ = std::fs::remove_file(socket);
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            // What this machine is set up for must not leak into the run.
+            .env_clear()
+            .envs(std::env::var_os("RUST_BACKTRACE").map(|value| ("RUST_BACKTRACE", value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            // Ctrl-C is for whoever runs the experiment.
+            .process_group(0);
+        let spawned = lab.run_in(self.launch.host, || command.spawn())?;
+        let cannot = |error| RunError::Failed(format!("cannot start {}: {error}", program.display()));
+        self.child = Some(spawned.map_err(cannot)?);
+        self.ended = None;
+        Ok(())
+    }
+
+    /// Whether it runs. How it ended is kept.
+    pub(super) fn is_running(&mut self) -> bool {
+        let Some(child) = &mut self.child else { return false };
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                self.ended = Some(status);
+                self.child = None;
+                self.before = add(self.before, std::mem::take(&mut self.last));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// How it ended last, in words, with the last line of its log.
+    pub(super) fn epitaph(&self) -> String {
+        let how = self.ended.map_or_else(|| "has not been started".to_owned(), |status| format!("ended ({status})"));
+        format!("{how}; {}", said(&self.launch.log))
+    }
+
+    /// Its status, if it answers.
+    pub(super) async fn status(socket: PathBuf) -> Option<Status> {
+        let ask = async {
+            let client = Client::connect(socket).await.ok()?;
+            client.status().await.ok()
+        };
+        tokio::time::timeout(ANSWER, ask).await.ok().flatten()
+    }
+
+    /// What all its processes have used. Of one that was killed it is what
+    /// was seen last.
+    pub(super) fn usage(&mut self) -> Usage {
+        if let Some(usage) = self.child.as_ref().and_then(|child| Usage::of(child.id()).ok()) {
+            self.last = usage;
+        }
+        add(self.before, self.last)
+    }
+
+    /// Kills it: it says nothing to anybody.
+    pub(super) fn kill(&mut self) {
+        self.usage();
+        if let Some(child) = &mut self.child {
+            // One that has ended already cannot be killed, and need not be.
+            let _ = child.kill();
+            self.ended = child.wait().ok();
+            self.child = None;
+            self.before = add(self.before, std::mem::take(&mut self.last));
+        }
+    }
+
+    /// Asks it to leave.
+    pub(super) fn leave(&mut self) {
+        self.usage();
+        if let Some(child) = &self.child {
+            // As above.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn add(a: Usage, b: Usage) -> Usage {
+    Usage {
+        cpu: a.cpu + b.cpu,
+        waited: a.waited + b.waited,
+        peak_memory_bytes: a.peak_memory_bytes.max(b.peak_memory_bytes),
+    }
+}
+
+/// The last line of a log, as part of a sentence.
+pub(super) fn said(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    match text.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("it last said: {}", line.trim()),
+        None => "it said nothing".to_owned(),
+    }
+}

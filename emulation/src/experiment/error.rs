@@ -1,0 +1,39 @@
+//! Why an experiment did not run, or not to its end.
+
+use std::io;
+use std::path::Path;
+
+use super::plan::PlanError;
+use crate::lab::LabError;
+
+/// Why an experiment did not run, or not to its end. What had been measured
+/// until then is in the results folder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The plan, or what it names, is wrong. Nothing was started.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The topology is wrong; a sentence with file and line. Nothing was started.
+    #[error("{0}")]
+    Topology(String),
+    /// There is no lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// This system lacks something, such as one of Roost's programs.
+    #[error("{0}")]
+    Missing(String),
+    /// Anything else; one sentence.
+    #[error("{0}")]
+    Failed(String),
+    /// Ctrl-C before anything had been measured.
+    #[error("interrupted; everything has been stopped")]
+    Interrupted,
+}
+
+impl RunError {
+    /// What went wrong with a file: `doing` is "read", "create" and the like.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        Self::Failed(format!("cannot {doing} {}: {error}", path.display()))
+    }
+}

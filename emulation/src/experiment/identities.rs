@@ -1,0 +1,32 @@
+//! The group of a run, made anew by the `roost` command for each.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::error::RunError;
+use super::siblings::Programs;
+
+/// How long the identities are valid: longer than any run.
+const VALID: &str = "30d";
+
+/// Makes a group in `folder`, which must not be there.
+pub(super) fn make_group(programs: &Programs, folder: &Path) -> Result<(), RunError> {
+    roost(Command::new(programs.path("roost")?).args(["group", "init", "--name", "emulation"]).arg(folder))
+}
+
+/// Issues the identity `name` with `role` into the folder `output`.
+pub(super) fn issue(programs: &Programs, group: &Path, name: &str, role: &str, output: &Path) -> Result<(), RunError> {
+    let mut command = Command::new(programs.path("roost")?);
+    command.args(["group", "issue", "--role", role, "--valid", VALID, "-o"]).arg(output).arg(group).arg(name);
+    roost(&mut command)
+}
+
+fn roost(command: &mut Command) -> Result<(), RunError> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| RunError::Failed(format!("cannot start roost: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(RunError::Failed(format!("roost group did not make an identity: {}", said.trim())))
+}

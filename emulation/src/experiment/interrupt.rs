@@ -1,0 +1,80 @@
+//! Ctrl-C: once to stop cleanly, twice to stop at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::error::RunError;
+
+/// The exit code of an interrupted command.
+const INTERRUPTED: i32 = 130;
+
+/// Tells whether somebody wants it to end: by Ctrl-C, SIGTERM or a closed terminal.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    told: watch::Receiver<bool>,
+    flag: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Listens from now on, on a thread of its own, so that the second time
+    /// ends the process whatever it is doing.
+    ///
+    /// # Errors
+    /// When the system does not let it listen.
+    pub fn listen() -> Result<Self, RunError> {
+        let failed = |error| RunError::Failed(format!("cannot listen to signals: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (sender, told) = watch::channel(false);
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = Arc::clone(&flag);
+        let [mut first, mut second, mut third] = {
+            let _guard = runtime.enter();
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let [a, b, c] = kinds.map(signal);
+            [a.map_err(failed)?, b.map_err(failed)?, c.map_err(failed)?]
+        };
+        let listen = async move {
+            loop {
+                tokio::select! {
+                    _ = first.recv() => {}
+                    _ = second.recv() => {}
+                    _ = third.recv() => {}
+                }
+                set.store(true, Ordering::Relaxed);
+                if sender.send_replace(true) {
+                    // The kernel ends everything else with this process.
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        };
+        let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(listen));
+        spawned.map_err(failed)?;
+        Ok(Self { told, flag })
+    }
+
+    /// Whether it has happened.
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// The same for calls that look at it themselves.
+    pub(super) fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
+    /// Waits until it happens.
+    pub(super) async fn wait(&mut self) {
+        if self.told.wait_for(|set| *set).await.is_err() {
+            // The listening thread never ends; if it does nobody can interrupt.
+            std::future::pending().await
+        }
+    }
+
+    /// An error if it has happened.
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        if self.is_set() { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+}

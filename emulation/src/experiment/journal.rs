@@ -1,0 +1,137 @@
+//! `events.jsonl`, written as things happen.
+//!
+//! Each record is handed to the system at once, so that whatever ends the run
+//! leaves everything until then in the file.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::error::RunError;
+use crate::report::record::{Outcome, Record, Request};
+
+/// The file of raw events, and what is counted on the way into it.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+    broken: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: File,
+    failure: Option<io::Error>,
+    tally: Tally,
+}
+
+/// How many requests have ended, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Completed.
+    pub completed: u64,
+    /// Ended otherwise, those cut by the end of the run left out.
+    pub failed: u64,
+    /// Cut by the end of the run.
+    pub cut: u64,
+    /// Payload bytes received.
+    pub bytes: u64,
+}
+
+impl Journal {
+    /// Begins a new file.
+    pub(super) fn create(path: &Path) -> Result<Self, RunError> {
+        let file = File::create(path).map_err(|error| RunError::file("create", path, &error))?;
+        let inner = Inner { file, failure: None, tally: Tally::default() };
+        Ok(Self { path: path.to_owned(), inner: Mutex::new(inner), broken: Notify::new() })
+    }
+
+    /// Adds a record. One that cannot be written ends the run: see [`Self::broken`].
+    pub(super) fn write(&self, record: &Record) {
+        let mut inner = self.lock();
+        if let Record::Request(request) = record {
+            inner.tally.count(request);
+        }
+        if inner.failure.is_some() {
+            return;
+        }
+        if let Err(error) = write_line(&mut inner.file, record) {
+            inner.failure = Some(error);
+            self.broken.notify_one();
+        }
+    }
+
+    /// Something scheduled or broken happened, `t` seconds after the beginning.
+    pub(super) fn incident(&self, t: f64, object: impl Into<String>, what: impl Into<String>) {
+        self.write(&Record::Incident { t, object: object.into(), what: what.into() });
+    }
+
+    /// How many requests have ended, and how.
+    pub(super) fn tally(&self) -> Tally {
+        self.lock().tally
+    }
+
+    /// Waits until a record could not be written.
+    pub(super) async fn broken(&self) {
+        self.broken.notified().await;
+    }
+
+    /// Why records could not be written, if that happened.
+    pub(super) fn failure(&self) -> Option<RunError> {
+        self.lock().failure.as_ref().map(|error| RunError::file("write", &self.path, error))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked left a whole record or a failure behind.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write_line(file: &mut File, record: &Record) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+impl Tally {
+    fn count(&mut self, request: &Request) {
+        self.bytes += request.bytes;
+        match request.outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Failed | Outcome::TimedOut => self.failed += 1,
+            Outcome::Cut => self.cut += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_in_the_file_at_once_one_object_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let journal = Journal::create(&path).unwrap();
+        journal.incident(1.5, "n1", "it died\nsuddenly");
+        journal.incident(2.0, "n2", "it died");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(
+            matches!(&lines[..], [Record::Incident { t: 1.5, .. }, Record::Incident { object, .. }] if object == "n2")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_noticed_once_and_kept() {
+        let journal = Journal::create(Path::new("/dev/full")).unwrap();
+        journal.incident(1.0, "n1", "it died");
+        journal.incident(2.0, "n1", "it died");
+        journal.broken().await;
+        let failure = journal.failure().unwrap().to_string();
+        assert!(failure.starts_with("cannot write /dev/full: No space left"), "{failure}");
+    }
+}

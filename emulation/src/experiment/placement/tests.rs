@@ -1,0 +1,112 @@
+use super::*;
+use crate::scenario;
+
+const TREE: &str = r#"
+name = "tree"
+routing = "static"
+[defaults]
+rate = "10Mbit"
+[[host]]
+name = "low[1-2]"
+class = "low"
+[[host]]
+name = "mid[1-2]"
+class = "tactical"
+[[host]]
+name = "high"
+class = "x45"
+cell = [1, 0]
+[[host]]
+name = "server"
+[[lan]]
+name = "edge"
+members = ["mid1", "low[1-2]"]
+[[lan]]
+name = "middle"
+members = ["high", "mid[1-2]"]
+[[link]]
+between = ["high", "server"]
+"#;
+
+const PLAN: &str = "topology = 't.toml'\narchitecture = 'super-node'\nduration = '1s'\n";
+
+fn placed(plan: &str, topology: &str) -> Result<Placement, PlanError> {
+    let topology = scenario::parse(Path::new("t.toml"), topology).unwrap();
+    let file = Path::new("p.toml");
+    place(&Plan::parse(plan, file).unwrap(), &topology, file)
+}
+
+fn wrong(plan: &str, topology: &str) -> String {
+    placed(plan, topology).unwrap_err().to_string()
+}
+
+fn names(placement: &Placement, of: &str) -> Vec<String> {
+    let node = placement.nodes.iter().find(|node| node.name == of).unwrap();
+    node.targets.iter().map(|target| placement.nodes[*target].name.clone()).collect()
+}
+
+#[test]
+fn each_class_has_its_mix_and_asks_whom_it_may() {
+    let placement = placed(PLAN, TREE).unwrap();
+    let mixes: Vec<Mix> = placement.nodes.iter().map(|node| node.mix).collect();
+    assert_eq!(mixes, [Mix::LOW, Mix::LOW, Mix::TACTICAL, Mix::TACTICAL, Mix::X45]);
+    assert_eq!(names(&placement, "low1"), ["low2", "mid1"]);
+    assert_eq!(names(&placement, "mid2"), ["low1", "low2", "mid1", "high"]);
+    let anywhere = placed(&format!("{PLAN}[classes.low]\nlocality = 'anywhere'\n"), TREE).unwrap();
+    assert_eq!(names(&anywhere, "low1").len(), 4);
+}
+
+#[test]
+fn every_node_stands_somewhere_else() {
+    let placement = placed(PLAN, TREE).unwrap();
+    let cells: BTreeSet<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
+    assert_eq!(cells.len(), 5);
+    assert_eq!(placement.nodes[4].cell, Cell::new(1, 0));
+}
+
+#[test]
+fn hubs_are_highest_in_the_hierarchy_or_where_the_plan_says() {
+    let hosts =
+        |plan: &str| -> Vec<String> { placed(plan, TREE).unwrap().hubs.into_iter().map(|hub| hub.name).collect() };
+    assert_eq!(hosts(PLAN), ["high-hub"]);
+    assert_eq!(hosts(&format!("super_nodes = 3\n{PLAN}")), ["high-hub", "mid1-hub", "mid2-hub"]);
+    assert_eq!(hosts(&format!("super_nodes = ['low2', 'mid1']\n{PLAN}")), ["low2-hub", "mid1-hub"]);
+    assert_eq!(hosts(&PLAN.replace("super-node", "client-server")), ["server-hub"]);
+    assert_eq!(hosts(&format!("server = 'mid2'\n{}", PLAN.replace("super-node", "client-server"))), ["mid2-hub"]);
+}
+
+#[test]
+fn nodes_turn_to_the_nearest_hub_first() {
+    let placement = placed(&format!("super_nodes = ['high', 'low2']\n{PLAN}"), TREE).unwrap();
+    assert_eq!(placement.nodes.iter().map(|node| node.hubs[0]).collect::<Vec<_>>(), [1, 1, 0, 0, 0]);
+    assert!(placement.nodes.iter().all(|node| node.hubs.len() == 2));
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let low = "[classes.low]\nmix = 'none'\n";
+    let tactical = "[classes.tactical]\nmix = 'none'\n";
+    assert!(wrong(&format!("{PLAN}{low}{tactical}"), TREE).contains("has 1 hosts that take part"));
+    assert_eq!(
+        wrong(&format!("{PLAN}[classes.lwo]\nmix = 'low'\n"), TREE),
+        "p.toml:4: no host is of class `lwo`; this topology has low, server, tactical, x45"
+    );
+    let strange = TREE.replace("\"x45\"", "\"blimp\"");
+    assert!(wrong(PLAN, &strange).contains("host high is of class `blimp`, and nothing says what it asks for"));
+    assert_eq!(wrong(&format!("super_nodes = ['low9']\n{PLAN}"), TREE), "p.toml:1: the topology has no host `low9`");
+    assert!(wrong(&format!("super_nodes = 6\n{PLAN}"), TREE).contains("6 super nodes do not fit on 5 nodes"));
+    assert!(wrong(&format!("super_nodes = ['high', 'high']\n{PLAN}"), TREE).contains("high has two super nodes"));
+    let no_server = PLAN.replace("super-node", "client-server");
+    assert!(wrong(&no_server, &TREE.replace("\"server\"", "\"far\"")).contains("no host of its topology is of class"));
+    let alone = format!("{PLAN}[classes.x45]\nlocality = 'link'\n[classes.tactical]\nmix = 'none'\n");
+    assert!(wrong(&alone, TREE).starts_with("p.toml:4: host high may ask only those one hop away"));
+    let same = TREE.replace("class = \"tactical\"", "class = \"tactical\"\ncell = [0, 0]\nstep = [1, 0]");
+    assert!(wrong(PLAN, &same).contains("hosts mid2 and high both stand at 1,0"));
+}
+
+#[test]
+fn a_network_without_routes_is_noticed_before_anything_starts() {
+    let bare = TREE.replace("routing = \"static\"\n", "lenient = true\nrouting = \"none\"\n");
+    let error = wrong(PLAN, &bare);
+    assert!(error.contains("cannot reach") && error.contains("the topology sets no routes"), "{error}");
+}

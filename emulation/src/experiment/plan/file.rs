@@ -1,0 +1,269 @@
+//! A plan as it stands in a TOML file.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use roost_proto::Scheme;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use toml::Spanned;
+
+use super::fault::FaultFile;
+use super::{
+    Architecture, Backend, Class, LabSettings, Locality, Named, Part, Plan, PlanError, Source, SuperNodes, Transport,
+};
+use crate::scenario::near;
+use crate::units;
+
+/// The longest part of a run.
+const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The most faults of a plan.
+const MAX_FAULTS: usize = 65_536;
+
+/// A duration with its unit.
+#[derive(Clone, Copy)]
+pub(super) struct Span(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        units::parse_duration(&text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<Spanned<String>>,
+    topology: Source,
+    architecture: ArchitectureText,
+    super_nodes: Option<Spanned<SuperNodesFile>>,
+    server: Option<Spanned<String>>,
+    #[serde(default)]
+    transport: TransportText,
+    duration: Spanned<Span>,
+    drain: Option<Spanned<Span>>,
+    timeout: Option<Spanned<Span>>,
+    stream: Option<Spanned<Span>>,
+    idle: Option<Spanned<Span>>,
+    #[serde(default = "first_seed")]
+    seed: u64,
+    #[serde(default = "yes")]
+    linktest: bool,
+    #[serde(default)]
+    classes: BTreeMap<Spanned<String>, ClassFile>,
+    #[serde(default)]
+    faults: Vec<FaultFile>,
+    #[serde(default)]
+    lab: LabFile,
+    /// Read by the sweep.
+    #[serde(default, rename = "sweep")]
+    _sweep: Option<toml::Table>,
+}
+
+const fn first_seed() -> u64 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+struct ArchitectureText(Architecture);
+
+impl<'de> Deserialize<'de> for ArchitectureText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "client-server" => Ok(Self(Architecture::ClientServer)),
+            "super-node" => Ok(Self(Architecture::SuperNode)),
+            name @ ("client-server-caching" | "multicast" | "super-node-multicast") => Err(de::Error::custom(format!(
+                "the daemons of this version have no mode `{name}` yet: choose client-server or super-node"
+            ))),
+            other => Err(de::Error::custom(format!(
+                "there is no architecture `{other}`: choose client-server or super-node"
+            ))),
+        }
+    }
+}
+
+#[derive(Default)]
+struct TransportText(Option<Transport>);
+
+impl<'de> Deserialize<'de> for TransportText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "paper" => Ok(Self(Some(Transport::Paper))),
+            other => other.parse::<Scheme>().map(|scheme| Self(Some(Transport::Only(scheme)))).map_err(|_| {
+                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic"))
+            }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SuperNodesFile {
+    Count(usize),
+    Hosts(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassFile {
+    mix: Option<Part>,
+    locality: Option<LocalityText>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LocalityText {
+    Link,
+    Anywhere,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LabFile {
+    backend: BackendText,
+    realtime: bool,
+}
+
+impl Default for LabFile {
+    fn default() -> Self {
+        Self { backend: BackendText::Auto, realtime: true }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum BackendText {
+    Auto,
+    Tap,
+    Veth,
+}
+
+/// Tells lines from places in a text.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    file: &'a Path,
+}
+
+impl Lines<'_> {
+    /// The line of a place, from 1.
+    pub(super) fn of(&self, span: Range<usize>) -> usize {
+        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// A name and its line.
+    pub(super) fn named(&self, name: &Spanned<String>) -> Named {
+        Named { name: name.get_ref().clone(), line: self.of(name.span()) }
+    }
+
+    /// What is wrong with a line.
+    pub(super) fn error(&self, line: usize, message: impl Into<String>) -> PlanError {
+        PlanError::new(self.file, line, message)
+    }
+
+    fn of_toml(&self, error: &toml::de::Error) -> PlanError {
+        let line = error.span().map_or(0, |span| self.of(span));
+        self.error(line, with_hint(error.message()))
+    }
+
+    /// A length of time within what a run may take.
+    fn length(&self, span: Option<Spanned<Span>>, default: Duration) -> Result<Duration, PlanError> {
+        let Some(span) = span else { return Ok(default) };
+        let length = span.get_ref().0;
+        match length {
+            Duration::ZERO => Err(self.error(self.of(span.span()), "it must be longer than nothing")),
+            _ if length > MAX_LENGTH => Err(self.error(self.of(span.span()), "it is longer than a week")),
+            _ => Ok(length),
+        }
+    }
+}
+
+/// Adds the nearest known key to what serde says of an unknown one: "unknown
+/// field `duraton`, expected one of `name`, `duration`".
+fn with_hint(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if !message.starts_with("unknown field") {
+        return message.to_owned();
+    }
+    let Some(unknown) = quoted.next() else { return message.to_owned() };
+    match near::nearest(&unknown.replace('-', "_"), quoted) {
+        Some(near) => format!("unknown key `{unknown}`; did you mean `{near}`?"),
+        None => message.replacen("unknown field", "unknown key", 1),
+    }
+}
+
+/// Reads a plan.
+pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
+    let lines = Lines { text, file: path };
+    let file: File = toml::from_str(text).map_err(|error| lines.of_toml(&error))?;
+    let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if let Some(name) = file.name.as_ref().filter(|name| !is_name(name.get_ref())) {
+        let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
+        return Err(lines.error(lines.of(name.span()), message));
+    }
+    if file.faults.len() > MAX_FAULTS {
+        return Err(lines.error(0, format!("has {} faults; {MAX_FAULTS} are possible", file.faults.len())));
+    }
+    let mut faults: Vec<_> = file.faults.into_iter().map(|fault| fault.read(&lines)).collect::<Result<_, _>>()?;
+    faults.sort_by_key(|fault| fault.at);
+    Ok(Plan {
+        name: file.name.map_or(own_name, Spanned::into_inner),
+        topology: file.topology,
+        architecture: file.architecture.0,
+        super_nodes: super_nodes(file.super_nodes, &lines)?,
+        server: file.server.as_ref().map(|name| lines.named(name)),
+        transport: file.transport.0.unwrap_or(Transport::Paper),
+        duration: lines.length(Some(file.duration), Duration::ZERO)?,
+        drain: lines.length(file.drain, Duration::from_secs(60))?,
+        timeout: lines.length(file.timeout, Duration::from_secs(30))?,
+        stream: lines.length(file.stream, Duration::from_secs(10))?,
+        idle: lines.length(file.idle, Duration::from_secs(1))?,
+        seed: file.seed,
+        linktest: file.linktest,
+        classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
+        faults,
+        lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime },
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
+}
+
+fn super_nodes(given: Option<Spanned<SuperNodesFile>>, lines: &Lines<'_>) -> Result<SuperNodes, PlanError> {
+    let Some(given) = given else { return Ok(SuperNodes::Count(1)) };
+    let line = lines.of(given.span());
+    match given.into_inner() {
+        SuperNodesFile::Count(0) => Err(lines.error(line, "at least one super node is needed")),
+        SuperNodesFile::Hosts(hosts) if hosts.is_empty() => Err(lines.error(line, "at least one super node is needed")),
+        SuperNodesFile::Count(count) => Ok(SuperNodes::Count(count)),
+        SuperNodesFile::Hosts(hosts) => {
+            Ok(SuperNodes::Hosts(hosts.into_iter().map(|name| Named { name, line }).collect()))
+        }
+    }
+}
+
+fn class_of(name: Spanned<String>, file: &ClassFile, lines: &Lines<'_>) -> (String, Class) {
+    let locality = file.locality.map(|locality| match locality {
+        LocalityText::Link => Locality::Link,
+        LocalityText::Anywhere => Locality::Anywhere,
+    });
+    let line = lines.of(name.span());
+    (name.into_inner(), Class { line, part: file.mix, locality })
+}
+
+const fn backend(text: BackendText) -> Backend {
+    match text {
+        BackendText::Auto => Backend::Auto,
+        BackendText::Tap => Backend::Tap,
+        BackendText::Veth => Backend::Veth,
+    }
+}

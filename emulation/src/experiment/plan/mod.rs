@@ -1,0 +1,257 @@
+//! A plan: which network, which overlay on it, which workload, for how long.
+//!
+//! ```toml
+//! name = "star-11"
+//! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
+//! architecture = "super-node"   # or "client-server"
+//! duration = "60s"
+//! seed = 1
+//!
+//! [classes.low]
+//! mix = { video = 10, track = 45, image = 10, sensor = 25, idle = 10 }
+//! locality = "link"
+//!
+//! [[faults]]
+//! at = "20s"
+//! kill = "node-3"
+//! ```
+
+mod fault;
+mod file;
+mod mix;
+mod source;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use roost_proto::Scheme;
+
+pub use fault::{Fault, FaultKind};
+pub use mix::{Draw, Mix, Part};
+pub use source::Source;
+pub(crate) use write::write;
+
+/// The longest plan file, bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its name, which results carry: the file's, unless it says otherwise.
+    pub name: String,
+    /// The network.
+    pub topology: Source,
+    /// How services are found and data travels.
+    pub architecture: Architecture,
+    /// Where the super nodes are.
+    pub super_nodes: SuperNodes,
+    /// The host of the server; without it that of class `server`.
+    pub server: Option<Named>,
+    /// Over what data travels.
+    pub transport: Transport,
+    /// How long nodes go on asking.
+    pub duration: Duration,
+    /// How long what is under way then may still take.
+    pub drain: Duration,
+    /// How long a request may take, beyond the length of a stream.
+    pub timeout: Duration,
+    /// How long a stream lasts.
+    pub stream: Duration,
+    /// How long a pause is.
+    pub idle: Duration,
+    /// The seed of the workload and of the losses.
+    pub seed: u64,
+    /// Whether the links are tested before the run.
+    pub linktest: bool,
+    /// What the plan says about classes of hosts, by name.
+    pub classes: BTreeMap<String, Class>,
+    /// What is to break, by time.
+    pub faults: Vec<Fault>,
+    /// How packets are carried.
+    pub lab: LabSettings,
+}
+
+/// A name in a plan and the line where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// How services are found and data travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// All through one server.
+    ClientServer,
+    /// Found through super nodes; data from node to node.
+    SuperNode,
+}
+
+impl Architecture {
+    /// Its name in plans and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClientServer => "client-server",
+            Self::SuperNode => "super-node",
+        }
+    }
+
+    /// The program of its hubs.
+    pub const fn hub_program(self) -> &'static str {
+        match self {
+            Self::ClientServer => "cs-server",
+            Self::SuperNode => "supernode",
+        }
+    }
+}
+
+/// How many super nodes there are, or where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SuperNodes {
+    /// So many, on the hosts highest in the hierarchy.
+    Count(usize),
+    /// On these hosts.
+    Hosts(Vec<Named>),
+}
+
+/// Over what data travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// All services over one.
+    Only(Scheme),
+    /// As published: streams over UDP, objects over TCP.
+    Paper,
+}
+
+impl Transport {
+    /// Its name in plans and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Only(scheme) => scheme.name(),
+            Self::Paper => "paper",
+        }
+    }
+
+    /// The transport of a service's data.
+    pub const fn of(self, is_stream: bool) -> Scheme {
+        match (self, is_stream) {
+            (Self::Only(scheme), _) => scheme,
+            (Self::Paper, true) => Scheme::Udp,
+            (Self::Paper, false) => Scheme::Tcp,
+        }
+    }
+
+    /// The transports in the order in which nodes call their hub.
+    pub fn preference(self) -> Vec<Scheme> {
+        let first = self.of(true);
+        std::iter::once(first).chain(Scheme::ALL.into_iter().filter(|scheme| *scheme != first)).collect()
+    }
+}
+
+/// What a plan says about a class of hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// The line where the plan names the class, from 1.
+    pub line: usize,
+    /// What its hosts ask for; without it the built-in mix of the class's name.
+    pub part: Option<Part>,
+    /// Whom they ask; without it one hop away for class `low`, else anywhere.
+    pub locality: Option<Locality>,
+}
+
+/// Whom the hosts of a class may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locality {
+    /// Those on a link or LAN of their own.
+    Link,
+    /// All.
+    Anywhere,
+}
+
+/// How packets are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabSettings {
+    /// `auto`, `tap` or `veth`.
+    pub backend: Backend,
+    /// Whether real-time priority is tried for the thread that carries packets.
+    pub realtime: bool,
+}
+
+/// By what device hosts are attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// What the system offers.
+    #[default]
+    Auto,
+    /// TAP devices.
+    Tap,
+    /// Pairs of veth devices.
+    Veth,
+}
+
+/// What is wrong with a plan. Nothing has been started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1; 0 where none can be named.
+    pub line: usize,
+    /// One sentence.
+    pub message: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file.display(), self.message),
+            line => write!(f, "{}:{line}: {}", self.file.display(), self.message),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl PlanError {
+    pub(crate) fn new(file: &Path, line: usize, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, message: message.into() }
+    }
+}
+
+impl Plan {
+    /// The text of a plan's file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is longer than a plan may be.
+    pub fn text(path: &Path) -> Result<String, PlanError> {
+        read_text(path)
+    }
+
+    /// Reads a plan from the text of `file`.
+    ///
+    /// # Errors
+    /// When what it says is no plan; with the line.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, PlanError> {
+        file::parse(text, file)
+    }
+}
+
+/// The text of a plan or topology.
+///
+/// # Errors
+/// When it cannot be read, is longer than a plan may be, or is no text.
+fn read_text(path: &Path) -> Result<String, PlanError> {
+    let cannot = |error: std::io::Error| PlanError::new(path, 0, format!("cannot be read: {error}"));
+    let length = std::fs::metadata(path).map_err(cannot)?.len();
+    if length > MAX_FILE_BYTES {
+        return Err(PlanError::new(path, 0, format!("is {length} bytes long; a plan has at most {MAX_FILE_BYTES}")));
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}
+
+#[cfg(test)]
+mod tests;

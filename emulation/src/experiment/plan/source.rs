@@ -1,0 +1,119 @@
+//! Where a plan's network comes from: a file, or a generator.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use super::file::Span;
+use crate::scenario::generate::{GenerateError, LegParameters, Star, Tree, TreeShape};
+use crate::units::Rate;
+
+/// Where the network comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// A topology file, ours or an NS file; relative to the plan's folder.
+    File(PathBuf),
+    /// A star made here.
+    Star(Star),
+    /// A hierarchy made here.
+    Tree(Tree),
+}
+
+/// `{ star = … }`: what is left out is as published.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StarFile {
+    nodes: usize,
+    rate: Option<RateText>,
+    delay: Option<Span>,
+    server_rate: Option<RateText>,
+    server_delay: Option<Span>,
+}
+
+/// `{ tree = … }`: what is left out is as published, or inferred.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TreeFile {
+    nodes: usize,
+    x45: Option<usize>,
+    tactical: Option<usize>,
+    low: Option<usize>,
+    server_rate: Option<RateText>,
+    server_delay: Option<Span>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Generator {
+    Star(StarFile),
+    Tree(TreeFile),
+}
+
+impl StarFile {
+    fn star(&self) -> Star {
+        let published = Star::published(self.nodes);
+        let node = legs(published.node, self.rate, self.delay);
+        // A server is on links like those of all others, but farther away.
+        let server = LegParameters { rate: node.rate, ..published.server };
+        Star { node, server: legs(server, self.server_rate, self.server_delay), ..published }
+    }
+}
+
+impl TreeFile {
+    fn tree(&self) -> Result<Tree, GenerateError> {
+        let TreeShape { x45, tactical, .. } = TreeShape::inferred(self.nodes);
+        let (x45, tactical) = (self.x45.unwrap_or(x45), self.tactical.unwrap_or(tactical));
+        let rest = self.nodes.saturating_sub(x45 + tactical);
+        let shape = TreeShape { x45, tactical, low: self.low.unwrap_or(rest) };
+        if shape.nodes() != self.nodes {
+            let TreeShape { x45, tactical, low } = shape;
+            return Err(GenerateError::Sum { nodes: self.nodes, x45, tactical, low });
+        }
+        let published = Tree::published(shape);
+        Ok(Tree { server: legs(published.server, self.server_rate, self.server_delay), ..published })
+    }
+}
+
+fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<Span>) -> LegParameters {
+    LegParameters { rate: rate.map_or(usual.rate, |rate| rate.0), delay: delay.map_or(usual.delay, |delay| delay.0) }
+}
+
+/// A rate with its unit.
+#[derive(Clone, Copy)]
+pub(super) struct RateText(pub(super) Rate);
+
+impl<'de> Deserialize<'de> for RateText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SourceVisitor)
+    }
+}
+
+struct SourceVisitor;
+
+impl<'de> Visitor<'de> for SourceVisitor {
+    type Value = Source;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the path of a topology file, { star = { nodes = 11 } } or { tree = { nodes = 31 } }")
+    }
+
+    fn visit_str<E: de::Error>(self, path: &str) -> Result<Source, E> {
+        Ok(Source::File(PathBuf::from(path)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
+        match Generator::deserialize(de::value::MapAccessDeserializer::new(map))? {
+            Generator::Star(star) => Ok(Source::Star(star.star())),
+            Generator::Tree(tree) => tree.tree().map(Source::Tree).map_err(de::Error::custom),
+        }
+    }
+}

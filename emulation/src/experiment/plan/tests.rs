@@ -1,0 +1,135 @@
+use super::*;
+use crate::scenario::topology::Change;
+use crate::units::Rate;
+
+const LEAST: &str = "topology = 'star.toml'\narchitecture = 'super-node'\nduration = '60s'\n";
+
+fn parse(text: &str) -> Result<Plan, PlanError> {
+    Plan::parse(text, Path::new("plans/trial.toml"))
+}
+
+/// What is wrong with the least plan and `more` after it, counted from the first line of `more`.
+fn wrong(more: &str) -> (usize, String) {
+    let error = parse(&format!("{LEAST}{more}")).unwrap_err();
+    assert!(error.line == 0 || error.line > 3, "{error}");
+    (error.line.saturating_sub(3), error.message)
+}
+
+#[test]
+fn what_is_left_out_is_as_published() {
+    let plan = parse(LEAST).unwrap();
+    assert_eq!((plan.name.as_str(), plan.seed, plan.linktest), ("trial", 1, true));
+    assert_eq!((plan.stream, plan.idle), (Duration::from_secs(10), Duration::from_secs(1)));
+    assert_eq!((plan.transport, plan.super_nodes), (Transport::Paper, SuperNodes::Count(1)));
+    assert_eq!(plan.topology, Source::File(PathBuf::from("star.toml")));
+}
+
+#[test]
+fn a_whole_plan_is_read() {
+    let plan = parse(
+        r#"
+        name = "all"
+        architecture = "client-server"
+        super_nodes = ["a", "b"]
+        server = "far"
+        transport = "quic"
+        duration = "15m"
+        seed = 7
+        linktest = false
+        [topology.star]
+        nodes = 11
+        delay = "50ms"
+        server_delay = "125ms"
+        rate = "100Mbit"
+        [classes.low]
+        mix = "x45"
+        locality = "anywhere"
+        [classes.relay]
+        mix = "none"
+        [[faults]]
+        at = "30s"
+        change = "lan"
+        from = "a"
+        delay = "1s"
+        rate = "1Mbit"
+        [[faults]]
+        at = "20s"
+        kill = "a"
+        hub = true
+        [lab]
+        backend = "veth"
+        realtime = false
+        "#,
+    )
+    .unwrap();
+    assert_eq!((plan.architecture, plan.duration), (Architecture::ClientServer, Duration::from_secs(900)));
+    assert!(matches!(&plan.topology, Source::Star(star) if star.nodes == 11 && star.server.delay.as_millis() == 125));
+    assert_eq!(
+        plan.classes["low"],
+        Class { line: 15, part: Some(Part::Takes(Mix::X45)), locality: Some(Locality::Anywhere) }
+    );
+    assert_eq!(plan.classes["relay"].part, Some(Part::None));
+    assert_eq!(plan.lab, LabSettings { backend: Backend::Veth, realtime: false });
+    let [kill, change] = plan.faults.as_slice() else { panic!("{:?}", plan.faults) };
+    assert!(matches!(&kill.kind, FaultKind::Kill(daemon) if daemon.hub && daemon.host.name == "a"));
+    let changes = vec![Change::Rate(Rate::from_bps(1_000_000)), Change::Delay(Duration::from_secs(1))];
+    assert!(
+        matches!(&change.kind, FaultKind::Net { changes: c, from: Some(from), .. } if *c == changes && from.line == 23)
+    );
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
+    assert_eq!(wrong("tiemout = '5s'\n"), (1, "unknown key `tiemout`; did you mean `timeout`?".to_owned()));
+    assert_eq!(wrong("\n[lab]\nrealtme = true\n"), (3, "unknown key `realtme`; did you mean `realtime`?".to_owned()));
+    let (line, message) = wrong("zzz = 1\n");
+    assert!(line == 1 && message.starts_with("unknown key `zzz`, expected one of `name`"), "{message}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_line() {
+    for (more, line, part) in [
+        ("seed = -1\n", 1, "u64"),
+        ("idle = '1'\n", 1, "is no duration"),
+        ("drain = '0s'\n", 1, "longer than nothing"),
+        ("stream = '200h'\n", 1, "longer than a week"),
+        ("super_nodes = 0\n", 1, "at least one super node"),
+        ("super_nodes = []\n", 1, "at least one super node"),
+        ("name = 'a/b'\n", 1, "a name is"),
+        ("transport = 'sctp'\n", 1, "there is no transport `sctp`"),
+        ("[classes.low]\nmix = { video = 10 }\n", 2, "add up to 10 %"),
+        ("[classes.low]\nlocality = 'near'\n", 2, "link"),
+        ("[[faults]]\nat = '1s'\n", 2, "a fault does one thing"),
+        ("[[faults]]\nat = '1s'\nkill = 'a'\ndown = 'b'\n", 2, "a fault does one thing"),
+        ("[[faults]]\nat = '1s'\nchange = 'b'\n", 2, "a change says to what"),
+        ("[[faults]]\nat = '1s'\nup = 'b'\nloss = 0.1\n", 2, "belong to `change`"),
+        ("[[faults]]\nat = '1s'\nchange = 'b'\nloss = 2.0\n", 4, "from 0 to 1"),
+        ("[[faults]]\nat = '1s'\nkill = 'b'\nfrom = 'c'\n", 2, "`from` belongs"),
+        ("[[faults]]\nat = '1s'\nup = 'b'\nhub = true\n", 2, "`hub` belongs"),
+        ("[lab]\nbackend = 'tun'\n", 2, "auto"),
+        ("name = \n", 1, ""),
+    ] {
+        let (found, message) = wrong(more);
+        assert!(found == line && message.contains(part), "{more:?}: line {found}: {message}");
+    }
+}
+
+#[test]
+fn an_architecture_that_the_daemons_do_not_have_is_refused_as_such() {
+    for name in ["client-server-caching", "multicast", "super-node-multicast"] {
+        let error = parse(&LEAST.replace("super-node", name)).unwrap_err();
+        assert_eq!(error.line, 2);
+        assert!(error.message.contains(&format!("have no mode `{name}` yet")), "{error}");
+    }
+    let error = parse(&LEAST.replace("super-node", "mesh")).unwrap_err();
+    assert!(error.to_string().starts_with("plans/trial.toml:2: there is no architecture `mesh`"), "{error}");
+}
+
+#[test]
+fn what_is_needed_must_be_there() {
+    assert!(parse("").unwrap_err().message.contains("missing field"));
+    let with = |topology: &str| parse(&LEAST.replace("'star.toml'", topology));
+    assert!(with("{ ring = { nodes = 3 } }").unwrap_err().message.contains("ring"));
+    let error = with("{ tree = { nodes = 31, x45 = 2, tactical = 6, low = 3 } }").unwrap_err();
+    assert!(error.line == 1 && error.message.contains("31 nodes are not 2 X-45s"), "{error}");
+}

@@ -1,0 +1,132 @@
+//! A plan as text, with nothing left open.
+
+use std::time::Duration;
+
+use super::fault::Daemon;
+use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
+use crate::experiment::placement::Placement;
+use crate::experiment::run::TOPOLOGY_FILE;
+use crate::scenario::generate::{LegParameters, Star, Tree, TreeShape};
+use crate::scenario::topology::{Change, Topology};
+use crate::units::format_duration;
+
+/// The plan, with what was left out as it was chosen. A topology that is a
+/// file is the one that the results hold.
+pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {
+    let mut lines = vec![
+        format!("name = {}", quoted(&plan.name)),
+        format!("topology = {}", source(&plan.topology)),
+        format!("architecture = {}", quoted(plan.architecture.name())),
+    ];
+    let hubs: Vec<String> = placement.hubs.iter().map(|hub| quoted(&topology.hosts[hub.host].name)).collect();
+    lines.push(match plan.architecture {
+        Architecture::ClientServer => format!("server = {}", hubs.join("")),
+        Architecture::SuperNode => format!("super_nodes = [{}]", hubs.join(", ")),
+    });
+    lines.push(format!("transport = {}", quoted(plan.transport.name())));
+    let spans = [
+        ("duration", plan.duration),
+        ("drain", plan.drain),
+        ("timeout", plan.timeout),
+        ("stream", plan.stream),
+        ("idle", plan.idle),
+    ];
+    lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
+    lines.push(format!("seed = {}", plan.seed));
+    lines.push(format!("linktest = {}", plan.linktest));
+    for (name, (part, locality)) in &placement.classes {
+        lines.push(format!("\n[classes.{}]", quoted(name)));
+        lines.extend(class(*part, *locality));
+    }
+    lines.extend(plan.faults.iter().flat_map(fault));
+    let backend = match plan.lab.backend {
+        Backend::Auto => "auto",
+        Backend::Tap => "tap",
+        Backend::Veth => "veth",
+    };
+    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\n", quoted(backend), plan.lab.realtime));
+    lines.join("\n")
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn span(length: Duration) -> String {
+    quoted(&format_duration(length))
+}
+
+fn source(source: &Source) -> String {
+    match source {
+        Source::File(_) => quoted(TOPOLOGY_FILE),
+        Source::Star(Star { nodes, node, server }) => {
+            let legs = format!("rate = {}, delay = {}, {}", rate(*node), span(node.delay), far(*server));
+            format!("{{ star = {{ nodes = {nodes}, {legs} }} }}")
+        }
+        Source::Tree(Tree { shape, server, .. }) => {
+            let TreeShape { x45, tactical, low } = shape;
+            let shape = format!("nodes = {}, x45 = {x45}, tactical = {tactical}, low = {low}", shape.nodes());
+            format!("{{ tree = {{ {shape}, {} }} }}", far(*server))
+        }
+    }
+}
+
+fn rate(legs: LegParameters) -> String {
+    quoted(&legs.rate.to_string())
+}
+
+fn far(server: LegParameters) -> String {
+    format!("server_rate = {}, server_delay = {}", rate(server), span(server.delay))
+}
+
+fn float(value: f64) -> String {
+    toml::Value::Float(value).to_string()
+}
+
+fn class(part: Part, locality: Locality) -> Vec<String> {
+    let Part::Takes(mix) = part else { return vec!["mix = \"none\"".to_owned()] };
+    let locality = match locality {
+        Locality::Link => "link",
+        Locality::Anywhere => "anywhere",
+    };
+    vec![mixed(mix), format!("locality = {}", quoted(locality))]
+}
+
+fn mixed(mix: Mix) -> String {
+    let [video, track, image, sensor, idle] = mix.percentages();
+    format!("mix = {{ video = {video}, track = {track}, image = {image}, sensor = {sensor}, idle = {idle} }}")
+}
+
+fn fault(fault: &Fault) -> Vec<String> {
+    let mut lines = vec!["\n[[faults]]".to_owned(), format!("at = {}", span(fault.at))];
+    let mut daemon = |verb: &str, daemon: &Daemon| {
+        lines.push(format!("{verb} = {}", quoted(&daemon.host.name)));
+        lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
+    };
+    match &fault.kind {
+        FaultKind::Kill(host) => daemon("kill", host),
+        FaultKind::Stop(host) => daemon("stop", host),
+        FaultKind::Start(host) => daemon("start", host),
+        FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
+    }
+    lines
+}
+
+fn net_fault(net: &Named, from: Option<&Named>, changes: &[Change]) -> Vec<String> {
+    let verb = match changes {
+        [Change::Down] => "down",
+        [Change::Up] => "up",
+        _ => "change",
+    };
+    let mut lines = vec![format!("{verb} = {}", quoted(&net.name))];
+    lines.extend(from.map(|host| format!("from = {}", quoted(&host.name))));
+    lines.extend(changes.iter().filter_map(|change| match change {
+        Change::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
+        Change::Delay(delay) => Some(format!("delay = {}", span(*delay))),
+        Change::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
+        Change::Loss(loss) => Some(format!("loss = {}", float(*loss))),
+        // A plan does not change the others.
+        Change::Up | Change::Down | Change::Burst(_) | Change::Queue(_) => None,
+    }));
+    lines
+}

@@ -1,0 +1,303 @@
+//! A plan made ready to run: read, checked against its network, placed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::RunError;
+use super::placement::{self, Placement};
+use super::plan::{Fault, FaultKind, Named, Plan, PlanError, Source};
+use crate::scenario;
+use crate::scenario::generate::GenerateError;
+use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, Topology};
+
+/// A plan, its network, and who runs what where. Nothing has been started.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The plan.
+    pub plan: Plan,
+    /// Its file.
+    pub file: PathBuf,
+    /// The network.
+    pub network: Topology,
+    /// The network with the plan's faults among its events.
+    pub topology: Topology,
+    /// Who runs what where.
+    pub placement: Placement,
+    /// What is done at which time, besides the workload.
+    pub(super) schedule: Vec<Happening>,
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Happening {
+    pub(super) at: Duration,
+    /// The host, link or LAN that it is about.
+    pub(super) object: String,
+    /// What, for records.
+    pub(super) what: String,
+    pub(super) act: Act,
+}
+
+/// Who does it, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// The lab, by itself and at its exact time: it is only told.
+    Told,
+    /// A daemon is killed.
+    Kill(HostIndex, bool),
+    /// A daemon is asked to leave.
+    Stop(HostIndex, bool),
+    /// A daemon is started again.
+    Start(HostIndex, bool),
+    /// The experiment ends.
+    Halt,
+}
+
+impl Prepared {
+    /// Reads the plan in a file.
+    ///
+    /// # Errors
+    /// When the plan or its topology is wrong, or the two do not fit.
+    pub fn load(path: &Path) -> Result<Self, RunError> {
+        Self::from_text(&Plan::text(path)?, path)
+    }
+
+    /// Makes the plan in `text` ready, as if it stood in `file`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
+        let plan = Plan::parse(text, file)?;
+        let network = network(&plan.topology, file)?;
+        let placement = placement::place(&plan, &network, file)?;
+        let (mut topology, mut schedule) = (network.clone(), Vec::new());
+        schedule_topology(&topology, &mut schedule);
+        Faults { file, placement: &placement }.schedule(&plan, &mut topology, &mut schedule)?;
+        schedule.sort_by_key(|happening| happening.at);
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, schedule })
+    }
+
+    /// What would run, for people: what, and what it is.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let Self { plan, placement, network, .. } = self;
+        let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in &placement.nodes {
+            *classes.entry(&node.class).or_default() += 1;
+        }
+        let classes: Vec<String> = classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
+        let hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
+        let duration = crate::units::format_duration;
+        vec![
+            ("plan", plan.name.clone()),
+            (
+                "network",
+                format!("{}, {} hosts, {} links and LANs", network.name, network.hosts.len(), network.nets.len()),
+            ),
+            ("architecture", format!("{} on {}", plan.architecture.name(), hubs.join(", "))),
+            ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
+            ("transport", plan.transport.name().to_owned()),
+            ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
+            ("seed", plan.seed.to_string()),
+            ("happenings", self.schedule.len().to_string()),
+        ]
+    }
+
+    /// The plan with nothing left open, for its results: whoever runs it from
+    /// there runs the same.
+    pub fn effective(&self) -> String {
+        super::plan::write(&self.plan, &self.placement, &self.network)
+    }
+
+    /// How long the run takes at most once all nodes are ready.
+    pub fn longest(&self) -> Duration {
+        self.plan.duration + self.plan.drain
+    }
+}
+
+/// The network that a plan names.
+fn network(source: &Source, file: &Path) -> Result<Topology, RunError> {
+    match source {
+        Source::File(path) => {
+            let path = file.parent().unwrap_or(Path::new("")).join(path);
+            scenario::load(&path).map_err(|error| RunError::Topology(error.to_string()))
+        }
+        Source::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        Source::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+    }
+}
+
+fn in_plan(file: &Path, error: &GenerateError) -> String {
+    format!("{}: topology: {error}", file.display())
+}
+
+/// What the topology's own schedule holds, for the records.
+fn schedule_topology(topology: &Topology, schedule: &mut Vec<Happening>) {
+    for event in &topology.events {
+        let (what, act) = match &event.action {
+            Action::Net { net, from, change } => (describe(topology, *net, *from, *change), Act::Told),
+            Action::Halt => ("the topology's schedule ends the experiment".to_owned(), Act::Halt),
+            _ => continue,
+        };
+        schedule.push(Happening { at: event.at, object: event.object.clone(), what, act });
+    }
+}
+
+fn describe(topology: &Topology, net: NetIndex, from: Option<HostIndex>, change: Change) -> String {
+    let name = topology.nets.get(net).map_or("?", |net| net.name.as_str());
+    let side = from.and_then(|host| topology.hosts.get(host)).map(|host| format!(", from {}", host.name));
+    let side = side.unwrap_or_default();
+    let duration = crate::units::format_duration;
+    match change {
+        Change::Up => format!("{name}{side} is up"),
+        Change::Down => format!("{name}{side} is down"),
+        Change::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
+        Change::Delay(delay) => format!("the delay of {name}{side} is {}", duration(delay)),
+        Change::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
+        Change::Jitter(jitter) => format!("the jitter of {name}{side} is {}", duration(jitter)),
+        Change::Burst(burst) => {
+            let what = if burst.is_some() { "loses in bursts" } else { "does not lose in bursts any more" };
+            format!("{name}{side} {what}")
+        }
+        Change::Queue(queue) => format!("the queue of {name}{side} holds {}", queue.limit),
+    }
+}
+
+struct Faults<'a> {
+    file: &'a Path,
+    placement: &'a Placement,
+}
+
+impl Faults<'_> {
+    /// Puts those of links among the topology's events, where they are exact;
+    /// at the end, since events refer to each other by their places.
+    fn schedule(&self, plan: &Plan, topology: &mut Topology, schedule: &mut Vec<Happening>) -> Result<(), PlanError> {
+        for fault in &plan.faults {
+            match &fault.kind {
+                FaultKind::Net { net, from, changes } => {
+                    self.schedule_net(fault, net, from.as_ref(), changes, topology, schedule)?;
+                }
+                FaultKind::Kill(daemon) => {
+                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
+                    schedule.push(happening(fault, &daemon.host, "is killed", Act::Kill(host, daemon.hub)));
+                }
+                FaultKind::Stop(daemon) => {
+                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
+                    schedule.push(happening(fault, &daemon.host, "is asked to leave", Act::Stop(host, daemon.hub)));
+                }
+                FaultKind::Start(daemon) => {
+                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
+                    schedule.push(happening(fault, &daemon.host, "is started again", Act::Start(host, daemon.hub)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn schedule_net(
+        &self,
+        fault: &Fault,
+        net: &Named,
+        from: Option<&Named>,
+        changes: &[Change],
+        topology: &mut Topology,
+        schedule: &mut Vec<Happening>,
+    ) -> Result<(), PlanError> {
+        let unknown = |named: &Named, what| {
+            PlanError::new(self.file, named.line, format!("the topology has no {what} `{}`", named.name))
+        };
+        let index = topology.net_index(&net.name).ok_or_else(|| unknown(net, "link or LAN"))?;
+        let host = |named: &Named| topology.host_index(&named.name).ok_or_else(|| unknown(named, "host"));
+        let side = from.map(host).transpose()?;
+        if let Some((side, named)) = side.zip(from)
+            && topology.nets[index].members.iter().all(|member| member.host != side)
+        {
+            let message = format!("host {} is not on {}", named.name, net.name);
+            return Err(PlanError::new(self.file, named.line, message));
+        }
+        for change in changes {
+            let action = Action::Net { net: index, from: side, change: *change };
+            let line = u32::try_from(net.line).unwrap_or(0);
+            topology.events.push(Event { at: fault.at, object: net.name.clone(), line, after: None, action });
+            let what = describe(topology, index, side, *change);
+            schedule.push(Happening { at: fault.at, object: net.name.clone(), what, act: Act::Told });
+        }
+        Ok(())
+    }
+
+    /// The host, if such a daemon runs there.
+    fn daemon(&self, topology: &Topology, named: &Named, hub: bool) -> Result<HostIndex, PlanError> {
+        let error = |message| PlanError::new(self.file, named.line, message);
+        let host = topology.host_index(&named.name);
+        let host = host.ok_or_else(|| error(format!("the topology has no host `{}`", named.name)))?;
+        let runs_hub = self.placement.hubs.iter().any(|place| place.host == host);
+        let runs_node = self.placement.nodes.iter().any(|place| place.host == host);
+        match hub {
+            true if !runs_hub => Err(error(format!("no super node or server runs on host {}", named.name))),
+            false if !runs_node && runs_hub => {
+                Err(error(format!("host {} runs a hub and no node: add hub = true", named.name)))
+            }
+            false if !runs_node => Err(error(format!("nothing runs on host {}", named.name))),
+            _ => Ok(host),
+        }
+    }
+}
+
+fn happening(fault: &Fault, host: &Named, what: &str, act: Act) -> Happening {
+    let is_hub = matches!(act, Act::Kill(_, true) | Act::Stop(_, true) | Act::Start(_, true));
+    let which = if is_hub { "the hub" } else { "the node" };
+    Happening { at: fault.at, object: host.name.clone(), what: format!("{which} on {} {what}", host.name), act }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '60s'\n";
+
+    fn prepared(more: &str) -> Result<Prepared, String> {
+        Prepared::from_text(&format!("{PLAN}{more}"), Path::new("p.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn faults_of_links_are_events_of_the_network_and_all_are_in_the_schedule() {
+        let faults = "[[faults]]\nat = '9s'\nchange = 'net'\nfrom = 'server'\ndelay = '1s'\nloss = 0.5\n\
+            [[faults]]\nat = '3s'\nkill = 'node1'\nhub = true\n";
+        let prepared = prepared(faults).unwrap();
+        assert!(prepared.network.events.is_empty());
+        assert_eq!(prepared.topology.events.len(), 2);
+        let told: Vec<(u64, &str)> =
+            prepared.schedule.iter().map(|happening| (happening.at.as_secs(), happening.what.as_str())).collect();
+        let expected = [
+            (3, "the hub on node1 is killed"),
+            (9, "the delay of net, from server is 1s"),
+            (9, "the loss of net, from server is 50 %"),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn faults_of_what_is_not_there_are_refused_with_their_line() {
+        let fault = |what: &str| prepared(&format!("[[faults]]\nat = '9s'\n{what}\n")).unwrap_err();
+        assert_eq!(fault("kill = 'node9'"), "p.toml:6: the topology has no host `node9`");
+        assert_eq!(fault("kill = 'server'"), "p.toml:6: nothing runs on host server");
+        assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
+        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`");
+        assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
+    }
+
+    #[test]
+    fn the_effective_plan_is_a_plan_that_leaves_nothing_open_and_runs_the_same() {
+        let first = prepared(
+            "super_nodes = 2\n[[faults]]\nat = '9s'\nchange = 'net'\nrate = '1Mbit'\n\
+             [[faults]]\nat = '10s'\nup = 'net'\n[[faults]]\nat = '11s'\nstop = 'node2'\n",
+        )
+        .unwrap();
+        let text = first.effective();
+        let second = Prepared::from_text(&text, Path::new("q.toml")).unwrap();
+        assert_eq!(second.effective(), text);
+        assert_eq!((second.schedule, second.topology.events.len()), (first.schedule, 2));
+        assert_eq!(second.placement.hubs, first.placement.hubs);
+        assert!(text.contains("super_nodes = [\"node1\", \"node2\"]") && text.contains("idle = \"1s\""), "{text}");
+    }
+}

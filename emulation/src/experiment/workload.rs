@@ -1,0 +1,281 @@
+//! What one node asks for and when: a state machine without a clock.
+//!
+//! The workload is that of Sproull et al. 2007: a node asks for a service,
+//! waits until it is complete or its time is up, then asks for the next one,
+//! or with the probability of its class pauses for a second first. When the
+//! workload's time is up what is under way ends, and the node is done.
+//!
+//! The driver calls [`Workload::poll`], does what it says, and calls it again
+//! at the deadline that it was given, or after [`Workload::ended`].
+
+use std::time::Duration;
+
+use roost_proto::random::SplitMix64;
+use roost_proto::{Service, Time};
+
+use super::plan::{Draw, Mix};
+
+/// What a node's workload is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What its class asks for.
+    pub mix: Mix,
+    /// The hosts that it may ask, at least one.
+    pub targets: Vec<usize>,
+    /// How long a pause is.
+    pub idle: Duration,
+    /// How long a request may take, beyond the length of a stream.
+    pub timeout: Duration,
+    /// How long a stream lasts.
+    pub stream: Duration,
+    /// When no further request is made.
+    pub end: Time,
+}
+
+/// The generator of the node `name` in a run with this seed. Names, not
+/// positions, are mixed in, so that a node asks for the same in a topology
+/// with more hosts.
+pub fn generator(seed: u64, name: &str) -> SplitMix64 {
+    let mut state = SplitMix64::new(seed).next_u64();
+    for byte in name.bytes() {
+        state = SplitMix64::new(state ^ u64::from(byte)).next_u64();
+    }
+    SplitMix64::new(state)
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What is asked for.
+    pub service: Service,
+    /// The host whose cell is asked for.
+    pub target: usize,
+    /// When it is given up.
+    pub deadline: Time,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask for this, and say when it has ended.
+    Request(Wanted),
+    /// A request is under way: nothing before it ends.
+    Busy,
+    /// Nothing before this time.
+    Wait(Time),
+    /// The node is done.
+    Done,
+}
+
+/// How a request ended, as far as the next one depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was completed or its time was up: the next one follows at once.
+    AsPublished,
+    /// It was turned down. The publication knows no such case; the node pauses,
+    /// since one that is told "no" at once would do nothing but ask.
+    TurnedDown,
+}
+
+/// The workload of one node.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    settings: Settings,
+    random: SplitMix64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Choosing,
+    Pausing(Time),
+    Busy,
+    Done,
+}
+
+impl Workload {
+    /// A node that has not asked for anything yet.
+    pub fn new(settings: Settings, random: SplitMix64) -> Self {
+        let state = if settings.targets.is_empty() { State::Done } else { State::Choosing };
+        Self { settings, random, state }
+    }
+
+    /// What to do now.
+    pub fn poll(&mut self, now: Time) -> Step {
+        match self.state {
+            State::Done => return Step::Done,
+            State::Busy => return Step::Busy,
+            _ if now >= self.settings.end => {
+                self.state = State::Done;
+                return Step::Done;
+            }
+            State::Pausing(until) if now < until => return Step::Wait(until.min(self.settings.end)),
+            State::Choosing | State::Pausing(_) => {}
+        }
+        match self.settings.mix.draw(&mut self.random) {
+            Draw::Ask(service) => self.ask(now, service),
+            Draw::Pause => self.pause(now),
+        }
+    }
+
+    /// The request under way has ended.
+    pub fn ended(&mut self, now: Time, how: Ended) {
+        debug_assert_eq!(self.state, State::Busy);
+        self.state = match how {
+            Ended::AsPublished => State::Choosing,
+            Ended::TurnedDown => State::Pausing(now + self.settings.idle),
+        };
+    }
+
+    /// Asks for nothing from now on: the run is over before its time.
+    pub fn stop(&mut self, now: Time) {
+        self.settings.end = self.settings.end.min(now);
+    }
+
+    fn ask(&mut self, now: Time, service: Service) -> Step {
+        // Below the number of targets, which is a `usize`.
+        let chosen = self.random.below(self.settings.targets.len() as u64) as usize;
+        let stream = if service.is_stream() { self.settings.stream } else { Duration::ZERO };
+        self.state = State::Busy;
+        let deadline = now + self.settings.timeout + stream;
+        Step::Request(Wanted { service, target: self.settings.targets[chosen], deadline })
+    }
+
+    fn pause(&mut self, now: Time) -> Step {
+        let until = now + self.settings.idle;
+        self.state = State::Pausing(until);
+        Step::Wait(until.min(self.settings.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn settings(mix: Mix) -> Settings {
+        Settings {
+            mix,
+            targets: vec![3, 5, 8],
+            idle: Duration::from_secs(1),
+            timeout: Duration::from_secs(30),
+            stream: Duration::from_secs(10),
+            end: at(60_000),
+        }
+    }
+
+    /// Runs a workload in which every request takes `took`; the times of the
+    /// requests, the requests, and when it was done.
+    fn run(mut workload: Workload, took: Duration, how: Ended) -> (Vec<(Time, Wanted)>, Time) {
+        let (mut now, mut asked) = (Time::ZERO, Vec::new());
+        loop {
+            match workload.poll(now) {
+                Step::Request(wanted) => {
+                    asked.push((now, wanted));
+                    assert_eq!(workload.poll(now), Step::Busy);
+                    now = now + took;
+                    workload.ended(now, how);
+                }
+                Step::Wait(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+                Step::Busy => unreachable!("each request is ended"),
+                Step::Done => return (asked, now),
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_request_follows_at_once_or_after_whole_pauses() {
+        let workload = Workload::new(settings(Mix::LOW), generator(1, "n1"));
+        let (asked, _) = run(workload, Duration::from_millis(250), Ended::AsPublished);
+        let mut pauses = 0;
+        for pair in asked.windows(2) {
+            let gap = (pair[1].0 - pair[0].0).as_millis();
+            assert_eq!(gap % 1000, 250, "{gap}");
+            pauses += u32::from(gap > 250);
+        }
+        assert!(asked.len() > 100 && pauses > 5, "{} asked, {pauses} pauses", asked.len());
+    }
+
+    #[test]
+    fn what_is_under_way_at_the_end_is_waited_for_and_nothing_follows() {
+        let workload = Workload::new(settings(Mix::X45), generator(4, "n1"));
+        let (asked, done) = run(workload, Duration::from_millis(7_000), Ended::AsPublished);
+        assert!(asked.iter().all(|(time, _)| *time < at(60_000)));
+        let last = asked.last().unwrap().0 + Duration::from_millis(7_000);
+        assert_eq!(done, last.max(at(60_000)));
+    }
+
+    #[test]
+    fn a_pause_does_not_outlast_the_workload() {
+        let mut workload = Workload::new(Settings { end: at(400), ..settings(Mix::X45) }, generator(1, "n1"));
+        while let Step::Request(_) = workload.poll(Time::ZERO) {
+            workload.ended(Time::ZERO, Ended::AsPublished);
+        }
+        assert_eq!(workload.poll(Time::ZERO), Step::Wait(at(400)));
+        assert_eq!(workload.poll(at(400)), Step::Done);
+    }
+
+    #[test]
+    fn who_is_turned_down_pauses() {
+        let workload = Workload::new(settings(Mix::LOW), generator(9, "n1"));
+        let (asked, _) = run(workload, Duration::from_millis(1), Ended::TurnedDown);
+        assert!(asked.len() <= 60 && asked.windows(2).all(|pair| pair[1].0 - pair[0].0 > Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_stream_may_take_its_length_longer_than_an_object() {
+        let workload = Workload::new(settings(Mix::LOW), generator(2, "n1"));
+        for (time, wanted) in run(workload, Duration::from_millis(50), Ended::AsPublished).0 {
+            let allowed = if wanted.service.is_stream() { 40 } else { 30 };
+            assert_eq!(wanted.deadline - time, Duration::from_secs(allowed));
+        }
+    }
+
+    #[test]
+    fn only_targets_are_asked_and_each_of_them() {
+        let workload = Workload::new(settings(Mix::LOW), generator(7, "n1"));
+        let (asked, _) = run(workload, Duration::from_millis(50), Ended::AsPublished);
+        let mut seen = [0; 9];
+        asked.iter().for_each(|(_, wanted)| seen[wanted.target] += 1);
+        let expected = asked.len() as f64 / 3.0;
+        let chi_square: f64 = [3, 5, 8].iter().map(|host| (f64::from(seen[*host]) - expected).powi(2) / expected).sum();
+        // 13.8 is exceeded by chance once in a thousand, with 2 degrees of freedom.
+        assert_eq!(seen[3] + seen[5] + seen[8], asked.len() as i32);
+        assert!(chi_square < 13.8, "{seen:?}");
+    }
+
+    #[test]
+    fn the_same_seed_and_name_ask_for_the_same_and_others_do_not() {
+        let asked = |seed, name| {
+            let workload = Workload::new(settings(Mix::LOW), generator(seed, name));
+            run(workload, Duration::from_millis(250), Ended::AsPublished).0
+        };
+        assert_eq!(asked(1, "n1"), asked(1, "n1"));
+        assert_ne!(asked(1, "n1"), asked(1, "n2"));
+        assert_ne!(asked(1, "n1"), asked(2, "n1"));
+    }
+
+    #[test]
+    fn a_node_without_anybody_to_ask_is_done() {
+        let mut workload = Workload::new(Settings { targets: Vec::new(), ..settings(Mix::LOW) }, generator(1, "n1"));
+        assert_eq!(workload.poll(Time::ZERO), Step::Done);
+    }
+
+    #[test]
+    fn a_stopped_workload_ends_with_what_is_under_way() {
+        let mut workload = Workload::new(settings(Mix::LOW), generator(3, "n1"));
+        while !matches!(workload.poll(at(10)), Step::Request(_)) {
+            workload = Workload::new(settings(Mix::LOW), generator(workload.random.next_u64(), "n1"));
+        }
+        workload.stop(at(20));
+        assert_eq!(workload.poll(at(30)), Step::Busy);
+        workload.ended(at(40), Ended::AsPublished);
+        assert_eq!(workload.poll(at(40)), Step::Done);
+    }
+}

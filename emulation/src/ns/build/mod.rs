@@ -1,0 +1,220 @@
+//! The network that a file has described, when it says `$ns run`.
+
+mod programs;
+mod schedule;
+mod traffic;
+
+use std::collections::HashMap;
+
+use super::nodes::PLAIN;
+use super::tcl::flow::{Fault, Flow};
+use super::tcl::interp::Interp;
+use super::tcl::number;
+use super::tcl::value::Value;
+use super::world::{Id, Kind, Member, Object, Shape, World};
+use crate::scenario::emulab::Facts;
+use crate::scenario::topology::{
+    self, Discipline, Host, HostIndex, Leg, ManualRoute, NetIndex, NetKind, Queue, Red, RouteTarget, Routing, Topology,
+};
+use crate::scenario::validate::Lines;
+use crate::units::Rate;
+
+/// Where the file's objects are in the topology.
+struct Places {
+    hosts: HashMap<Id, HostIndex>,
+    nets: HashMap<Id, NetIndex>,
+    programs: HashMap<Id, usize>,
+    traffic: HashMap<Id, usize>,
+}
+
+/// Makes the topology, or says what is wrong with it.
+pub(crate) fn build(interp: &mut Interp) -> Result<(Topology, Lines), Flow> {
+    let mut topology = Topology::default();
+    let routing = if interp.world.routing_line > 0 { interp.world.routing_line } else { interp.line };
+    let mut lines = Lines { routing, ..Lines::default() };
+    let mut places =
+        Places { hosts: HashMap::new(), nets: HashMap::new(), programs: HashMap::new(), traffic: HashMap::new() };
+    add_hosts(&interp.world, &mut topology, &mut places, &mut lines)?;
+    add_nets(&interp.world, &mut topology, &mut places, &mut lines)?;
+    add_routes(&interp.world, &mut topology, &places)?;
+    let on_ops = programs::add(&interp.world, &mut topology, &mut places, &mut lines)?;
+    for name in on_ops {
+        interp.warn(format!("\"{name}\" would run on Emulab's own server, which is not here: left out"));
+    }
+    let first = traffic::add(&interp.world, &mut topology, &mut places, &mut lines)?;
+    schedule::add(&interp.world, &mut topology, &places, first)?;
+    topology.sync_server = interp.world.sync_server.and_then(|id| places.hosts.get(&id).copied());
+    Ok((topology, lines))
+}
+
+/// What is wrong with an object, at the line that made it.
+fn refuse<T>(object: &Object, why: &str) -> Result<T, Flow> {
+    Err(Flow::Refused(Box::new(Fault::at(object.line, why))))
+}
+
+/// What `$object set` wrote, or nothing.
+fn variable<'a>(object: &'a Object, name: &str) -> &'a str {
+    object.variables.get(name).map_or("", Value::as_str)
+}
+
+fn check_name(object: &Object, what: &str) -> Result<(), Flow> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    match object.name.chars().all(fits) && !object.name.is_empty() && object.name.len() <= 63 {
+        true => Ok(()),
+        false => refuse(
+            object,
+            &format!(
+                "\"{}\" is no name for a {what}: only letters, digits and - may be in it (the variable it is stored in names it)",
+                object.name
+            ),
+        ),
+    }
+}
+
+fn add_hosts(world: &World, topology: &mut Topology, places: &mut Places, lines: &mut Lines) -> Result<(), Flow> {
+    for (id, object) in world.objects().filter(|(_, object)| matches!(object.kind, Kind::Node(_))) {
+        check_name(object, "node")?;
+        if object.name == "ops" {
+            return refuse(object, "no node may be called \"ops\": it is the name of Emulab's own server");
+        }
+        let text = |name: &str| Some(variable(object, name)).filter(|text| !text.is_empty()).map(str::to_owned);
+        places.hosts.insert(id, topology.hosts.len());
+        lines.hosts.push(object.line);
+        topology.hosts.push(Host {
+            name: object.name.clone(),
+            os: text("osid"),
+            hardware: text("type"),
+            ..Host::default()
+        });
+    }
+    topology.routing = match world.routing.as_deref() {
+        Some("static" | "static-ddijk" | "static-old") => Routing::Static,
+        Some("ospf") => Routing::Session,
+        Some("manual") => Routing::Manual,
+        _ => Routing::None,
+    };
+    topology.emulab = Facts { routing: world.routing.clone(), ..Facts::default() };
+    Ok(())
+}
+
+fn add_nets(world: &World, topology: &mut Topology, places: &mut Places, lines: &mut Lines) -> Result<(), Flow> {
+    for (id, object) in world.objects() {
+        let Kind::Net(net) = &object.kind else { continue };
+        check_name(object, if net.lan { "LAN" } else { "link" })?;
+        if net.members.is_empty() {
+            continue;
+        }
+        let kind = if net.lan { NetKind::Lan } else { NetKind::Link };
+        check_addresses(object, &net.members, net.prefix)?;
+        let mut members = Vec::new();
+        for member in &net.members {
+            let Some(&host) = places.hosts.get(&member.node) else { continue };
+            let queue = queue_of(world.object(member.queue))?;
+            members.push(topology::Member {
+                host,
+                address: member.address,
+                prefix: net.prefix,
+                to_net: Leg { queue, ..leg(member.to_net) },
+                from_net: leg(member.from_net),
+            });
+        }
+        let index = topology.nets.len();
+        places.nets.insert(id, index);
+        lines.nets.push(object.line);
+        if net.best_effort {
+            topology.emulab.best_effort.push(index);
+        }
+        topology.nets.push(topology::Net { name: object.name.clone(), kind, members, cost: net.cost });
+    }
+    Ok(())
+}
+
+fn leg(shape: Shape) -> Leg {
+    Leg { rate: Rate::from_bps(shape.kbps * 1000), delay: shape.delay, loss: shape.loss, ..Leg::default() }
+}
+
+/// Explicit addresses must be hosts' addresses, and the others must find room.
+fn check_addresses(object: &Object, members: &[Member], prefix: u8) -> Result<(), Flow> {
+    let host_mask = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
+    for address in members.iter().filter_map(|member| member.address) {
+        let host = u32::from(address) & host_mask;
+        if host == 0 || host == host_mask {
+            return refuse(
+                object,
+                &format!("{address} is the address of the whole net \"{}\" (/{prefix}), not of a host", object.name),
+            );
+        }
+    }
+    // Emulab counts up from .2, and the last is the broadcast address.
+    let room = host_mask.saturating_sub(2) as usize;
+    match members.len() > room {
+        true => refuse(
+            object,
+            &format!(
+                "\"{}\" has {} members, and its addresses (/{prefix}) are enough for {room}: tb-set-netmask makes room for more",
+                object.name,
+                members.len()
+            ),
+        ),
+        false => Ok(()),
+    }
+}
+
+/// A queue as it is set up.
+fn queue_of(object: &Object) -> Result<Queue, Flow> {
+    let Kind::Queue(made) = &object.kind else { return Ok(Queue::DEFAULT) };
+    let flag = |name: &str, default: bool| match variable(object, name) {
+        "" => default,
+        text => matches!(text, "1" | "true"),
+    };
+    let amount = |name: &str, default: u32| match number::prefix(variable(object, name)) {
+        // Checked when it was set.
+        Some((number, _)) => number as u32,
+        None => default,
+    };
+    let red = Red {
+        min_threshold: amount("thresh_", Red::DEFAULT.min_threshold),
+        max_threshold: amount("maxthresh_", Red::DEFAULT.max_threshold),
+        linterm: amount("linterm_", Red::DEFAULT.linterm),
+        weight: number::prefix(variable(object, "q_weight_")).map_or(Red::DEFAULT.weight, |(weight, _)| weight),
+        gentle: flag("gentle_", made.gentle),
+    };
+    Ok(Queue {
+        limit: amount("limit_", Queue::DEFAULT.limit),
+        in_bytes: flag("queue-in-bytes_", false),
+        discipline: if flag("red_", made.red) { Discipline::Red(red) } else { Discipline::DropTail },
+    })
+}
+
+fn add_routes(world: &World, topology: &mut Topology, places: &Places) -> Result<(), Flow> {
+    for (id, object) in world.objects() {
+        let Kind::Node(node) = &object.kind else { continue };
+        for (to, via) in &node.routes {
+            let together = node.ports.iter().any(|(net, _)| {
+                world.net(*net).is_some_and(|net| net.members.iter().any(|member| member.node == *via))
+            });
+            if !together {
+                return refuse(
+                    object,
+                    &format!("\"{}\" has a route by \"{}\", which is no neighbour", object.name, world.name(*via)),
+                );
+            }
+            let to = match (places.hosts.get(to), places.nets.get(to), world.node(*to)) {
+                (Some(_), _, Some(target)) if target.ports.len() != 1 => {
+                    let name = world.name(*to);
+                    return refuse(
+                        object,
+                        &format!("the route to \"{name}\" is to one of its several interfaces: name the link or LAN"),
+                    );
+                }
+                (Some(host), ..) => RouteTarget::Host(*host),
+                (_, Some(net), _) => RouteTarget::Net(*net),
+                _ => continue,
+            };
+            if let (Some(&host), Some(&via)) = (places.hosts.get(&id), places.hosts.get(via)) {
+                topology.manual_routes.push(ManualRoute { host, to, via });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! The schedule of a topology: what Emulab lists, and what happens here.
+//!
+//! Groups, sequences and timelines are opened: every event here is of one
+//! object. What a sequence starts after a program that it waits for says so in
+//! [`Event::after`].
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{Places, queue_of};
+use crate::ns::events::{Effect, Made, QueueSet};
+use crate::ns::tcl::flow::Flow;
+use crate::ns::world::{Id, Kind, World};
+use crate::scenario::emulab::{self, Row};
+use crate::scenario::topology::{
+    Action, Change, Discipline, Event, HostIndex, MAX_EVENTS, NetIndex, ProgramAction, Queue, Red, Topology,
+};
+
+/// How deep sequences and timelines may start each other.
+const MAX_NESTING: usize = 16;
+
+/// Adds every event; `first` are the rows of time 0 that set up traffic.
+pub(super) fn add(world: &World, topology: &mut Topology, places: &Places, first: Vec<Row>) -> Result<(), Flow> {
+    topology.emulab.events = rows(world, first);
+    let mut opener = Opener { world, topology, places, opened: Vec::new() };
+    for (at, made) in &world.schedule {
+        opener.open(made, Cursor { at: *at, after: None }, 0)?;
+    }
+    let opened = sorted(opener.opened);
+    topology.events = settle_queues(world, opened)?;
+    Ok(())
+}
+
+/// What Emulab lists: the schedule by time, then the lines of the lists.
+fn rows(world: &World, mut rows: Vec<Row>) -> Vec<Row> {
+    for (_, object) in world.objects() {
+        if matches!(&object.kind, Kind::Net(net) if net.cloud) {
+            let row = |at, event: &str| Row {
+                at: Duration::from_secs(at),
+                object: object.name.clone(),
+                node: "*".to_owned(),
+                kind: "LINK".to_owned(),
+                event: event.to_owned(),
+                line: object.line,
+                ..Row::default()
+            };
+            rows.extend([row(0, "CLEAR"), row(1, "CREATE")]);
+        }
+    }
+    rows.extend(world.schedule.iter().map(|(at, made)| Row { at: *at, ..made.row.clone() }));
+    rows.sort_by_key(|row| row.at);
+    for (_, object) in world.objects() {
+        let parent = Some(object.name.clone());
+        match &object.kind {
+            Kind::Sequence(events) => {
+                rows.extend(events.iter().map(|made| Row { parent: parent.clone(), ..made.row.clone() }));
+            }
+            Kind::Timeline(events) => {
+                rows.extend(events.iter().map(|(at, made)| Row {
+                    at: *at,
+                    parent: parent.clone(),
+                    ..made.row.clone()
+                }));
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// When the next thing happens.
+#[derive(Clone, Copy)]
+struct Cursor {
+    at: Duration,
+    after: Option<usize>,
+}
+
+/// An event of one object; a queue's new state is not yet known.
+struct Opened {
+    event: Event,
+    queue: Option<(NetIndex, Id, HostIndex, QueueSet)>,
+}
+
+struct Opener<'a> {
+    world: &'a World,
+    topology: &'a Topology,
+    places: &'a Places,
+    opened: Vec<Opened>,
+}
+
+impl Opener<'_> {
+    /// Adds what `made` does; gives the time when it has ended, as far as
+    /// that can be known.
+    fn open(&mut self, made: &Made, cursor: Cursor, depth: usize) -> Result<Cursor, Flow> {
+        if depth > MAX_NESTING {
+            return Err(Flow::refuse(format!("\"{}\" starts itself, or too long a chain of lists", made.row.object)));
+        }
+        let waits = made.row.event == "RUN";
+        let mut end = cursor;
+        for effect in &made.effects {
+            match effect {
+                Effect::Run(list) => {
+                    let ended = self.open_list(*list, cursor, depth + 1)?;
+                    end = if waits { ended } else { end };
+                }
+                Effect::Queue { net, node, set } => self.open_queue(made, cursor, *net, *node, *set)?,
+                effect => {
+                    let action = self.action(made, effect);
+                    if let Some(action) = action {
+                        let at = self.push(made, cursor, action)?;
+                        end.after = if waits { Some(at) } else { end.after };
+                    }
+                }
+            }
+        }
+        Ok(end)
+    }
+
+    fn open_list(&mut self, list: Id, start: Cursor, depth: usize) -> Result<Cursor, Flow> {
+        let mut end = start;
+        match &self.world.object(list).kind {
+            Kind::Sequence(events) => {
+                for made in events {
+                    end = self.open(made, end, depth)?;
+                }
+            }
+            Kind::Timeline(events) => {
+                for (offset, made) in events {
+                    let at = start.at.saturating_add(*offset);
+                    self.open(made, Cursor { at, after: start.after }, depth)?;
+                    end.at = end.at.max(at);
+                }
+            }
+            _ => {}
+        }
+        Ok(end)
+    }
+
+    fn open_queue(
+        &mut self,
+        made: &Made,
+        cursor: Cursor,
+        net: Id,
+        node: Option<Id>,
+        set: QueueSet,
+    ) -> Result<(), Flow> {
+        let (Some(&index), Some(of)) = (self.places.nets.get(&net), self.world.net(net)) else { return Ok(()) };
+        for member in of.members.iter().filter(|member| node.is_none_or(|node| node == member.node)) {
+            let Some(&host) = self.places.hosts.get(&member.node) else { continue };
+            let action = Action::Net { net: index, from: Some(host), change: Change::Queue(Queue::DEFAULT) };
+            let at = self.push(made, cursor, action)?;
+            self.opened[at].queue = Some((index, member.queue, host, set));
+        }
+        Ok(())
+    }
+
+    fn action(&self, made: &Made, effect: &Effect) -> Option<Action> {
+        Some(match effect {
+            Effect::Net { net, change } => {
+                Action::Net { net: *self.places.nets.get(net)?, from: None, change: *change }
+            }
+            Effect::Program { program, what } => {
+                let program = *self.places.programs.get(program)?;
+                let what = self.own_command(program, what.clone());
+                Action::Program { program, what }
+            }
+            Effect::Traffic { source, what } => {
+                Action::Traffic { agent: *self.places.traffic.get(source)?, what: *what }
+            }
+            Effect::Halt => Action::Halt,
+            Effect::Other | Effect::Run(_) | Effect::Queue { .. } => Action::Other {
+                kind: made.row.kind.clone(),
+                event: made.row.event.clone(),
+                args: made.row.args.clone(),
+            },
+        })
+    }
+
+    /// Leaves out a command that is the program's own.
+    fn own_command(&self, program: usize, what: ProgramAction) -> ProgramAction {
+        let own = self.topology.programs.get(program).map(emulab::command);
+        let other = |command: Option<String>| command.filter(|command| Some(command) != own.as_ref());
+        match what {
+            ProgramAction::Start(command) => ProgramAction::Start(other(command)),
+            ProgramAction::Run(command) => ProgramAction::Run(other(command)),
+            what => what,
+        }
+    }
+
+    fn push(&mut self, made: &Made, cursor: Cursor, action: Action) -> Result<usize, Flow> {
+        if self.opened.len() >= MAX_EVENTS {
+            return Err(Flow::refuse(format!(
+                "there are more than {MAX_EVENTS} events, with those of groups and lists"
+            )));
+        }
+        let event =
+            Event { at: cursor.at, after: cursor.after, object: made.row.object.clone(), line: made.row.line, action };
+        self.opened.push(Opened { event, queue: None });
+        Ok(self.opened.len() - 1)
+    }
+}
+
+/// By time; what waits for another still does.
+fn sorted(opened: Vec<Opened>) -> Vec<Opened> {
+    let mut order: Vec<usize> = (0..opened.len()).collect();
+    order.sort_by_key(|&at| opened[at].event.at);
+    let mut places = vec![0; opened.len()];
+    for (new, &old) in order.iter().enumerate() {
+        places[old] = new;
+    }
+    let mut sorted: Vec<(usize, Opened)> = opened.into_iter().enumerate().map(|(at, it)| (places[at], it)).collect();
+    sorted.sort_by_key(|(at, _)| *at);
+    sorted
+        .into_iter()
+        .map(|(_, mut it)| {
+            it.event.after = it.event.after.map(|old| places[old]);
+            it
+        })
+        .collect()
+}
+
+/// Gives every change of a queue the whole queue as it is from then on.
+fn settle_queues(world: &World, opened: Vec<Opened>) -> Result<Vec<Event>, Flow> {
+    let mut states: HashMap<Id, (Queue, Red)> = HashMap::new();
+    let mut events = Vec::with_capacity(opened.len());
+    for Opened { mut event, queue } in opened {
+        if let Some((net, id, host, set)) = queue {
+            let (queue, red) = match states.get(&id) {
+                Some(state) => *state,
+                None => {
+                    let queue = queue_of(world.object(id))?;
+                    let red = if let Discipline::Red(red) = queue.discipline { red } else { Red::DEFAULT };
+                    (queue, red)
+                }
+            };
+            let (queue, red) = changed(queue, red, set);
+            states.insert(id, (queue, red));
+            event.action = Action::Net { net, from: Some(host), change: Change::Queue(queue) };
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn changed(mut queue: Queue, mut red: Red, set: QueueSet) -> (Queue, Red) {
+    match set {
+        QueueSet::Limit(limit) => queue.limit = limit,
+        QueueSet::InBytes(in_bytes) => queue.in_bytes = in_bytes,
+        QueueSet::MinThreshold(packets) => red.min_threshold = packets,
+        QueueSet::MaxThreshold(packets) => red.max_threshold = packets,
+        QueueSet::Linterm(linterm) => red.linterm = linterm,
+        QueueSet::Weight(weight) => red.weight = weight,
+    }
+    if matches!(queue.discipline, Discipline::Red(_)) {
+        queue.discipline = Discipline::Red(red);
+    }
+    (queue, red)
+}

@@ -1,0 +1,139 @@
+//! Traffic agents of a topology, and the events that set them up.
+
+use super::{Places, refuse, variable};
+use crate::ns::tcl::flow::Flow;
+use crate::ns::traffic::is_full_tcp;
+use crate::ns::units;
+use crate::ns::world::{Agent, Id, Kind, Object, World};
+use crate::scenario::emulab::Row;
+use crate::scenario::topology::{Topology, TrafficAgent};
+use crate::scenario::validate::Lines;
+use crate::units::Rate;
+
+/// Packets of a source that says nothing of them, bytes.
+const PACKET_BYTES: u32 = 210;
+/// Its rate.
+const RATE: &str = "100Mbps";
+
+/// Adds every agent that is on a node; gives the rows by which Emulab sets up
+/// the sources at time 0.
+pub(super) fn add(
+    world: &World,
+    topology: &mut Topology,
+    places: &mut Places,
+    lines: &mut Lines,
+) -> Result<Vec<Row>, Flow> {
+    let mut rows = Vec::new();
+    for (node, object) in world.objects() {
+        let Kind::Node(of) = &object.kind else { continue };
+        for id in &of.agents {
+            let object = world.object(*id);
+            let Kind::Agent(agent) = &object.kind else { continue };
+            if agent.node == Some(node) {
+                let agent = Described::new(world, object, agent, *id)?;
+                rows.extend(agent.row(world, node));
+                agent.add(world, topology, places);
+                lines.traffic.push(object.line);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// An agent with its application and other end.
+struct Described<'a> {
+    id: Id,
+    agent: &'a Agent,
+    /// What names it: the application of a source, else the agent.
+    named: (Id, &'a Object),
+    other: &'a Agent,
+    is_source: bool,
+}
+
+impl<'a> Described<'a> {
+    fn new(world: &'a World, object: &'a Object, agent: &'a Agent, id: Id) -> Result<Self, Flow> {
+        let name = &object.name;
+        let Some(is_source) = agent.source else {
+            return refuse(object, &format!("the agent \"{name}\" is connected to nothing: use \"$ns connect\""));
+        };
+        let Some(Kind::Agent(other)) = agent.destination.map(|id| &world.object(id).kind) else {
+            return refuse(object, &format!("the agent \"{name}\" is connected to nothing: use \"$ns connect\""));
+        };
+        if other.node.is_none() {
+            return refuse(
+                object,
+                &format!("the other end of the agent \"{name}\" is on no node: use \"$ns attach-agent\""),
+            );
+        }
+        let named = match (is_source, agent.application) {
+            (true, None) => {
+                return refuse(
+                    object,
+                    &format!("the agent \"{name}\" has nothing to send: attach an application to it"),
+                );
+            }
+            (true, Some(application)) if !is_full_tcp(&agent.class) => (application, world.object(application)),
+            _ => (id, object),
+        };
+        Ok(Self { id, agent, named, other, is_source })
+    }
+
+    fn add(&self, world: &World, topology: &mut Topology, places: &mut Places) {
+        let (Some(host), target) = (self.host(places, self.agent), self.host(places, self.other)) else { return };
+        let index = topology.traffic.len();
+        places.traffic.insert(self.named.0, index);
+        places.traffic.insert(self.id, index);
+        let application = self.agent.application.filter(|_| self.is_source);
+        places.traffic.extend(application.map(|application| (application, index)));
+        let source = application.map(|application| world.object(application));
+        let is_cbr = source.is_some_and(|source| source.class() == "Application/Traffic/CBR");
+        let text = |name: &str| source.map_or("", |source| variable(source, name));
+        let proto = if self.is_source { self.agent.proto } else { self.other.proto };
+        let rate = match (is_cbr, text("rate_")) {
+            (true, "") => units::rate(RATE).unwrap_or(0),
+            (true, rate) => units::rate(rate).unwrap_or(0),
+            (false, _) => 0,
+        };
+        topology.traffic.push(TrafficAgent {
+            name: self.named.1.name.clone(),
+            host,
+            is_source: self.is_source,
+            tcp: proto == "tcp",
+            port: self.agent.port,
+            target,
+            packet_bytes: text("packetSize_").parse::<f64>().map_or(PACKET_BYTES, |bytes| bytes as u32),
+            rate: Rate::from_bps(rate * 1000),
+            interval: text("interval_").parse().ok().filter(|seconds| *seconds > 0.0),
+        });
+    }
+
+    fn host(&self, places: &Places, agent: &Agent) -> Option<usize> {
+        agent.node.and_then(|node| places.hosts.get(&node).copied())
+    }
+
+    fn row(&self, world: &World, node: Id) -> Option<Row> {
+        let source = world.object(self.agent.application?);
+        if source.class() != "Application/Traffic/CBR" {
+            return None;
+        }
+        let or = |name: &str, default: &str| match variable(source, name) {
+            "" => default.to_owned(),
+            text => text.to_owned(),
+        };
+        let rate = match source.variables.get("rate_").map(|rate| rate.as_str()) {
+            Some("" | "0") => "-1".to_owned(),
+            rate => units::rate(rate.unwrap_or(RATE)).unwrap_or(0).to_string(),
+        };
+        let interval = Some(or("interval_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
+        let tos = Some(or("iptos_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
+        Some(Row {
+            object: source.name.clone(),
+            node: world.name(node).to_owned(),
+            kind: "TRAFGEN".to_owned(),
+            event: "MODIFY".to_owned(),
+            args: format!("PACKETSIZE={} RATE={rate} INTERVAL={interval} IPTOS={tos}", or("packetSize_", "210")),
+            line: source.line,
+            ..Row::default()
+        })
+    }
+}

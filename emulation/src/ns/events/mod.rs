@@ -1,0 +1,194 @@
+//! What `$ns at`, sequences and timelines schedule: `object verb argument…`.
+
+mod agents;
+mod nets;
+
+use super::tcl::flow::{Flow, fail};
+use super::tcl::interp::Interp;
+use super::tcl::short;
+use super::tcl::value::Value;
+use super::world::{Id, Kind};
+use crate::scenario::emulab::Row;
+use crate::scenario::topology::{Change, ProgramAction, TrafficAction};
+
+/// An event without its time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Made {
+    /// As Emulab stores it.
+    pub row: Row,
+    /// What it does: one thing, or the same to each member of a group.
+    pub effects: Vec<Effect>,
+}
+
+/// What an event does to one object.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    Net {
+        net: Id,
+        change: Change,
+    },
+    Queue {
+        net: Id,
+        node: Option<Id>,
+        set: QueueSet,
+    },
+    Program {
+        program: Id,
+        what: ProgramAction,
+    },
+    Traffic {
+        source: Id,
+        what: TrafficAction,
+    },
+    /// Starts a sequence or timeline.
+    Run(Id),
+    Halt,
+    /// Nothing here.
+    Other,
+}
+
+/// What an event sets of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QueueSet {
+    Limit(u32),
+    InBytes(bool),
+    MinThreshold(u32),
+    MaxThreshold(u32),
+    Linterm(u32),
+    Weight(f64),
+}
+
+/// An event while it is read.
+pub(super) struct Wanted<'a> {
+    /// The object or group, as the file names it.
+    pub object: &'a str,
+    pub verb: &'a str,
+    /// What follows the verb.
+    pub arguments: &'a [Value],
+    /// The objects: the members, if it is a group.
+    pub targets: &'a [Id],
+    pub is_group: bool,
+}
+
+impl Wanted<'_> {
+    fn argument(&self, at: usize) -> &str {
+        self.arguments.get(at).map_or("", Value::as_str)
+    }
+
+    /// At least so many words behind the verb.
+    fn need(&self, least: usize, how: &str) -> Result<(), Flow> {
+        match self.arguments.len() >= least {
+            true => Ok(()),
+            false => {
+                Err(Flow::refuse(format!("the event \"{} {}\" is too short: write \"{how}\"", self.object, self.verb)))
+            }
+        }
+    }
+
+    fn unknown_verb<T>(&self, what: &str, verbs: &str) -> Result<T, Flow> {
+        Err(Flow::refuse(format!(
+            "\"{}\" is nothing that an event can do to {what} such as \"{}\": it can {verbs}",
+            short(self.verb),
+            self.object
+        )))
+    }
+
+    /// `-name value` pairs; every name must be one of `names`.
+    fn named<'a>(&'a self, names: &[&str]) -> Result<Vec<(&'a str, &'a str)>, Flow> {
+        let mut pairs = Vec::new();
+        for pair in self.arguments.chunks(2) {
+            let name = pair[0].as_str();
+            if !names.contains(&name) {
+                return fail(format!("bad option \"{}\": an event can have {}", short(name), names.join(", ")));
+            }
+            pairs.push((name, pair.get(1).map_or("", Value::as_str)));
+        }
+        Ok(pairs)
+    }
+
+    fn row(&self, kind: &str, event: &str, args: impl Into<String>) -> Row {
+        Row {
+            object: self.object.to_owned(),
+            kind: kind.to_owned(),
+            event: event.to_owned(),
+            args: args.into(),
+            ..Row::default()
+        }
+    }
+
+    /// An event that does the same to every target.
+    fn each(&self, row: Row, effect: impl Fn(Id) -> Effect) -> Made {
+        Made { row, effects: self.targets.iter().map(|id| effect(*id)).collect() }
+    }
+
+    fn without_effect(row: Row) -> Made {
+        Made { row, effects: vec![Effect::Other] }
+    }
+}
+
+impl Interp {
+    /// Reads the events in `text`, with semicolons between.
+    pub(crate) fn make_events(&mut self, text: &str) -> Result<Vec<Made>, Flow> {
+        let mut made = Vec::new();
+        for event in text.split(';') {
+            made.extend(self.make_event(&Value::from(event))?);
+        }
+        Ok(made)
+    }
+
+    /// Reads one event; nothing for a comment.
+    pub(crate) fn make_event(&mut self, text: &Value) -> Result<Option<Made>, Flow> {
+        self.spend(1)?;
+        let words = self.list(text)?;
+        let object = words.first().map_or("", Value::as_str);
+        if object.starts_with('#') {
+            return Ok(None);
+        }
+        let Some(verb) = words.get(1).filter(|verb| !verb.is_empty()) else {
+            return Err(Flow::refuse(match object.is_empty() {
+                true => "an event is empty: nothing may follow the last \";\"".to_owned(),
+                false => format!("the event \"{}\" does not say what is to happen", short(text.as_str())),
+            }));
+        };
+        let Some(id) = self.world.find(object) else {
+            return fail(format!(
+                "the event \"{}\" is about \"{}\", which is no object",
+                short(text.as_str()),
+                short(object)
+            ));
+        };
+        let (targets, is_group) = match &self.world.object(id).kind {
+            Kind::Group(members) => (members.clone(), true),
+            _ => (vec![id], false),
+        };
+        let wanted = Wanted { object, verb: verb.as_str(), arguments: &words[2..], targets: &targets, is_group };
+        let Some(first) = targets.first() else {
+            return Err(Flow::refuse(format!("the group \"{object}\" has no members yet")));
+        };
+        let mut made = self.dispatch(*first, &wanted)?;
+        made.row.line = self.line;
+        Ok(Some(made))
+    }
+
+    fn dispatch(&mut self, first: Id, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+        match &self.world.object(first).kind {
+            Kind::Net(_) => self.net_event(wanted),
+            Kind::Queue(_) => self.queue_event(first, wanted),
+            Kind::Program => self.program_event(first, wanted),
+            Kind::Application(application) => {
+                let class = application.class.clone();
+                self.application_event(first, &class, wanted)
+            }
+            Kind::Agent(agent) if agent.class.starts_with("Agent/TCP/FullTcp") => self.nse_event(first, wanted),
+            Kind::Node(node) if !node.bridge => agents::node_event(wanted),
+            Kind::Sequence(_) => agents::list_event(wanted, "SEQUENCE"),
+            Kind::Timeline(_) => agents::list_event(wanted, "TIMELINE"),
+            Kind::Simulator => agents::simulator_event(wanted),
+            Kind::Idle(class @ ("Console" | "Disk" | "Custom")) => Ok(agents::idle_event(class, wanted)),
+            _ => Err(Flow::refuse(format!(
+                "nothing can happen to \"{}\": events are about links, LANs, queues, programs, traffic, nodes and groups",
+                wanted.object
+            ))),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Events of links, LANs and their queues.
+
+use super::{Effect, Flow, Interp, Made, QueueSet, Wanted};
+use crate::ns::tcl::number::{self, Number};
+use crate::ns::tcl::short;
+use crate::ns::units;
+use crate::ns::world::{Id, Kind};
+use crate::scenario::topology::Change;
+use crate::units::Rate;
+
+const VERBS: &str = "go \"up\" or \"down\", or change its \"bandwidth 5Mb duplex\", \"delay 30ms\" or \"plr 0.05\"";
+
+impl Interp {
+    pub(super) fn net_event(&mut self, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+        if wanted.is_group {
+            self.warn("Emulab's parser refuses events of groups of links; here they happen to every member");
+        }
+        let net = |event: &str, args: String, change: Change| {
+            wanted.each(wanted.row("LINK", event, args), |net| Effect::Net { net, change })
+        };
+        Ok(match wanted.verb {
+            "up" => net("UP", String::new(), Change::Up),
+            "down" => net("DOWN", String::new(), Change::Down),
+            "bandwidth" => {
+                wanted.need(2, "bandwidth 5Mb duplex")?;
+                let kbps = units::bandwidth(wanted.argument(0)).map_err(Flow::refuse)?.kbps();
+                net("MODIFY", format!("BANDWIDTH={kbps}"), Change::Rate(Rate::from_bps(kbps * 1000)))
+            }
+            "delay" => {
+                wanted.need(1, "delay 30ms")?;
+                let text = wanted.argument(0);
+                let delay = units::event_delay(text).map_err(Flow::refuse)?;
+                net("MODIFY", format!("DELAY={text}"), Change::Delay(delay))
+            }
+            "plr" => {
+                wanted.need(1, "plr 0.05")?;
+                let loss = loss(wanted.argument(0))?;
+                net("MODIFY", format!("PLR={}", Number::Double(loss).text()), Change::Loss(loss))
+            }
+            "modify" => self.modify(wanted)?,
+            "create" | "clear" | "reset" => Wanted::without_effect(wanted.row("LINK", &wanted.verb.to_uppercase(), "")),
+            "trace" => trace(wanted, wanted.object)?,
+            _ => return wanted.unknown_verb("a link or LAN", VERBS),
+        })
+    }
+
+    /// `modify DELAY=50ms BANDWIDTH=5000 PLR=0.1`, as `tevc` takes it: Emulab's parser does not.
+    fn modify(&mut self, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+        wanted.need(1, "modify DELAY=50ms BANDWIDTH=5000 PLR=0.1")?;
+        self.warn("Emulab's parser knows \"modify\" only in tevc; here it may stand in a schedule too");
+        let mut args = Vec::new();
+        let mut effects = Vec::new();
+        for argument in wanted.arguments {
+            let Some((key, text)) = argument.as_str().split_once('=') else {
+                return Err(Flow::refuse(format!("\"{}\" is no change: write NAME=value", short(argument.as_str()))));
+            };
+            let key = key.to_uppercase();
+            args.push(format!("{key}={text}"));
+            let change = match key.as_str() {
+                "DELAY" => Change::Delay(units::event_delay(text).map_err(Flow::refuse)?),
+                "BANDWIDTH" => Change::Rate(Rate::from_bps(1000 * tevc_kbps(text)?)),
+                "PLR" => Change::Loss(loss(text)?),
+                _ => {
+                    let set = queue_set(&key, text)?;
+                    effects.extend(wanted.targets.iter().map(|net| Effect::Queue { net: *net, node: None, set }));
+                    continue;
+                }
+            };
+            effects.extend(wanted.targets.iter().map(|net| Effect::Net { net: *net, change }));
+        }
+        Ok(Made { row: wanted.row("LINK", "MODIFY", args.join(" ")), effects })
+    }
+
+    pub(super) fn queue_event(&mut self, first: Id, wanted: &Wanted<'_>) -> Result<Made, Flow> {
+        let Kind::Queue(queue) = &self.world.object(first).kind else {
+            return wanted.unknown_verb("a queue", "\"set limit_ 50\"");
+        };
+        let object = format!("{}-{}", self.world.name(queue.net), self.world.name(queue.node));
+        match wanted.verb {
+            "set" => {
+                wanted.need(2, "set limit_ 50")?;
+                let text = wanted.argument(1);
+                let key = match wanted.argument(0) {
+                    "limit_" => "LIMIT",
+                    "queue-in-bytes_" => "QUEUE-IN-BYTES",
+                    "thresh_" => "THRESH",
+                    "maxthresh_" => "MAXTHRESH",
+                    "linterm_" => "LINTERM",
+                    "q_weight_" => "Q_WEIGHT",
+                    other => {
+                        self.warn(format!("events do not change \"{}\" of a queue", short(other)));
+                        return Ok(Wanted::without_effect(crate::scenario::emulab::Row {
+                            object,
+                            ..wanted.row("LINK", "MODIFY", "")
+                        }));
+                    }
+                };
+                let set = queue_set(key, text)?;
+                let shown = match set {
+                    QueueSet::Weight(weight) => Number::Double(weight).text(),
+                    _ => text.to_owned(),
+                };
+                let mut made = wanted.each(wanted.row("LINK", "MODIFY", format!("{key}={shown}")), |_| Effect::Other);
+                made.effects = wanted.targets.iter().map(|id| self.queue_effect(*id, set)).collect();
+                made.row.object = object;
+                Ok(made)
+            }
+            "trace" => trace(wanted, &object),
+            _ => wanted.unknown_verb("a queue", "\"set limit_ 50\", and the other parameters alike"),
+        }
+    }
+
+    fn queue_effect(&self, id: Id, set: QueueSet) -> Effect {
+        match &self.world.object(id).kind {
+            Kind::Queue(queue) => Effect::Queue { net: queue.net, node: Some(queue.node), set },
+            _ => Effect::Other,
+        }
+    }
+}
+
+fn trace(wanted: &Wanted<'_>, object: &str) -> Result<Made, Flow> {
+    wanted.need(1, "trace start")?;
+    let event = match wanted.argument(0) {
+        "start" => "START",
+        "stop" => "STOP",
+        "kill" => "KILL",
+        "snapshot" => "SNAPSHOT",
+        other => return Err(Flow::refuse(format!("\"trace {}\" is not start, stop, kill or snapshot", short(other)))),
+    };
+    let mut row = wanted.row("LINKTRACE", event, "");
+    row.object = format!("{object}-tracemon");
+    Ok(Wanted::without_effect(row))
+}
+
+fn loss(text: &str) -> Result<f64, Flow> {
+    match number::prefix(text) {
+        Some((loss, _)) if (0.0..=1.0).contains(&loss) => Ok(loss),
+        _ => Err(Flow::refuse(format!("\"{}\" is no loss: write a part from 0 to 1", short(text)))),
+    }
+}
+
+fn tevc_kbps(text: &str) -> Result<u64, Flow> {
+    let fits = |kbps: &u64| *kbps == 0 || (10..=units::FASTEST).contains(kbps);
+    text.parse().ok().filter(fits).ok_or_else(|| {
+        Flow::refuse(format!("\"BANDWIDTH={}\" is no rate: write kbit/s, from 10 to {}", short(text), units::FASTEST))
+    })
+}
+
+/// Reads what an event sets of a queue.
+fn queue_set(key: &str, text: &str) -> Result<QueueSet, Flow> {
+    let wrong = || Flow::refuse(format!("\"{}\" is no value for {key} of a queue", short(text)));
+    let number = number::prefix(text).map(|(number, _)| number);
+    let whole = || number.filter(|number| (0.0..=1e9).contains(number)).map(|number| number as u32).ok_or_else(wrong);
+    Ok(match key {
+        "LIMIT" => match whole()? {
+            0 => return Err(Flow::refuse("a queue holds at least 1 packet or byte: LIMIT=0")),
+            limit => QueueSet::Limit(limit),
+        },
+        "QUEUE-IN-BYTES" => QueueSet::InBytes(match text {
+            "1" | "true" => true,
+            "0" | "false" => false,
+            _ => return Err(wrong()),
+        }),
+        "THRESH" => QueueSet::MinThreshold(whole()?),
+        "MAXTHRESH" => QueueSet::MaxThreshold(whole()?),
+        "LINTERM" => QueueSet::Linterm(whole()?),
+        "Q_WEIGHT" => QueueSet::Weight(number.filter(|weight| (0.0..=1.0).contains(weight)).ok_or_else(wrong)?),
+        _ => return Err(Flow::refuse(format!("\"{}\" is nothing that can be changed of a link", short(key)))),
+    })
+}

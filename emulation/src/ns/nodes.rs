@@ -1,0 +1,159 @@
+//! Methods of nodes, and programs on them.
+
+use super::methods::{arity, named};
+use super::tcl::flow::{Flow, Outcome};
+use super::tcl::interp::Interp;
+use super::tcl::short;
+use super::tcl::value::Value;
+use super::units;
+use super::world::{Id, Kind};
+use crate::scenario::emulab;
+use crate::scenario::topology::{MAX_PROGRAMS, Program};
+
+impl Interp {
+    pub(crate) fn node_method(&mut self, id: Id, method: &str, arguments: &[Value]) -> Outcome {
+        match method {
+            "program-agent" => self.program_agent(id, arguments),
+            "start-command" => {
+                arity(arguments, 1, 1, "$node start-command command")?;
+                self.start_command(id, arguments[0].as_str())
+            }
+            "add-route" => self.add_route(id, arguments),
+            "console" => {
+                let name = format!("{}-console", self.world.name(id));
+                if self.world.find(&name).is_none() {
+                    self.world.add(name.clone(), self.line, Kind::Idle("Console"))?;
+                }
+                Ok(Value::from(name))
+            }
+            "disk-agent" => {
+                self.ignored("disk agents are Emulab's business: no effect here");
+                self.add_new("Disk", Kind::Idle("Disk"))
+            }
+            "custom-agent" => {
+                self.ignored("custom agents are Emulab's business: no effect here");
+                self.add_new("Custom", Kind::Idle("Custom"))
+            }
+            "ip" => self.node_ip(id, arguments),
+            "topography" | "add-desire" | "add-attribute" | "set-fw-style" | "add-rule" | "set_hwtype"
+            | "set_fixed" | "add_ipalias" | "want_ipaliases" | "set_numeric_id" => {
+                self.ignored(format!("\"{method}\" of a node has no effect here"));
+                Ok(Value::default())
+            }
+            other => Ok(self.unknown_method(id, other)),
+        }
+    }
+
+    /// `$node ip port ?address?`.
+    fn node_ip(&mut self, id: Id, arguments: &[Value]) -> Outcome {
+        arity(arguments, 1, 2, "$node ip port ?address?")?;
+        let port = arguments[0].as_str().parse::<usize>().ok();
+        let place = port.and_then(|port| self.world.node(id)?.ports.get(port).copied());
+        let Some((net, at)) = place else {
+            return Err(Flow::refuse(format!(
+                "\"{}\" has no port {}",
+                self.world.name(id),
+                short(arguments[0].as_str())
+            )));
+        };
+        let given = arguments.get(1).map(|text| units::address(text.as_str()).map_err(Flow::refuse)).transpose()?;
+        let Some(member) = self.world.net_mut(net).and_then(|net| net.members.get_mut(at)) else {
+            return Ok(Value::default());
+        };
+        member.address = given.or(member.address);
+        Ok(member.address.map_or_else(Value::default, |address| Value::from(address.to_string())))
+    }
+
+    fn add_route(&mut self, id: Id, arguments: &[Value]) -> Outcome {
+        arity(arguments, 2, 2, "$node add-route destination nexthop")?;
+        let (to, via) = (self.object_named(&arguments[0])?, self.node_named(&arguments[1])?);
+        let to = match &self.world.object(to).kind {
+            Kind::Node(_) | Kind::Net(_) => to,
+            Kind::Side { net, .. } => *net,
+            _ => {
+                let class = self.world.object(to).class().to_owned();
+                return Err(Flow::refuse(format!("a route leads to a node, link or LAN, not to a {class}")));
+            }
+        };
+        let name = self.world.name(id).to_owned();
+        let Some(node) = self.world.node_mut(id) else { return Ok(Value::default()) };
+        if node.routes.iter().any(|(other, _)| *other == to) {
+            return Err(Flow::refuse(format!("\"{name}\" has a route to \"{}\" already", arguments[0].as_str())));
+        }
+        node.routes.push((to, via));
+        Ok(Value::default())
+    }
+
+    fn program_agent(&mut self, node: Id, arguments: &[Value]) -> Outcome {
+        let given = named(arguments, &["-command", "-dir", "-timeout", "-expected-exit-code"])?;
+        let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);
+        let timeout = match last("-timeout") {
+            "" => None,
+            text => match units::time(text) {
+                Some(time) => Some(time),
+                None => return Err(Flow::refuse(format!("\"{}\" is no time: write seconds, or 1h20m3s", short(text)))),
+            },
+        };
+        let id = self.new_program()?;
+        let name = self.world.name(node).to_owned();
+        let program = self.world.object_mut(id);
+        let mut set = |variable: &str, value: String| program.variables.insert(variable.to_owned(), Value::from(value));
+        set("node", name);
+        set("command", last("-command").to_owned());
+        set("dir", last("-dir").to_owned());
+        set("expected-exit-code", last("-expected-exit-code").to_owned());
+        if let Some(timeout) = timeout {
+            set("timeout", timeout.as_secs_f64().to_string());
+        }
+        Ok(Value::from(self.world.name(id)))
+    }
+
+    /// A program that the next global variable names.
+    pub(crate) fn new_program(&mut self) -> Result<Id, Flow> {
+        self.world.programs += 1;
+        if self.world.programs > MAX_PROGRAMS {
+            return Err(Flow::refuse(format!("there are more than {MAX_PROGRAMS} programs")));
+        }
+        let name = format!("Program{}", self.world.next_numbered(0));
+        if !std::mem::replace(&mut self.world.has_program_group, true) {
+            // Emulab makes a group of all programs beside the first.
+            self.world.next_numbered(0);
+        }
+        let id = self.world.add(name, self.line, Kind::Program)?;
+        self.world.expect_name(id);
+        Ok(id)
+    }
+
+    /// The command that a node runs from the start, and how it ended is
+    /// reported: `tb-set-node-startcmd`.
+    pub(crate) fn reported_command(&mut self, node: Id, command: &str) -> Outcome {
+        let program = Program { command: command.to_owned(), start_command: true, ..Program::default() };
+        let wrapped = emulab::command(&program);
+        let program = self.start_command(node, &wrapped)?;
+        let id = self.object_named(&program)?;
+        self.world.object_mut(id).variables.insert(PLAIN.to_owned(), Value::from(command));
+        Ok(program)
+    }
+
+    fn start_command(&mut self, node: Id, command: &str) -> Outcome {
+        let node = self.world.name(node).to_owned();
+        let id = self.new_program()?;
+        let name = Value::from(self.world.name(id));
+        // Only a global variable names it; in a procedure it keeps its own name.
+        let name = self.name_object(&format!("{node}_startcmd"), &name)?;
+        let variables = &mut self.world.object_mut(id).variables;
+        variables.insert("node".to_owned(), Value::from(node));
+        variables.insert("command".to_owned(), Value::from(command));
+        if !self.world.simulated {
+            let event = [name.as_str(), "start"].join(" ");
+            if let Some(made) = self.make_event(&Value::from(event))? {
+                self.world.schedule.push((std::time::Duration::ZERO, made));
+            }
+            self.check_events()?;
+        }
+        Ok(name)
+    }
+}
+
+/// Where a program keeps its command without the wrapper.
+pub(crate) const PLAIN: &str = " plain";

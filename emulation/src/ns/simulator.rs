@@ -1,0 +1,258 @@
+//! `$ns`: what makes nodes, links, LANs, events, and the network of them.
+
+use super::methods::arity;
+use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::interp::Interp;
+use super::tcl::short;
+use super::tcl::value::Value;
+use super::units;
+use super::world::{Kind, Node};
+use crate::scenario::topology::{MAX_EVENTS, MAX_HOSTS};
+
+impl Interp {
+    pub(crate) fn simulator(&mut self, method: &str, arguments: &[Value]) -> Outcome {
+        match method {
+            "node" => {
+                self.extra(arguments, 0, "node");
+                self.make_node(false)
+            }
+            "bridge" => {
+                self.warn("a bridge is a host like any other here: it does not join its links");
+                self.make_node(true)
+            }
+            "duplex-link" => self.duplex_link(arguments),
+            "make-lan" => self.make_lan(arguments),
+            "make-san" => {
+                arity(arguments, 1, 1, "$ns make-san nodes")?;
+                self.make_lan(&[arguments[0].clone(), Value::from("~"), Value::from("0ms")])
+            }
+            "make-cloud" => {
+                let name = self.make_lan(arguments)?;
+                let id = self.net_named(&name)?;
+                if let Some(net) = self.world.net_mut(id) {
+                    net.cloud = true;
+                }
+                Ok(name)
+            }
+            "make-portinvlan" => {
+                arity(arguments, 2, 2, "$ns make-portinvlan node token")?;
+                self.ignored("the token of make-portinvlan has no effect here");
+                self.make_lan(&[arguments[0].clone(), Value::from("*"), Value::from("0ms")])
+            }
+            "make-path" => self.make_idle("tbpath-path", "Path", "paths are Emulab's business"),
+            "blockstore" => self.make_blockstore(),
+            "link" => self.link_side(arguments),
+            "lanlink" => self.lan_side(arguments),
+            "cost" => self.side_cost(arguments),
+            "attach-agent" => self.attach_agent(arguments),
+            "connect" => self.connect(arguments),
+            "at" => self.at(arguments),
+            "event-sequence" => self.event_sequence(arguments),
+            "event-timeline" => self.event_timeline(),
+            "event-group" => self.event_group(arguments),
+            "rtproto" => self.rtproto(arguments),
+            "node-config" => {
+                self.ignored("\"node-config\" has no effect here");
+                Ok(Value::default())
+            }
+            "define-template-parameter" => self.template_parameter(arguments),
+            "make-simulated" => self.make_simulated(arguments),
+            "run" => {
+                self.extra(arguments, 0, "run");
+                self.finish()
+            }
+            other => self.unknown_of_simulator(other),
+        }
+    }
+
+    /// Emulab warns of arguments that it does not expect, and goes on.
+    pub(crate) fn extra(&mut self, arguments: &[Value], expected: usize, method: &str) {
+        if let Some(more) = arguments.get(expected) {
+            self.warn(format!(
+                "\"{}\" and what follows it means nothing to \"{method}\": left out",
+                short(more.as_str())
+            ));
+        }
+    }
+
+    fn unknown_of_simulator(&mut self, method: &str) -> Outcome {
+        self.warn(format!("\"$ns {}\" is not known: left out", short(method)));
+        let name = format!("tbnull-null{}", self.world.next_made());
+        self.world.add(name.clone(), self.line, Kind::Null)?;
+        Ok(Value::from(name))
+    }
+
+    pub(crate) fn make_idle(&mut self, prefix: &str, class: &'static str, why: &str) -> Outcome {
+        self.ignored(format!("{why}: no effect here"));
+        let name = format!("{prefix}{}", self.world.next_made());
+        let id = self.world.add(name.clone(), self.line, Kind::Idle(class))?;
+        self.world.expect_name(id);
+        Ok(Value::from(name))
+    }
+
+    pub(crate) fn make_node(&mut self, bridge: bool) -> Outcome {
+        self.world.nodes += 1;
+        if self.world.nodes > MAX_HOSTS {
+            return Err(Flow::refuse(format!("there are more than {MAX_HOSTS} nodes")));
+        }
+        let name = format!("tbnode-n{}", self.world.next_made());
+        let id = self.world.add(name.clone(), self.line, Kind::Node(Node { bridge, ..Node::default() }))?;
+        if self.world.simulated {
+            self.world.object_mut(id).variables.insert("type".to_owned(), Value::from("sim"));
+        }
+        self.world.expect_name(id);
+        Ok(Value::from(name))
+    }
+
+    fn at(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 2, 2, "$ns at time \"object event\"")?;
+        if self.world.simulated {
+            return Ok(Value::default());
+        }
+        let text = arguments[0].as_str();
+        let time = match text {
+            "swapout" => {
+                self.warn("events \"at swapout\" are never reached here, but are listed at 0");
+                std::time::Duration::ZERO
+            }
+            _ => match units::time(text) {
+                Some(time) => time,
+                None => {
+                    return Err(Flow::refuse(format!(
+                        "\"{}\" is no time: write seconds such as 12.5, or 1h20m3s",
+                        short(text)
+                    )));
+                }
+            },
+        };
+        for mut made in self.make_events(arguments[1].as_str())? {
+            if text == "swapout" {
+                made.effects.clear();
+            }
+            self.world.schedule.push((time, made));
+        }
+        self.check_events()
+    }
+
+    /// Refuses more events than a topology may have.
+    pub(crate) fn check_events(&mut self) -> Outcome {
+        match self.world.schedule.len() > MAX_EVENTS {
+            true => Err(Flow::refuse(format!("there are more than {MAX_EVENTS} events"))),
+            false => Ok(Value::default()),
+        }
+    }
+
+    fn rtproto(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 1, usize::MAX, "$ns rtproto Static")?;
+        self.extra(arguments, 1, "rtproto");
+        let routing = match arguments[0].as_str() {
+            "Session" | "ospf" => "ospf",
+            "Manual" => "manual",
+            "Static" => "static",
+            "Static-ddijk" => "static-ddijk",
+            "Static-old" => "static-old",
+            other => {
+                self.warn(format!(
+                    "\"{}\" is no routing that Emulab knows (Static, Session, Manual): left out",
+                    short(other)
+                ));
+                return Ok(Value::default());
+            }
+        };
+        if !self.world.simulated {
+            self.world.routing = Some(routing.to_owned());
+            self.world.routing_line = self.line;
+        }
+        Ok(Value::default())
+    }
+
+    fn template_parameter(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 2, 3, "$ns define-template-parameter name value ?description?")?;
+        self.set(arguments[0].as_str(), arguments[1].clone())?;
+        Ok(Value::from("0"))
+    }
+
+    /// Nodes that ns would simulate are hosts like the others here.
+    fn make_simulated(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 1, 1, "$ns make-simulated {script}")?;
+        self.warn("what \"make-simulated\" holds is emulated like everything else here");
+        let outer = std::mem::replace(&mut self.world.simulated, true);
+        let outcome = self.eval(&arguments[0]);
+        self.world.simulated = outer;
+        outcome
+    }
+
+    fn finish(&mut self) -> Outcome {
+        if self.world.finished.is_some() {
+            return Err(Flow::refuse("\"$ns run\" may stand only once"));
+        }
+        self.finish_blockstores()?;
+        self.world.finished = Some(super::build::build(self)?);
+        Ok(Value::default())
+    }
+}
+
+/// `new class ?argument?`.
+pub(crate) fn new(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let [_, class, arguments @ ..] = words else { return fail("wrong # args: should be \"new class ?arg ...?\"") };
+    match class.as_str() {
+        "Simulator" => {
+            if interp.world.objects().any(|(_, object)| matches!(object.kind, Kind::Simulator)) {
+                return Err(Flow::refuse("there is a Simulator already, and a topology has one"));
+            }
+            interp.add_new("Simulator", Kind::Simulator)
+        }
+        "Program" => {
+            interp.expect_simulator(arguments, "Program")?;
+            let id = interp.new_program()?;
+            Ok(Value::from(interp.world.name(id)))
+        }
+        "EventGroup" => {
+            interp.expect_simulator(arguments, "EventGroup")?;
+            interp.add_new("EventGroup", Kind::Group(Vec::new()))
+        }
+        "EventTimeline" => {
+            interp.expect_simulator(arguments, "EventTimeline")?;
+            interp.add_new("EventTimeline", Kind::Timeline(Vec::new()))
+        }
+        "Blockstore" => {
+            interp.expect_simulator(arguments, "Blockstore")?;
+            interp.make_blockstore()
+        }
+        "Firewall" => {
+            interp.warn("there are no firewalls here: left out");
+            interp.add_new("Firewall", Kind::Idle("Firewall"))
+        }
+        known @ ("Topography" | "Path" | "Console") => {
+            let class = ["Topography", "Path", "Console"].into_iter().find(|class| *class == known).unwrap_or("Path");
+            interp.ignored(format!("a {class} has no effect here"));
+            interp.add_new(class, Kind::Idle(class))
+        }
+        other if super::traffic::is_class(other) => interp.new_traffic(other),
+        other => {
+            interp.warn(format!("\"{}\" is no class that Emulab knows: its objects do nothing", short(other)));
+            let name = format!("null{}", interp.world.next_numbered(0));
+            interp.world.add(name.clone(), interp.line, Kind::Null)?;
+            Ok(Value::from(name))
+        }
+    }
+}
+
+impl Interp {
+    /// Adds what `new` makes, which the next global variable names.
+    pub(crate) fn add_new(&mut self, class: &str, kind: Kind) -> Outcome {
+        let name = format!("{class}{}", self.world.next_numbered(0));
+        let id = self.world.add(name.clone(), self.line, kind)?;
+        self.world.expect_name(id);
+        Ok(Value::from(name))
+    }
+
+    fn expect_simulator(&mut self, arguments: &[Value], class: &str) -> Result<(), Flow> {
+        let Some(word) = arguments.first() else { return fail(format!("wrong # args: should be \"new {class} $ns\"")) };
+        let id = self.object_named(word)?;
+        match self.world.object(id).kind {
+            Kind::Simulator => Ok(()),
+            _ => Err(Flow::refuse(format!("\"new {class}\" takes the Simulator, and \"{}\" is none", word.as_str()))),
+        }
+    }
+}

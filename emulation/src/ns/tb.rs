@@ -1,0 +1,417 @@
+//! The `tb-` commands: Emulab's additions to ns.
+
+use super::methods::arity;
+use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::interp::Interp;
+use super::tcl::value::Value;
+use super::tcl::{Builtin, short};
+use super::units;
+use super::world::{Id, Kind, Member};
+
+/// The command of this name, `new` among them.
+pub(crate) fn find(name: &str) -> Option<Builtin> {
+    Some(match name {
+        "new" => super::simulator::new,
+        "tb-set-node-os" => tb_set_node_os,
+        "tb-set-hardware" => tb_set_hardware,
+        "tb-set-node-startcmd" => tb_set_node_startcmd,
+        "tb-set-sync-server" => tb_set_sync_server,
+        "tb-set-ip-routing" => tb_set_ip_routing,
+        "tb-set-ip" | "tb-set-ip-interface" | "tb-set-ip-link" | "tb-set-ip-lan" => tb_set_ip,
+        "tb-set-netmask" => tb_set_netmask,
+        "tb-set-link-loss" | "tb-set-lan-loss" => tb_set_loss,
+        "tb-set-link-simplex-params" => tb_set_link_simplex_params,
+        "tb-set-lan-simplex-params" => tb_set_lan_simplex_params,
+        "tb-set-node-lan-delay" | "tb-set-node-lan-bandwidth" | "tb-set-node-lan-loss" => tb_set_node_lan,
+        "tb-set-node-lan-params" => tb_set_node_lan_params,
+        "tb-make-soft-vtype" | "tb-make-hard-vtype" | "tb-make-weighted-vtype" => tb_make_vtype,
+        _ if IDLE.iter().any(|(idle, ..)| *idle == name) => idle,
+        _ if super::traffic::is_class(name) || CLASSES.contains(&name) => class_command,
+        _ => return None,
+    })
+}
+
+/// Classes are commands too: `Agent/TCP set window_ 100` sets a default.
+const CLASSES: [&str; 6] = ["Simulator", "Node", "Queue", "Agent", "Application", "Program"];
+
+fn class_command(interp: &mut Interp, words: &[Value]) -> Outcome {
+    match words {
+        [class, method, name, value] if method.as_str() == "set" => {
+            interp.ignored(format!("\"{} set {}\" has no effect here", class.as_str(), short(name.as_str())));
+            Ok(value.clone())
+        }
+        _ => fail(format!("only \"{} set name value\" of a class is understood here", words[0].as_str())),
+    }
+}
+
+/// Commands that are understood and have no effect here: what each argument
+/// must be (`n` a node, `l` a link or LAN, `L` a LAN, `K` a link, `o` an
+/// object, `b` 0 or 1, `*` anything; from `?` on they may be left out, `+` is
+/// any number more), and why there is nothing to do.
+const IDLE: [(&str, &str, &str); 85] = [
+    ("tb-add-node-attribute", "o**", MACHINES),
+    ("tb-add-node-service-hook", "*+", MACHINES),
+    ("tb-bind-parent", "o*", MACHINES),
+    ("tb-elab-in-elab", "*", TESTBED),
+    ("tb-elab-in-elab-topology", "*", TESTBED),
+    ("tb-elabinelab-singlenet", "?*", TESTBED),
+    ("tb-feedback-vlan", "nL+", TESTBED),
+    ("tb-feedback-vlink", "K+", TESTBED),
+    ("tb-feedback-vnode", "n*+", TESTBED),
+    ("tb-fix-current-resources", "b", TESTBED),
+    ("tb-fix-interface", "nl*", MACHINES),
+    ("tb-fix-node", "o*", MACHINES),
+    ("tb-force-endnodeshaping", "b", SHAPING),
+    ("tb-get-elabinelab-role-attribute", "**", TESTBED),
+    ("tb-set-allowcolocate", "lb", MACHINES),
+    ("tb-set-colocate-factor", "*", MACHINES),
+    ("tb-set-cpu-usage", "*", MACHINES),
+    ("tb-set-delay-capacity", "*", SHAPING),
+    ("tb-set-delay-os", "*", SHAPING),
+    ("tb-set-dpdb", "*", TESTBED),
+    ("tb-set-elabinelab-attribute", "**?*", TESTBED),
+    ("tb-set-elabinelab-cvstag", "*", TESTBED),
+    ("tb-set-elabinelab-fw-type", "*", TESTBED),
+    ("tb-set-elabinelab-role-attribute", "***?*", TESTBED),
+    ("tb-set-encapsulate", "b", SHAPING),
+    ("tb-set-endnodeshaping", "lb", SHAPING),
+    ("tb-set-inner-elab-eid", "*", TESTBED),
+    ("tb-set-ipassign-args", "*", ADDRESSES),
+    ("tb-set-jail-os", "*", MACHINES),
+    ("tb-set-lan-accesspoint", "Ln", MACHINES),
+    ("tb-set-lan-backfill", "L*", SHAPING),
+    ("tb-set-lan-est-bandwidth", "L*", SHAPING),
+    ("tb-set-lan-protocol", "L*", MACHINES),
+    ("tb-set-lan-setting", "L**", MACHINES),
+    ("tb-set-lan-simplex-backfill", "Ln**", SHAPING),
+    ("tb-set-link-backfill", "o*?*", SHAPING),
+    ("tb-set-link-encap", "l*", SHAPING),
+    ("tb-set-link-est-bandwidth", "o*?*", SHAPING),
+    ("tb-set-link-failure-action", "l*", TESTBED),
+    ("tb-set-link-layer", "K*", MACHINES),
+    ("tb-set-link-protocol", "K*", MACHINES),
+    ("tb-set-link-simplex-backfill", "Kn*", SHAPING),
+    ("tb-set-mem-usage", "*", MACHINES),
+    ("tb-set-modelnet-physnodes", "**", SHAPING),
+    ("tb-set-multiplexed", "l*", SHAPING),
+    ("tb-set-node-cmdline", "o*", MACHINES),
+    ("tb-set-node-failure-action", "o*", TESTBED),
+    ("tb-set-node-id", "n*", MACHINES),
+    ("tb-set-node-inner-elab-role", "n*", TESTBED),
+    ("tb-set-node-lan-backfill", "nL*", SHAPING),
+    ("tb-set-node-lan-est-bandwidth", "nL*", SHAPING),
+    ("tb-set-node-lan-setting", "Ln**", MACHINES),
+    ("tb-set-node-loadlist", "o*", MACHINES),
+    ("tb-set-node-memory-size", "n*", MACHINES),
+    ("tb-set-node-plab-plcnet", "n*", TESTBED),
+    ("tb-set-node-plab-role", "n*", TESTBED),
+    ("tb-set-node-routable-ip", "nb", ADDRESSES),
+    ("tb-set-node-rpms", "o*+", FILES),
+    ("tb-set-node-service", "*+", MACHINES),
+    ("tb-set-node-sharingmode", "o*", MACHINES),
+    ("tb-set-node-startup", "o*", "use tb-set-node-startcmd to run something"),
+    ("tb-set-node-tarfiles", "o*+", FILES),
+    ("tb-set-node-usesharednode", "o*", MACHINES),
+    ("tb-set-nonfs", "*", FILES),
+    ("tb-set-noshaping", "lb", SHAPING),
+    ("tb-set-oml-mp", "*+", TESTBED),
+    ("tb-set-oml-server", "n", TESTBED),
+    ("tb-set-oml-use-control", "*", TESTBED),
+    ("tb-set-packing-strategy", "*", MACHINES),
+    ("tb-set-security-level", "*", "there are no firewalls here"),
+    ("tb-set-switch-fabric", "l*", MACHINES),
+    ("tb-set-tarfiles", "*+", FILES),
+    ("tb-set-use-oml", "+", TESTBED),
+    ("tb-set-uselatestwadata", "b", TESTBED),
+    ("tb-set-useveth", "l*", SHAPING),
+    ("tb-set-usewatunnels", "b", TESTBED),
+    ("tb-set-vlink-emulation", "*", SHAPING),
+    ("tb-set-wasolver-weights", "***", TESTBED),
+    ("tb-unset-elabinelab-attribute", "*", TESTBED),
+    ("tb-unset-elabinelab-role-attribute", "**", TESTBED),
+    ("tb-use-endnodeshaping", "b", SHAPING),
+    ("tb-use-ipassign", "b", ADDRESSES),
+    ("tb-use-modelnet", "*", SHAPING),
+    ("tb-use-physnaming", "b", MACHINES),
+    ("tbx-log", "*", TESTBED),
+];
+const MACHINES: &str = "every host is a part of this machine";
+const SHAPING: &str = "every link is shaped in the same place here";
+const TESTBED: &str = "it is about the testbed itself";
+const FILES: &str = "the hosts share this machine's files";
+const ADDRESSES: &str = "addresses are chosen here";
+
+fn idle(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let name = words[0].as_str().trim_start_matches("::");
+    let Some((_, kinds, why)) = IDLE.iter().find(|(idle, ..)| *idle == name) else { return Ok(Value::default()) };
+    let mut arguments = words[1..].iter();
+    let mut optional = false;
+    for kind in kinds.chars() {
+        match kind {
+            '?' => optional = true,
+            '+' => arguments = [].iter(),
+            _ => match arguments.next() {
+                Some(word) => check(interp, name, kind, word)?,
+                None if optional => {}
+                None => {
+                    return fail(format!(
+                        "wrong # args: {name} takes {} or more",
+                        kinds.trim_matches(['?', '+']).len()
+                    ));
+                }
+            },
+        }
+    }
+    if arguments.next().is_some() {
+        return fail(format!("wrong # args: {name} takes at most {}", kinds.trim_matches('?').replace('?', "").len()));
+    }
+    interp.ignored(format!("{name}: {why}"));
+    Ok(Value::default())
+}
+
+fn check(interp: &mut Interp, name: &str, kind: char, word: &Value) -> Result<(), Flow> {
+    match kind {
+        'n' => interp.node_named(word).map(|_| ()),
+        'l' => interp.net_named(word).map(|_| ()),
+        'L' => interp.lan_named(word).map(|_| ()),
+        'K' => interp.link_named(word).map(|_| ()),
+        'o' => interp.object_named(word).map(|_| ()),
+        'b' if !matches!(word.as_str(), "0" | "1") => {
+            Err(Flow::refuse(format!("{name} takes 0 or 1, not \"{}\"", short(word.as_str()))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A `tb-` command whose name is like `name`.
+pub(crate) fn similar(name: &str) -> Option<&'static str> {
+    const EFFECTIVE: [&str; 17] = [
+        "tb-set-node-os",
+        "tb-set-hardware",
+        "tb-set-node-startcmd",
+        "tb-set-sync-server",
+        "tb-set-ip",
+        "tb-set-ip-interface",
+        "tb-set-ip-link",
+        "tb-set-ip-lan",
+        "tb-set-netmask",
+        "tb-set-link-loss",
+        "tb-set-lan-loss",
+        "tb-set-link-simplex-params",
+        "tb-set-lan-simplex-params",
+        "tb-set-node-lan-delay",
+        "tb-set-node-lan-bandwidth",
+        "tb-set-node-lan-loss",
+        "tb-set-node-lan-params",
+    ];
+    if !name.starts_with("tb-") || name.len() > 60 {
+        return None;
+    }
+    let known = EFFECTIVE.into_iter().chain(IDLE.iter().map(|(idle, ..)| *idle));
+    known
+        .map(|known| (distance(known, name), known))
+        .min()
+        .filter(|(distance, _)| *distance <= 3)
+        .map(|(_, known)| known)
+}
+
+/// How many letters must be changed, added or left out.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut before = i;
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let changed = before + usize::from(x != y);
+            before = row[j + 1];
+            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn tb_set_node_os(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, 3, "tb-set-node-os node os")?;
+    let node = interp.node_named(&words[1])?;
+    interp.world.object_mut(node).variables.insert("osid".to_owned(), words[2].clone());
+    interp.ignored("tb-set-node-os: every host runs this machine's system");
+    Ok(Value::default())
+}
+
+fn tb_set_hardware(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, usize::MAX, "tb-set-hardware node type")?;
+    let node = interp.node_named(&words[1])?;
+    interp.world.object_mut(node).variables.insert("type".to_owned(), words[2].clone());
+    interp.ignored(format!("tb-set-hardware: {MACHINES}"));
+    Ok(Value::default())
+}
+
+fn tb_set_node_startcmd(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, 2, "tb-set-node-startcmd node command")?;
+    let node = interp.node_named(&words[1])?;
+    interp.reported_command(node, words[2].as_str())
+}
+
+fn tb_set_sync_server(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 1, 1, "tb-set-sync-server node")?;
+    interp.world.sync_server = Some(interp.node_named(&words[1])?);
+    Ok(Value::default())
+}
+
+fn tb_set_ip_routing(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 1, 1, "tb-set-ip-routing none|ospf")?;
+    interp.world.routing = match words[1].as_str() {
+        "none" => None,
+        "ospf" => Some("ospf".to_owned()),
+        other => return Err(Flow::refuse(format!("\"{}\" is no routing: write none or ospf", short(other)))),
+    };
+    Ok(Value::default())
+}
+
+fn tb_set_ip(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let (name, arguments) = (words[0].as_str(), &words[1..]);
+    let whole = name.ends_with("tb-set-ip");
+    arity(arguments, if whole { 2 } else { 3 }, if whole { 2 } else { 3 }, "tb-set-ip… node ?net? address")?;
+    let node = interp.node_named(&arguments[0])?;
+    let net = match name.rsplit('-').next() {
+        Some("interface") => {
+            let other = interp.node_named(&arguments[1])?;
+            interp.link_between(node, other)?
+        }
+        Some("link") => interp.link_named(&arguments[1])?,
+        Some("lan") => interp.lan_named(&arguments[1])?,
+        _ => match interp.world.node(node).map_or(&[][..], |node| &node.ports) {
+            [(net, _)] => *net,
+            ports => {
+                return Err(Flow::refuse(format!(
+                    "\"{}\" has {} interfaces: say which, with tb-set-ip-link, -lan or -interface",
+                    arguments[0].as_str(),
+                    ports.len()
+                )));
+            }
+        },
+    };
+    let address = units::address(arguments[arguments.len() - 1].as_str()).map_err(Flow::refuse)?;
+    change_members(interp, net, Some(node), |member| member.address = Some(address))
+}
+
+fn tb_set_netmask(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, 2, "tb-set-netmask net netmask")?;
+    let id = interp.net_named(&words[1])?;
+    let prefix = units::netmask(words[2].as_str()).map_err(Flow::refuse)?;
+    if let Some(net) = interp.world.net_mut(id) {
+        net.prefix = prefix;
+    }
+    Ok(Value::default())
+}
+
+/// The loss end to end, of a link or of every pair of a LAN's members.
+fn tb_set_loss(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let lan = words[0].as_str().ends_with("lan-loss");
+    arity(&words[1..], 2, if lan { 2 } else { 3 }, "tb-set-link-loss link loss")?;
+    let net = match &words[1..] {
+        [a, b, _] => {
+            let (a, b) = (interp.node_named(a)?, interp.node_named(b)?);
+            interp.link_between(a, b)?
+        }
+        [net, ..] if lan => interp.lan_named(net)?,
+        [net, ..] => interp.net_named(net)?,
+        [] => return Ok(Value::default()),
+    };
+    let loss = units::half_loss(units::loss(words[words.len() - 1].as_str()).map_err(Flow::refuse)?);
+    change_members(interp, net, None, |member| (member.to_net.loss, member.from_net.loss) = (loss, loss))
+}
+
+/// From one end of a link to the other: half of it on each leg.
+fn tb_set_link_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 5, 5, "tb-set-link-simplex-params link source delay bandwidth loss")?;
+    let (link, source) = (interp.link_named(&words[1])?, interp.node_named(&words[2])?);
+    let from = interp.member(link, source)?;
+    let loss = units::half_loss(units::loss(words[5].as_str()).map_err(Flow::refuse)?);
+    let delay = units::delay(words[3].as_str()).map_err(Flow::refuse)? / 2;
+    let kbps = units::bandwidth(words[4].as_str()).map_err(Flow::refuse)?.kbps();
+    if let Some(net) = interp.world.net_mut(link) {
+        for (at, member) in net.members.iter_mut().enumerate() {
+            let shape = if at == from { &mut member.to_net } else { &mut member.from_net };
+            (shape.delay, shape.kbps, shape.loss) = (delay, kbps, loss);
+        }
+    }
+    Ok(Value::default())
+}
+
+/// One member's legs of a LAN, each as it is said.
+fn tb_set_lan_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 8, 8, "tb-set-lan-simplex-params lan node todelay tobw toloss fromdelay frombw fromloss")?;
+    let (lan, node) = (interp.lan_named(&words[1])?, interp.node_named(&words[2])?);
+    let mut shapes = Vec::new();
+    for three in words[3..].chunks(3) {
+        let delay = units::delay(three[0].as_str()).map_err(Flow::refuse)?;
+        let kbps = units::bandwidth(three[1].as_str()).map_err(Flow::refuse)?.kbps();
+        let loss = units::loss(three[2].as_str()).map_err(Flow::refuse)?;
+        shapes.push((delay, kbps, loss));
+    }
+    change_members(interp, lan, Some(node), |member| {
+        for (shape, (delay, kbps, loss)) in [&mut member.to_net, &mut member.from_net].into_iter().zip(&shapes) {
+            (shape.delay, shape.kbps, shape.loss) = (*delay, *kbps, *loss);
+        }
+    })
+}
+
+/// Both legs of one member: the delay and the loss are not halved.
+fn tb_set_node_lan(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 3, 3, "tb-set-node-lan-delay|-bandwidth|-loss node lan value")?;
+    let what = words[0].as_str().rsplit('-').next().unwrap_or_default().to_owned();
+    set_leg(interp, &words[1], &words[2], &what, words[3].as_str())
+}
+
+fn tb_set_node_lan_params(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 5, 5, "tb-set-node-lan-params node lan delay bandwidth loss")?;
+    for (what, value) in ["delay", "bandwidth", "loss"].into_iter().zip(&words[3..]) {
+        set_leg(interp, &words[1], &words[2], what, value.as_str())?;
+    }
+    Ok(Value::default())
+}
+
+fn set_leg(interp: &mut Interp, node: &Value, lan: &Value, what: &str, text: &str) -> Outcome {
+    let (node, lan) = (interp.node_named(node)?, interp.lan_named(lan)?);
+    match what {
+        "delay" => {
+            let delay = units::delay(text).map_err(Flow::refuse)?;
+            change_members(interp, lan, Some(node), |member| {
+                (member.to_net.delay, member.from_net.delay) = (delay, delay)
+            })
+        }
+        "bandwidth" => {
+            let kbps = units::bandwidth(text).map_err(Flow::refuse)?.kbps();
+            change_members(interp, lan, Some(node), |member| (member.to_net.kbps, member.from_net.kbps) = (kbps, kbps))
+        }
+        _ => {
+            let loss = units::loss(text).map_err(Flow::refuse)?;
+            change_members(interp, lan, Some(node), |member| (member.to_net.loss, member.from_net.loss) = (loss, loss))
+        }
+    }
+}
+
+/// Changes one member of a net, or all of them.
+fn change_members(interp: &mut Interp, net: Id, node: Option<Id>, mut change: impl FnMut(&mut Member)) -> Outcome {
+    let only = node.map(|node| interp.member(net, node)).transpose()?;
+    if let Some(net) = interp.world.net_mut(net) {
+        let members = net.members.iter_mut().enumerate();
+        members.filter(|(at, _)| only.is_none_or(|only| only == *at)).for_each(|(_, member)| change(member));
+    }
+    Ok(Value::default())
+}
+
+/// A type of hardware of the file's own: an object like others.
+fn tb_make_vtype(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let weighted = words[0].as_str().ends_with("weighted-vtype");
+    let count = if weighted { 3 } else { 2 };
+    arity(&words[1..], count, count, "tb-make-soft-vtype name types")?;
+    interp.ignored(format!("{}: {MACHINES}", words[0].as_str()));
+    let name = words[1].as_str();
+    if super::tcl::is_command(name) || find(name).is_some() || interp.procedures.contains_key(name) {
+        return fail(format!("\"{}\" is the name of a command", short(name)));
+    }
+    interp.world.add(name.to_owned(), interp.line, Kind::Idle("Vtype"))?;
+    Ok(words[1].clone())
+}

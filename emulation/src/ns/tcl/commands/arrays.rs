@@ -1,0 +1,84 @@
+//! `array`.
+
+use super::usage;
+use crate::ns::tcl::flow::{Outcome, fail};
+use crate::ns::tcl::glob;
+use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::value::Value;
+
+pub(super) fn array(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 2, 4, "array subcommand arrayName ?arg ...?")?;
+    let name = words[2].as_str();
+    match words[1].as_str() {
+        "exists" => Ok(Value::from_bool(interp.array(name).is_some())),
+        "size" => Ok(Value::from(interp.array(name).map_or(0, |table| table.len()))),
+        "names" => names(interp, words),
+        "get" => {
+            let found = matching(interp, name, words.get(3));
+            let mut items = Vec::with_capacity(found.len() * 2);
+            for (key, value) in found {
+                items.extend([Value::from(key), value]);
+            }
+            interp.spend(items.len())?;
+            Ok(Value::from_list(items))
+        }
+        "set" => {
+            usage(words, 3, 3, "array set arrayName list")?;
+            let items = interp.list(&words[3])?;
+            if !items.len().is_multiple_of(2) {
+                return fail("list must have an even number of elements");
+            }
+            interp.make_array(name)?;
+            for pair in items.chunks(2) {
+                interp.set(&format!("{name}({})", pair[0].as_str()), pair[1].clone())?;
+            }
+            Ok(Value::default())
+        }
+        "unset" => {
+            match words.get(3) {
+                None => {
+                    if interp.array(name).is_some() {
+                        interp.unset(name);
+                    }
+                }
+                pattern => {
+                    for (key, _) in matching(interp, name, pattern) {
+                        interp.unset(&format!("{name}({key})"));
+                    }
+                }
+            }
+            Ok(Value::default())
+        }
+        other => fail(format!("\"array {other}\" is not understood here")),
+    }
+}
+
+fn names(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let name = words[2].as_str();
+    let (exact, pattern) = match &words[3..] {
+        [] => (false, None),
+        [pattern] => (false, Some(pattern)),
+        [mode, pattern] => match mode.as_str() {
+            "-exact" => (true, Some(pattern)),
+            "-glob" => (false, Some(pattern)),
+            other => return fail(format!("\"array names {other}\" is not understood here")),
+        },
+        _ => return fail("wrong # args: should be \"array names arrayName ?mode? ?pattern?\""),
+    };
+    let found = match (exact, pattern) {
+        (true, Some(pattern)) => {
+            let known = interp.array(name).is_some_and(|table| table.get(pattern.as_str()).is_some());
+            if known { vec![pattern.clone()] } else { vec![] }
+        }
+        _ => matching(interp, name, pattern).into_iter().map(|(key, _)| Value::from(key)).collect(),
+    };
+    interp.spend(found.len())?;
+    Ok(Value::from_list(found))
+}
+
+/// The elements whose names fit, in Tcl's order.
+fn matching(interp: &Interp, name: &str, pattern: Option<&Value>) -> Vec<(String, Value)> {
+    let Some(table) = interp.array(name) else { return Vec::new() };
+    let fits = |key: &&str| pattern.is_none_or(|pattern| glob::matches(pattern.as_str(), key));
+    table.keys().filter(fits).filter_map(|key| Some((key.to_owned(), table.get(key)?.clone()))).collect()
+}

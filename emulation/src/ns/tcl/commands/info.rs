@@ -1,0 +1,64 @@
+//! `info`.
+
+use super::{Builtin, usage};
+use crate::ns::tcl::flow::{Outcome, fail};
+use crate::ns::tcl::glob;
+use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::value::Value;
+
+pub(super) fn info(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 1, 4, "info subcommand ?arg ...?")?;
+    let argument = words.get(2).map(Value::as_str);
+    let names = match (words[1].as_str(), argument) {
+        ("exists", Some(name)) => return Ok(Value::from_bool(interp.exists(name))),
+        ("tclversion", None) => return Ok(Value::from("8.6")),
+        ("patchlevel", None) => return Ok(Value::from("8.6.13")),
+        ("level", _) => return level(interp, words),
+        ("args" | "body", Some(name)) => return procedure(interp, words[1].as_str(), name),
+        ("script", None) => return Ok(Value::from(interp.world.file.as_str())),
+        ("complete", Some(_)) => return Ok(Value::from("1")),
+        ("globals", _) => interp.variable_names(0, false),
+        ("locals", _) if interp.current == 0 => Vec::new(),
+        ("locals", _) => interp.variable_names(interp.current, false),
+        ("vars", _) => interp.variable_names(interp.current, true),
+        ("procs", _) => interp.procedures.keys().cloned().collect(),
+        ("commands", _) => commands(interp, argument),
+        (other, _) => return fail(format!("\"info {other}\" is not understood here")),
+    };
+    let mut names: Vec<Value> = names
+        .into_iter()
+        .filter(|name| argument.is_none_or(|pattern| glob::matches(pattern, name)))
+        .map(Value::from)
+        .collect();
+    names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    interp.spend(names.len())?;
+    Ok(Value::from_list(names))
+}
+
+/// The commands there are; of the built-in ones only what is asked for by its name.
+fn commands(interp: &Interp, pattern: Option<&str>) -> Vec<String> {
+    let built_in: fn(&str) -> Option<Builtin> = |name| super::find(name).or_else(|| crate::ns::tb::find(name));
+    let own = interp.procedures.keys().cloned().chain(interp.world.names().map(str::to_owned));
+    own.chain(pattern.filter(|name| built_in(name).is_some()).map(str::to_owned)).collect()
+}
+
+fn level(interp: &Interp, words: &[Value]) -> Outcome {
+    let frame = &interp.frames[interp.current];
+    let Some(wanted) = words.get(2) else { return Ok(Value::from(frame.level)) };
+    let wanted = super::integer(wanted)?;
+    // Levels are few.
+    let wanted = if wanted <= 0 { frame.level as i64 + wanted } else { wanted };
+    let found = interp.frames.iter().rev().find(|frame| frame.level as i64 == wanted && wanted > 0);
+    match found {
+        Some(frame) => Ok(Value::from_list(frame.call.clone())),
+        None => fail(format!("bad level \"{wanted}\"")),
+    }
+}
+
+fn procedure(interp: &Interp, what: &str, name: &str) -> Outcome {
+    let Some(procedure) = interp.procedures.get(name) else { return fail(format!("\"{name}\" isn't a procedure")) };
+    Ok(match what {
+        "body" => procedure.body.clone(),
+        _ => Value::from_list(procedure.parameters.iter().map(|(name, _)| Value::from(name.as_str())).collect()),
+    })
+}

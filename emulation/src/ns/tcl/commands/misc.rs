@@ -1,0 +1,92 @@
+//! Commands that speak, ask for the time, or read other files: harmless, or refused.
+
+use super::{Builtin, usage};
+use crate::ns::tcl::flow::{Flow, Outcome, fail};
+use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::parse::{self, Kinds};
+use crate::ns::tcl::value::Value;
+
+pub(super) fn find(name: &str) -> Option<Builtin> {
+    Some(match name {
+        "expr" => expr,
+        "subst" => subst,
+        "puts" => puts,
+        "flush" => |_, words| usage(words, 1, 1, "flush channelId").map(|()| Value::default()),
+        "source" => source,
+        "clock" => clock,
+        "time" => time,
+        _ => return None,
+    })
+}
+
+fn expr(interp: &mut Interp, words: &[Value]) -> Outcome {
+    match &words[1..] {
+        [] => fail("wrong # args: should be \"expr arg ?arg ...?\""),
+        [one] => interp.expr(one),
+        parts => interp.expr(&Value::from(parts.iter().map(Value::as_str).collect::<Vec<_>>().join(" "))),
+    }
+}
+
+fn subst(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let [_, options @ .., text] = words else { return fail("wrong # args: should be \"subst ?options? string\"") };
+    let mut kinds = Kinds::ALL;
+    for option in options {
+        match option.as_str() {
+            "-nobackslashes" => kinds.backslashes = false,
+            "-nocommands" => kinds.commands = false,
+            "-novariables" => kinds.variables = false,
+            other => return fail(format!("bad option \"{other}\" of subst")),
+        }
+    }
+    let tokens = parse::substitutions(text.as_str(), kinds, 1)?;
+    let value = interp.substitute(&tokens)?;
+    Ok(Value::from(value.as_str()))
+}
+
+/// What a file prints is kept as a note: it is meant for a person.
+fn puts(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let rest = match &words[1..] {
+        [option, rest @ ..] if option.as_str() == "-nonewline" => rest,
+        rest => rest,
+    };
+    let text = match rest {
+        [text] => text,
+        [channel, text] if matches!(channel.as_str(), "stdout" | "stderr") => text,
+        [channel, _] => return fail(format!("can not find channel named \"{}\"", channel.as_str())),
+        _ => return fail("wrong # args: should be \"puts ?-nonewline? ?channelId? string\""),
+    };
+    let text = crate::ns::tcl::short(text.as_str().trim());
+    interp.ignored(format!("it prints \"{text}\""));
+    Ok(Value::default())
+}
+
+fn source(_: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 1, 1, "source fileName")?;
+    let name = words[1].as_str();
+    match name.rsplit('/').next() {
+        // Its commands are built in.
+        Some("tb_compat.tcl" | "nstb_compat.tcl") => Ok(Value::default()),
+        _ => Err(Flow::refuse(format!("\"source {name}\": a topology is one file, and no other is read"))),
+    }
+}
+
+/// There is no clock: it would make two readings differ.
+fn clock(interp: &mut Interp, words: &[Value]) -> Outcome {
+    match words.get(1).map(Value::as_str) {
+        Some(what @ ("seconds" | "clicks" | "milliseconds" | "microseconds")) => {
+            interp.warn(format!("\"clock {what}\" is 0 here, so that the file always describes the same network"));
+            Ok(Value::from("0"))
+        }
+        _ => fail("\"clock\" is not understood here but for seconds, clicks and milliseconds, which are 0"),
+    }
+}
+
+fn time(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 1, 2, "time command ?count?")?;
+    let count = words.get(2).map_or(Ok(1), super::integer)?;
+    for _ in 0..count {
+        interp.spend(1)?;
+        interp.eval(&words[1])?;
+    }
+    Ok(Value::from("0 microseconds per iteration"))
+}

@@ -1,0 +1,157 @@
+//! Tcl's commands, as far as NS files may use them.
+
+mod arrays;
+mod control;
+mod format;
+mod info;
+mod lists;
+mod misc;
+mod scopes;
+mod search;
+mod strings;
+
+use super::flow::{Flow, Outcome, fail};
+use super::interp::Interp;
+use super::value::Value;
+
+/// A command: it gets its own name and its arguments.
+pub(crate) type Builtin = fn(&mut Interp, &[Value]) -> Outcome;
+
+/// The command of this name.
+pub(crate) fn find(name: &str) -> Option<Builtin> {
+    control::find(name)
+        .or_else(|| scopes::find(name))
+        .or_else(|| lists::find(name))
+        .or_else(|| search::find(name))
+        .or_else(|| strings::find(name))
+        .or_else(|| misc::find(name))
+}
+
+/// Commands that tclsh has and this does not: what reaches out of the file…
+const FORBIDDEN: [&str; 25] = [
+    "cd",
+    "close",
+    "eof",
+    "exec",
+    "fblocked",
+    "fconfigure",
+    "fcopy",
+    "file",
+    "fileevent",
+    "gets",
+    "glob",
+    "load",
+    "open",
+    "pid",
+    "pwd",
+    "read",
+    "seek",
+    "socket",
+    "tell",
+    "unload",
+    "chan",
+    "interp",
+    "vwait",
+    "after",
+    "zlib",
+];
+
+/// …and what nobody has needed yet.
+const MISSING: [&str; 27] = [
+    "apply",
+    "auto_execok",
+    "auto_import",
+    "auto_load",
+    "auto_qualify",
+    "bgerror",
+    "binary",
+    "coroutine",
+    "dict",
+    "encoding",
+    "history",
+    "namespace",
+    "package",
+    "refchan",
+    "regexp",
+    "regsub",
+    "rename",
+    "scan",
+    "tailcall",
+    "throw",
+    "trace",
+    "try",
+    "update",
+    "yield",
+    "yieldto",
+    "unknown",
+    "variable",
+];
+
+/// Whether tclsh has a command of this name: no object may take it.
+pub(crate) fn is_command(name: &str) -> bool {
+    find(name).is_some() || FORBIDDEN.contains(&name) || MISSING.contains(&name)
+}
+
+/// Why there is no command `name`.
+pub(crate) fn unknown(name: &str) -> String {
+    if FORBIDDEN.contains(&name) {
+        return format!("\"{name}\" is not allowed: a topology has no files, processes or network");
+    }
+    if MISSING.contains(&name) {
+        return format!("\"{name}\" is a command of Tcl that is not understood here");
+    }
+    let near = crate::ns::tb::similar(name).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+    format!("there is no command or object \"{}\"{near}", super::expr::short(name))
+}
+
+/// Checks how many arguments there are: from `least` to `most`, the name not counted.
+pub(crate) fn usage(words: &[Value], least: usize, most: usize, how: &str) -> Result<(), Flow> {
+    match (least..=most).contains(&(words.len() - 1)) {
+        true => Ok(()),
+        false => fail(format!("wrong # args: should be \"{how}\"")),
+    }
+}
+
+/// Reads an integer.
+fn integer(value: &Value) -> Result<i64, Flow> {
+    match super::number::read(value.as_str()) {
+        Some(super::number::Number::Integer(integer)) => Ok(integer),
+        _ => fail(format!("expected integer but got \"{}\"", super::expr::short(value.as_str()))),
+    }
+}
+
+/// Reads a place in something of `len` parts: `3`, `end`, `end-1`, `2+1`. May
+/// lie outside.
+fn index(value: &Value, len: usize) -> Result<i64, Flow> {
+    let text = value.as_str().trim();
+    // Nothing here is longer than a value.
+    let last = len as i64 - 1;
+    let bad = || {
+        fail(format!("bad index \"{}\": must be integer?[+-]integer? or end?[+-]integer?", super::expr::short(text)))
+    };
+    let (base, rest) = match text.strip_prefix("end") {
+        Some(rest) => (last, rest),
+        None => {
+            let sign = usize::from(text.starts_with(['-', '+']));
+            let end = text[sign..].find(['+', '-']).map_or(text.len(), |at| sign + at);
+            let Ok(base) = text[..end].parse() else { return bad() };
+            (base, &text[end..])
+        }
+    };
+    if rest.is_empty() {
+        return Ok(base);
+    }
+    let offset = rest[1..].parse::<i64>().ok().filter(|_| rest[1..].starts_with(|c: char| c.is_ascii_digit()));
+    match (rest.as_bytes()[0], offset) {
+        (b'+', Some(offset)) => Ok(base.saturating_add(offset)),
+        (b'-', Some(offset)) => Ok(base.saturating_sub(offset)),
+        _ => bad(),
+    }
+}
+
+/// The places from `first` to `last` that exist in something of `len` parts.
+fn range(first: i64, last: i64, len: usize) -> std::ops::Range<usize> {
+    let start = usize::try_from(first).unwrap_or(0).min(len);
+    let end = usize::try_from(last.saturating_add(1)).unwrap_or(0).clamp(start, len);
+    start..end
+}

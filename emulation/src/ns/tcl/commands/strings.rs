@@ -1,0 +1,215 @@
+//! `string`.
+
+use super::{Builtin, format, index, integer, range};
+use crate::ns::tcl::flow::{Flow, Outcome, fail};
+use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::number::{self, Number};
+use crate::ns::tcl::value::Value;
+use crate::ns::tcl::{expr, glob, list};
+
+pub(super) fn find(name: &str) -> Option<Builtin> {
+    Some(match name {
+        "string" => string,
+        "format" => format::format,
+        _ => return None,
+    })
+}
+
+fn string(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let [_, what, arguments @ ..] = words else {
+        return fail("wrong # args: should be \"string subcommand ?arg ...?\"");
+    };
+    let what = what.as_str();
+    interp.spend(arguments.iter().map(Value::len).sum::<usize>() / 64)?;
+    match (what, arguments) {
+        ("length", [text]) => Ok(Value::from(text.as_str().chars().count())),
+        ("bytelength", [text]) => Ok(Value::from(text.len())),
+        ("tolower", [text]) => Ok(Value::from(text.as_str().to_lowercase())),
+        ("toupper", [text]) => Ok(Value::from(text.as_str().to_uppercase())),
+        ("totitle", [text]) => Ok(Value::from(title(text.as_str()))),
+        ("reverse", [text]) => Ok(Value::from(text.as_str().chars().rev().collect::<String>())),
+        ("trim" | "trimleft" | "trimright", [text, rest @ ..]) if rest.len() <= 1 => {
+            Ok(trimmed(what, text, rest.first()))
+        }
+        ("compare" | "equal", [options @ .., a, b]) => compare(what, options, a, b),
+        ("match", [options @ .., pattern, text]) => matches(options, pattern, text),
+        ("first" | "last", [needle, text, rest @ ..]) if rest.len() <= 1 => position(what, needle, text, rest.first()),
+        ("index", [text, at]) => {
+            let chars: Vec<char> = text.as_str().chars().collect();
+            let found = usize::try_from(index(at, chars.len())?).ok().and_then(|at| chars.get(at).copied());
+            Ok(Value::from(found.map_or(String::new(), String::from)))
+        }
+        ("range", [text, first, last]) => {
+            let chars: Vec<char> = text.as_str().chars().collect();
+            let range = range(index(first, chars.len())?, index(last, chars.len())?, chars.len());
+            Ok(Value::from(chars[range].iter().collect::<String>()))
+        }
+        ("replace", [text, first, last, rest @ ..]) if rest.len() <= 1 => replace(text, first, last, rest.first()),
+        ("repeat", [text, count]) => {
+            let count = usize::try_from(integer(count)?).unwrap_or(0);
+            interp.check_size(text.len().saturating_mul(count))?;
+            Ok(Value::from(text.as_str().repeat(count)))
+        }
+        ("map", [options @ .., pairs, text]) => map(interp, options, pairs, text),
+        ("is", [class, options @ .., text]) => is(class.as_str(), options, text),
+        ("cat", parts) => Ok(Value::from(parts.iter().map(Value::as_str).collect::<String>())),
+        _ => fail(format!("\"string {what}\" with {} arguments is not understood here", arguments.len())),
+    }
+}
+
+fn title(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    first + &chars.as_str().to_lowercase()
+}
+
+fn trimmed(what: &str, text: &Value, set: Option<&Value>) -> Value {
+    let unwanted = |c: char| match set {
+        Some(set) => set.as_str().contains(c),
+        None => c.is_whitespace() || c == '\0',
+    };
+    let text = text.as_str();
+    Value::from(match what {
+        "trimleft" => text.trim_start_matches(unwanted),
+        "trimright" => text.trim_end_matches(unwanted),
+        _ => text.trim_matches(unwanted),
+    })
+}
+
+fn compare(what: &str, options: &[Value], a: &Value, b: &Value) -> Outcome {
+    let (mut a, mut b) = (a.as_str().to_owned(), b.as_str().to_owned());
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match (option.as_str(), options.as_slice()) {
+            ("-nocase", _) => (a, b) = (a.to_lowercase(), b.to_lowercase()),
+            ("-length", [len, ..]) => {
+                if let Ok(len) = usize::try_from(integer(len)?) {
+                    (a, b) = (a.chars().take(len).collect(), b.chars().take(len).collect());
+                }
+                options.next();
+            }
+            (other, _) => return fail(format!("bad option \"{other}\": must be -nocase or -length")),
+        }
+    }
+    match what {
+        "equal" => Ok(Value::from_bool(a == b)),
+        _ => Ok(Value::from(a.cmp(&b) as i64)),
+    }
+}
+
+fn matches(options: &[Value], pattern: &Value, text: &Value) -> Outcome {
+    match options {
+        [] => Ok(Value::from_bool(glob::matches(pattern.as_str(), text.as_str()))),
+        [option] if option.as_str() == "-nocase" => {
+            Ok(Value::from_bool(glob::matches(&pattern.as_str().to_lowercase(), &text.as_str().to_lowercase())))
+        }
+        _ => fail("wrong # args: should be \"string match ?-nocase? pattern string\""),
+    }
+}
+
+fn position(what: &str, needle: &Value, text: &Value, limit: Option<&Value>) -> Outcome {
+    let chars: Vec<char> = text.as_str().chars().collect();
+    let needle: Vec<char> = needle.as_str().chars().collect();
+    let limit = limit.map(|limit| index(limit, chars.len())).transpose()?;
+    if needle.is_empty() || needle.len() > chars.len() {
+        return Ok(Value::from("-1"));
+    }
+    let mut places = 0..=chars.len() - needle.len();
+    let here = |at: &usize| chars[*at..].starts_with(&needle);
+    let found = match what {
+        "first" => places.find(|at| limit.is_none_or(|limit| *at as i64 >= limit) && here(at)),
+        _ => places.rev().find(|at| limit.is_none_or(|limit| (*at + needle.len()) as i64 - 1 <= limit) && here(at)),
+    };
+    Ok(found.map_or(Value::from("-1"), Value::from))
+}
+
+fn replace(text: &Value, first: &Value, last: &Value, new: Option<&Value>) -> Outcome {
+    let mut chars: Vec<char> = text.as_str().chars().collect();
+    let (first, last) = (index(first, chars.len())?, index(last, chars.len())?);
+    if first > last || last < 0 || first >= chars.len() as i64 {
+        return Ok(text.clone());
+    }
+    let range = range(first, last, chars.len());
+    chars.splice(range, new.map_or("", Value::as_str).chars());
+    Ok(Value::from(chars.into_iter().collect::<String>()))
+}
+
+fn map(interp: &mut Interp, options: &[Value], pairs: &Value, text: &Value) -> Outcome {
+    let nocase = match options {
+        [] => false,
+        [option] if option.as_str() == "-nocase" => true,
+        _ => return fail("wrong # args: should be \"string map ?-nocase? charMap string\""),
+    };
+    let pairs = interp.list(pairs)?;
+    if !pairs.len().is_multiple_of(2) {
+        return fail("char map list unbalanced");
+    }
+    let mut rest = text.as_str();
+    interp.spend(rest.len().saturating_mul(pairs.len()) / 64)?;
+    let mut mapped = String::new();
+    let begins = |rest: &str, key: &str| match nocase {
+        true => rest.get(..key.len()).is_some_and(|start| start.to_lowercase() == key.to_lowercase()),
+        false => rest.starts_with(key),
+    };
+    while let Some(c) = rest.chars().next() {
+        let hit = pairs.chunks(2).find(|pair| !pair[0].is_empty() && begins(rest, pair[0].as_str()));
+        let taken = match hit {
+            Some(pair) => {
+                mapped.push_str(pair[1].as_str());
+                pair[0].len()
+            }
+            None => {
+                mapped.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+        interp.check_size(mapped.len())?;
+    }
+    Ok(Value::from(mapped))
+}
+
+fn is(class: &str, options: &[Value], text: &Value) -> Outcome {
+    let strict = match options {
+        [] => false,
+        [option] if option.as_str() == "-strict" => true,
+        _ => return fail("\"string is\" takes only -strict here"),
+    };
+    let text = text.as_str();
+    if text.is_empty() && class != "list" {
+        return Ok(Value::from_bool(!strict));
+    }
+    let every = |fits: fn(char) -> bool| text.chars().all(fits);
+    Ok(Value::from_bool(match class {
+        "integer" | "wideinteger" | "entier" => matches!(number::read(text), Some(Number::Integer(_))),
+        "double" => number::read(text).is_some(),
+        "boolean" => truth(text).is_some(),
+        "true" => truth(text) == Some(true),
+        "false" => truth(text) == Some(false),
+        "list" => list::split(text).is_ok(),
+        "alpha" => every(char::is_alphabetic),
+        "alnum" => every(char::is_alphanumeric),
+        "digit" => every(|c| c.is_ascii_digit()),
+        "xdigit" => every(|c| c.is_ascii_hexdigit()),
+        "space" => every(char::is_whitespace),
+        "upper" => every(char::is_uppercase),
+        "lower" => every(char::is_lowercase),
+        "punct" => every(|c| c.is_ascii_punctuation()),
+        "ascii" => every(|c| c.is_ascii()),
+        "wordchar" => every(|c| c.is_alphanumeric() || c == '_'),
+        other => return Err(unknown_class(other)),
+    }))
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match number::read(text) {
+        Some(Number::Integer(0)) => Some(false),
+        Some(Number::Integer(1)) => Some(true),
+        Some(_) => None,
+        None => expr::truth(text),
+    }
+}
+
+fn unknown_class(class: &str) -> Flow {
+    crate::ns::tcl::flow::Fault::new(format!("\"string is {class}\" is not understood here")).into()
+}

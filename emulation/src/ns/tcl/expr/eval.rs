@@ -1,0 +1,176 @@
+//! What an expression is worth.
+
+use super::operators::{Binary, Unary};
+use super::{Kind, Node, functions, truth};
+use crate::ns::tcl::flow::{Flow, Outcome, fail};
+use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::number::{self, Number};
+use crate::ns::tcl::value::Value;
+
+/// A value, and the number it is if that is known.
+enum Item {
+    Number(Number),
+    Literal(Number, Value),
+    Value(Value),
+}
+
+impl Item {
+    fn number(&self) -> Option<Number> {
+        match self {
+            Self::Number(number) | Self::Literal(number, _) => Some(*number),
+            Self::Value(value) => number::read(value.as_str()),
+        }
+    }
+
+    fn value(self) -> Value {
+        match self {
+            Self::Number(number) => Value::from(number.text()),
+            Self::Literal(_, value) | Self::Value(value) => value,
+        }
+    }
+
+    fn truth(self) -> Result<bool, Flow> {
+        if let Some(number) = self.number() {
+            return Ok(number.is_true());
+        }
+        let value = self.value();
+        match truth(value.as_str()) {
+            Some(truth) => Ok(truth),
+            None => fail(format!("expected boolean value but got \"{}\"", super::short(value.as_str()))),
+        }
+    }
+
+    fn operand(&self, operator: &str) -> Result<Number, Flow> {
+        match self.number() {
+            Some(number) => Ok(number),
+            None => fail(format!("can't use non-numeric string as operand of \"{operator}\"")),
+        }
+    }
+}
+
+impl From<bool> for Item {
+    fn from(truth: bool) -> Self {
+        Self::Number(Number::Integer(truth.into()))
+    }
+}
+
+impl Interp {
+    /// What the expression `text` is worth.
+    pub(crate) fn expr(&mut self, text: &Value) -> Outcome {
+        let expr = text.expr()?;
+        let item = self.node(&expr.root)?;
+        // As in Tcl, what reads as a number becomes one.
+        match item.number() {
+            Some(number) => Ok(Value::from(number.text())),
+            None => Ok(item.value()),
+        }
+    }
+
+    /// Whether the condition `text` holds.
+    pub(crate) fn condition(&mut self, text: &Value) -> Result<bool, Flow> {
+        let expr = text.expr()?;
+        self.node(&expr.root)?.truth()
+    }
+
+    fn node(&mut self, node: &Node) -> Result<Item, Flow> {
+        self.enter(1)?;
+        let item = self.kind(&node.kind);
+        self.leave(1);
+        item
+    }
+
+    fn kind(&mut self, kind: &Kind) -> Result<Item, Flow> {
+        Ok(match kind {
+            Kind::Number(number, text) => Item::Literal(*number, text.clone()),
+            Kind::Text(value) => Item::Value(value.clone()),
+            Kind::Quoted(tokens) => Item::Value(self.substitute(tokens)?),
+            Kind::Variable(variable) => Item::Value(self.read_variable(variable)?),
+            Kind::Script(script) => Item::Value(self.run(script)?),
+            Kind::Unary(operator, inner) => {
+                let item = self.node(inner)?;
+                unary(*operator, item)?
+            }
+            Kind::Logic(and, left, right) => {
+                let first = self.node(left)?.truth()?;
+                Item::from(if first == *and { self.node(right)?.truth()? } else { first })
+            }
+            Kind::Choice(condition, yes, no) => match self.node(condition)?.truth()? {
+                true => self.node(yes)?,
+                false => self.node(no)?,
+            },
+            Kind::Binary(operator, left, right) => {
+                let left = self.node(left)?;
+                let right = self.node(right)?;
+                binary(*operator, left, right)?
+            }
+            Kind::Call(name, arguments) => self.call_function(name, arguments)?,
+        })
+    }
+
+    fn call_function(&mut self, name: &str, arguments: &[Node]) -> Result<Item, Flow> {
+        let mut numbers = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let item = self.node(argument)?;
+            match item.number() {
+                Some(number) => numbers.push(number),
+                None if name == "bool" => return item.truth().map(Item::from),
+                None => {
+                    let value = item.value();
+                    return fail(format!("expected a number but got \"{}\"", super::short(value.as_str())));
+                }
+            }
+        }
+        Ok(Item::Number(functions::call(name, &numbers, &mut self.random)?))
+    }
+}
+
+fn unary(operator: Unary, item: Item) -> Result<Item, Flow> {
+    let number = match operator {
+        Unary::Not if item.number().is_none() => {
+            let value = item.value();
+            return match truth(value.as_str()) {
+                Some(truth) => Ok(Item::from(!truth)),
+                None => fail("can't use non-numeric string as operand of \"!\""),
+            };
+        }
+        Unary::Not => return Ok(Item::from(!item.truth()?)),
+        Unary::Minus => match item.operand("-")? {
+            Number::Integer(integer) => integer.checked_neg().map(Number::Integer),
+            Number::Double(double) => Some(Number::Double(-double)),
+        },
+        Unary::Plus => Some(item.operand("+")?),
+        Unary::Invert => match item.operand("~")? {
+            Number::Integer(integer) => Some(Number::Integer(!integer)),
+            Number::Double(_) => return fail("can't use floating-point value as operand of \"~\""),
+        },
+    };
+    match number {
+        Some(number) => Ok(Item::Number(number)),
+        None => fail("integer value too large to represent"),
+    }
+}
+
+fn binary(operator: Binary, left: Item, right: Item) -> Result<Item, Flow> {
+    match operator {
+        Binary::SameText => return Ok(Item::from(left.value().as_str() == right.value().as_str())),
+        Binary::OtherText => return Ok(Item::from(left.value().as_str() != right.value().as_str())),
+        Binary::In | Binary::NotIn => {
+            let (needle, list) = (left.value(), right.value().list()?);
+            let found = list.iter().any(|item| item.as_str() == needle.as_str());
+            return Ok(Item::from(found == (operator == Binary::In)));
+        }
+        _ => {}
+    }
+    let numbers = left.number().zip(right.number());
+    if operator.holds(None).is_some() {
+        let order = match numbers {
+            Some((a, b)) => a.compare(b),
+            None => Some(left.value().as_str().cmp(right.value().as_str())),
+        };
+        return Ok(Item::from(operator.holds(order).unwrap_or(false)));
+    }
+    match numbers {
+        Some((a, b)) => Ok(Item::Number(operator.compute(a, b)?)),
+        None => fail(format!("can't use non-numeric string as operand of \"{}\"", operator.text())),
+    }
+}

@@ -1,0 +1,308 @@
+//! Running scripts.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::commands;
+use super::expr::Random;
+use super::flow::{Fault, Flow, Outcome, fail};
+use super::parse::{Command, Parser, Script, Token, Variable, Word};
+use super::value::Value;
+use super::variables::Frame;
+use crate::ns::Limits;
+use crate::ns::world::World;
+
+/// How deep scripts and expressions may be nested: a script counts
+/// [`SCRIPT`], a step into an expression 1. The machine's stack is the reason.
+const MAX_DEPTH: u32 = 1000;
+const SCRIPT: u32 = 10;
+/// This many bytes of new strings count as one step.
+const BYTES_PER_STEP: usize = 256;
+
+/// Commands whose result is a value that was there before.
+const SHARING: [&str; 6] = ["set", "append", "lappend", "lindex", "incr", "return"];
+
+/// What runs one NS file.
+pub(crate) struct Interp {
+    /// The objects that the file makes.
+    pub world: World,
+    pub limits: Limits,
+    /// The line of the command that runs.
+    pub line: u32,
+    pub random: Random,
+    pub procedures: BTreeMap<String, Rc<Procedure>>,
+    pub frames: Vec<Frame>,
+    /// The frame whose variables are seen.
+    pub current: usize,
+    /// How many variables and elements there are.
+    pub stored: usize,
+    depth: u32,
+    steps: u64,
+}
+
+/// What `proc` makes.
+pub(crate) struct Procedure {
+    /// Names, and what they are if the caller leaves them out.
+    pub parameters: Vec<(String, Option<Value>)>,
+    pub body: Value,
+}
+
+impl Interp {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            world: World::default(),
+            limits,
+            line: 0,
+            random: Random::default(),
+            procedures: BTreeMap::new(),
+            frames: vec![Frame::default()],
+            current: 0,
+            stored: 0,
+            depth: 0,
+            steps: 0,
+        }
+    }
+
+    /// Runs a whole file, command by command.
+    pub(crate) fn run_file(&mut self, source: &str) -> Result<(), Flow> {
+        let mut parser = Parser::new(source, 1, 0);
+        while let Some(command) = parser.next_command()? {
+            match self.run_command(&command) {
+                Ok(_) => {}
+                // At the top level, `return` ends the file.
+                Err(Flow::Return(_)) => return Ok(()),
+                Err(other) => return Err(self.outside_of_loops(other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `text` as a script.
+    pub(crate) fn eval(&mut self, text: &Value) -> Outcome {
+        let script = text.script()?;
+        self.run(&script)
+    }
+
+    /// Runs a script; the result is its last command's.
+    pub(crate) fn run(&mut self, script: &Script) -> Outcome {
+        let depth = self.depth;
+        self.enter(SCRIPT)?;
+        let mut result = Ok(Value::default());
+        for command in &script.commands {
+            result = self.run_command(command);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.depth = depth;
+        result
+    }
+
+    fn run_command(&mut self, command: &Command) -> Outcome {
+        let outer = self.line;
+        if command.line > 0 {
+            self.line = command.line;
+        }
+        let outcome = self.words(&command.words).and_then(|words| self.invoke(&words)).map_err(|mut flow| {
+            if let Some(fault) = flow.fault_mut().filter(|fault| fault.line == 0) {
+                fault.line = self.line;
+            }
+            flow
+        });
+        self.line = outer;
+        outcome
+    }
+
+    /// Runs the command that these words are.
+    pub(crate) fn invoke(&mut self, words: &[Value]) -> Outcome {
+        let Some(name) = words.first() else { return Ok(Value::default()) };
+        self.spend(1)?;
+        let name = name.as_str().strip_prefix("::").unwrap_or(name.as_str());
+        if let Some(procedure) = self.procedures.get(name) {
+            let procedure = procedure.clone();
+            return self.call(name, &procedure, words);
+        }
+        if let Some(object) = self.world.find(name) {
+            return self.call_object(object, words);
+        }
+        match commands::find(name).or_else(|| crate::ns::tb::find(name)) {
+            Some(command) => {
+                let result = command(self, words)?;
+                self.check_size(result.len())?;
+                if !SHARING.contains(&name) {
+                    self.spend(result.len() / BYTES_PER_STEP)?;
+                }
+                Ok(result)
+            }
+            None => fail(commands::unknown(name)),
+        }
+    }
+
+    fn call(&mut self, name: &str, procedure: &Procedure, words: &[Value]) -> Outcome {
+        let line = self.line;
+        let level = self.frames[self.current].level + 1;
+        self.frames.push(Frame::new(self.current, level, words.to_vec()));
+        let caller = std::mem::replace(&mut self.current, self.frames.len() - 1);
+        let outcome = self.bind(name, procedure, &words[1..]).and_then(|()| self.eval(&procedure.body));
+        self.current = caller;
+        if let Some(frame) = self.frames.pop() {
+            self.forget(&frame);
+        }
+        match outcome {
+            Err(Flow::Return(value)) => Ok(value),
+            Err(other) => {
+                let mut other = self.outside_of_loops(other);
+                if let Some(fault) = other.fault_mut() {
+                    fault.within.get_or_insert_with(|| (name.to_owned(), line));
+                }
+                Err(other)
+            }
+            Ok(value) => Ok(value),
+        }
+    }
+
+    fn bind(&mut self, name: &str, procedure: &Procedure, arguments: &[Value]) -> Result<(), Flow> {
+        let mut rest = arguments.iter();
+        let last = procedure.parameters.len().saturating_sub(1);
+        for (i, (parameter, default)) in procedure.parameters.iter().enumerate() {
+            let value = if i == last && parameter == "args" {
+                Value::from_list(rest.by_ref().cloned().collect())
+            } else {
+                match rest.next().or(default.as_ref()) {
+                    Some(value) => value.clone(),
+                    None => return fail(usage_of(name, procedure)),
+                }
+            };
+            self.set(parameter, value)?;
+        }
+        if rest.next().is_some() { fail(usage_of(name, procedure)) } else { Ok(()) }
+    }
+
+    fn outside_of_loops(&self, flow: Flow) -> Flow {
+        let word = match flow {
+            Flow::Break => "break",
+            Flow::Continue => "continue",
+            other => return other,
+        };
+        Fault::at(self.line, format!("\"{word}\" outside of a loop")).into()
+    }
+
+    fn words(&mut self, words: &[Word]) -> Result<Vec<Value>, Flow> {
+        let mut values = Vec::with_capacity(words.len());
+        for word in words {
+            match word {
+                Word::Expanded(inner) => {
+                    let list = self.word(inner)?;
+                    values.extend(self.list(&list)?.iter().cloned());
+                }
+                word => values.push(self.word(word)?),
+            }
+        }
+        Ok(values)
+    }
+
+    fn word(&mut self, word: &Word) -> Outcome {
+        match word {
+            Word::Literal(value) => Ok(value.clone()),
+            Word::Tokens(tokens) => self.substitute(tokens),
+            // `{*}{*}` is a list of lists, which nothing needs.
+            Word::Expanded(_) => fail("\"{*}\" cannot be doubled"),
+        }
+    }
+
+    /// What `tokens` give, joined.
+    pub(crate) fn substitute(&mut self, tokens: &[Token]) -> Outcome {
+        if let [token] = tokens {
+            return self.token(token);
+        }
+        let mut text = String::new();
+        for token in tokens {
+            match token {
+                Token::Text(part) => text.push_str(part),
+                token => text.push_str(self.token(token)?.as_str()),
+            }
+            self.check_size(text.len())?;
+        }
+        self.spend(text.len() / BYTES_PER_STEP)?;
+        Ok(Value::from(text))
+    }
+
+    fn token(&mut self, token: &Token) -> Outcome {
+        match token {
+            Token::Text(text) => Ok(Value::from(text.as_str())),
+            Token::Variable(variable) => self.read_variable(variable),
+            Token::Script(script) => self.run(script),
+        }
+    }
+
+    /// Reads `$name` or `$name(index)`.
+    pub(crate) fn read_variable(&mut self, variable: &Variable) -> Outcome {
+        let index = match &variable.index {
+            Some(tokens) => Some(self.substitute(tokens)?),
+            None => None,
+        };
+        match index {
+            Some(index) => Ok(self.get_part(&variable.name, Some(index.as_str()))?),
+            None => Ok(self.get(&variable.name)?),
+        }
+    }
+
+    /// The elements of a list.
+    pub(crate) fn list(&mut self, value: &Value) -> Result<Rc<Vec<Value>>, Flow> {
+        let known = value.has_list();
+        let list = value.list()?;
+        if !known {
+            self.spend(list.len())?;
+        }
+        Ok(list)
+    }
+
+    /// Takes steps from what the file may use.
+    ///
+    /// # Errors
+    /// When it has used them up, which nothing catches.
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Flow> {
+        self.steps = self.steps.saturating_add(steps as u64);
+        match self.steps > self.limits.steps {
+            true => Err(Flow::refuse(format!(
+                "the file is still not read after {} steps: a loop without end?",
+                self.limits.steps
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a value that is too long, and counts a long one.
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), Flow> {
+        match bytes > self.limits.value_bytes {
+            true => Err(Flow::refuse(format!("a value is longer than {} bytes", self.limits.value_bytes))),
+            false => Ok(()),
+        }
+    }
+
+    /// One level of nesting more, until [`Interp::leave`] or an error.
+    pub(crate) fn enter(&mut self, weight: u32) -> Result<(), Flow> {
+        self.depth += weight;
+        match self.depth > MAX_DEPTH {
+            true => Err(Flow::refuse("commands are nested too deeply: a procedure that calls itself without end?")),
+            false => Ok(()),
+        }
+    }
+
+    /// Back from one level of nesting.
+    pub(crate) fn leave(&mut self, weight: u32) {
+        self.depth = self.depth.saturating_sub(weight);
+    }
+}
+
+fn usage_of(name: &str, procedure: &Procedure) -> String {
+    let mut usage = format!("wrong # args: should be \"{name}");
+    for (parameter, default) in &procedure.parameters {
+        match default {
+            Some(_) => usage.extend([" ?", parameter, "?"]),
+            None if parameter == "args" => usage += " ...",
+            None => usage.extend([" ", parameter]),
+        }
+    }
+    usage + "\""
+}

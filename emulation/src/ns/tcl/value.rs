@@ -1,0 +1,201 @@
+//! Tcl's only kind of value: a string, with what has been made of it so far.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::rc::Rc;
+
+use super::expr::Expr;
+use super::flow::Fault;
+use super::list;
+use super::parse::{self, Script};
+
+/// How deep values inside values may keep what was made of them. What is
+/// deeper is made again each time, so that dropping never recurses far.
+const MAX_GENERATION: u8 = 12;
+
+/// A string. Copies share it; its reading as a list, script or expression is kept.
+#[derive(Clone, Default)]
+pub(crate) struct Value(Rc<Text>);
+
+#[derive(Default)]
+struct Text {
+    string: String,
+    /// The line where it begins if it was written in braces, else 0.
+    line: u32,
+    /// As it was written, where a backslash before a line's end hides lines.
+    raw: Option<String>,
+    generation: u8,
+    script: OnceCell<Rc<Script>>,
+    list: OnceCell<Rc<Vec<Value>>>,
+    expr: OnceCell<Rc<Expr>>,
+}
+
+impl Value {
+    /// What was written in braces from `line` on; `raw` as it was written, if that differs.
+    pub(crate) fn written(string: String, raw: Option<String>, line: u32, generation: u8) -> Self {
+        Self(Rc::new(Text { string, line, raw, generation, ..Text::default() }))
+    }
+
+    /// A part of a value of `generation`.
+    pub(crate) fn part(string: String, generation: u8) -> Self {
+        Self(Rc::new(Text { string, generation, ..Text::default() }))
+    }
+
+    /// 1 or 0.
+    pub(crate) fn from_bool(truth: bool) -> Self {
+        Self::from(if truth { "1" } else { "0" })
+    }
+
+    /// The list of `items`.
+    pub(crate) fn from_list(items: Vec<Self>) -> Self {
+        let string = list::join(items.iter().map(Self::as_str));
+        let list = OnceCell::new();
+        // What was parsed deep inside something else is not kept.
+        if items.iter().all(|item| item.0.generation < MAX_GENERATION && item.0.list.get().is_none()) {
+            let _ = list.set(Rc::new(items));
+        }
+        Self(Rc::new(Text { string, list, generation: 1, ..Text::default() }))
+    }
+
+    /// As a string.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0.string
+    }
+
+    /// Whether it is the empty string.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.string.is_empty()
+    }
+
+    /// How many bytes it is.
+    pub(crate) fn len(&self) -> usize {
+        self.0.string.len()
+    }
+
+    /// Whether its reading as a list is kept.
+    pub(crate) fn has_list(&self) -> bool {
+        self.0.list.get().is_some()
+    }
+
+    /// The line where it begins, if it was written in braces; else 0.
+    pub(crate) fn line(&self) -> u32 {
+        self.0.line
+    }
+
+    /// As it was written: with backslashes before the ends of lines.
+    pub(crate) fn raw(&self) -> &str {
+        self.0.raw.as_deref().unwrap_or(&self.0.string)
+    }
+
+    /// As a list.
+    pub(crate) fn list(&self) -> Result<Rc<Vec<Self>>, Fault> {
+        if let Some(list) = self.0.list.get() {
+            return Ok(list.clone());
+        }
+        let inner = self.0.generation.saturating_add(1);
+        let items = list::split(self.as_str()).map_err(Fault::new)?;
+        let list = Rc::new(items.into_iter().map(|item| Self::part(item, inner)).collect::<Vec<_>>());
+        if self.0.generation < MAX_GENERATION {
+            let _ = self.0.list.set(list.clone());
+        }
+        Ok(list)
+    }
+
+    /// As a script.
+    pub(crate) fn script(&self) -> Result<Rc<Script>, Fault> {
+        if let Some(script) = self.0.script.get() {
+            return Ok(script.clone());
+        }
+        let script = Rc::new(parse::script(self.raw(), self.0.line, self.0.generation.saturating_add(1))?);
+        if self.0.generation < MAX_GENERATION {
+            let _ = self.0.script.set(script.clone());
+        }
+        Ok(script)
+    }
+
+    /// As an expression.
+    pub(crate) fn expr(&self) -> Result<Rc<Expr>, Fault> {
+        if let Some(expr) = self.0.expr.get() {
+            return Ok(expr.clone());
+        }
+        let expr = Rc::new(super::expr::parse(self.as_str(), self.0.generation.saturating_add(1))?);
+        if self.0.generation < MAX_GENERATION {
+            let _ = self.0.expr.set(expr.clone());
+        }
+        Ok(expr)
+    }
+
+    /// Adds to its end, in place if nobody else has it.
+    pub(crate) fn append(&mut self, more: &str) {
+        if let Some(text) = self.exclusive() {
+            text.list.take();
+            text.string.push_str(more);
+        } else {
+            *self = Self::from([self.as_str(), more].concat());
+        }
+    }
+
+    /// Adds an element to the list that it is, in place if nobody else has it.
+    pub(crate) fn append_element(&mut self, item: &Self) {
+        let first = self.is_empty();
+        let quoted = list::quote(item.as_str(), first);
+        let gap = if first { "" } else { " " };
+        let Some(text) = self.exclusive() else {
+            *self = Self::from([self.as_str(), gap, &quoted].concat());
+            return;
+        };
+        text.string.push_str(gap);
+        text.string.push_str(&quoted);
+        let kept = item.0.generation < MAX_GENERATION && item.0.list.get().is_none();
+        match text.list.take().map(|list| (Rc::try_unwrap(list), kept)) {
+            Some((Ok(mut items), true)) => {
+                items.push(item.clone());
+                let _ = text.list.set(Rc::new(items));
+            }
+            _ => {
+                text.list.take();
+            }
+        }
+    }
+
+    /// The text alone, if no other value shares it: no longer what was
+    /// written, nor a script.
+    fn exclusive(&mut self) -> Option<&mut Text> {
+        let text = Rc::get_mut(&mut self.0)?;
+        text.line = 0;
+        text.raw = None;
+        text.script.take();
+        text.expr.take();
+        Some(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(string: String) -> Self {
+        Self(Rc::new(Text { string, ..Text::default() }))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::from(number.to_string())
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Self {
+        Self::from(number.to_string())
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}

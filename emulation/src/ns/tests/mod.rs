@@ -1,0 +1,1 @@
+//! Whole files, and what is made of them.

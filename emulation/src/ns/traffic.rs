@@ -1,0 +1,134 @@
+//! Agents and applications: traffic between nodes.
+
+use super::methods::arity;
+use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::interp::Interp;
+use super::tcl::value::Value;
+use super::world::{Agent, Application, Id, Kind};
+
+const AGENTS: [&str; 9] = [
+    "Agent/UDP",
+    "Agent/Null",
+    "Agent/TCP",
+    "Agent/TCPSink",
+    "Agent/TCP/FullTcp",
+    "Agent/TCP/FullTcp/Reno",
+    "Agent/TCP/FullTcp/Newreno",
+    "Agent/TCP/FullTcp/Tahoe",
+    "Agent/TCP/FullTcp/Sack",
+];
+
+const APPLICATIONS: [&str; 3] = ["Application/Traffic/CBR", "Application/FTP", "Application/Telnet"];
+
+/// The system that ns runs on, for the traffic that ns itself makes.
+const NSE_SYSTEM: &str = "FBSD-STD";
+
+/// Whether `new` can make it.
+pub(crate) fn is_class(class: &str) -> bool {
+    AGENTS.contains(&class) || APPLICATIONS.contains(&class)
+}
+
+/// Whether ns itself makes an agent's traffic.
+pub(crate) fn is_full_tcp(class: &str) -> bool {
+    class.starts_with("Agent/TCP/FullTcp")
+}
+
+impl Interp {
+    pub(crate) fn new_traffic(&mut self, class: &str) -> Outcome {
+        let kind = match AGENTS.contains(&class) {
+            true => Kind::Agent(Agent {
+                class: class.to_owned(),
+                source: is_full_tcp(class).then_some(true),
+                ..Agent::default()
+            }),
+            false => Kind::Application(Application { class: class.to_owned(), agent: None }),
+        };
+        self.add_new(class, kind)
+    }
+
+    /// `$ns attach-agent node agent`: gives it a port, from 5001 on.
+    pub(crate) fn attach_agent(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 2, 2, "$ns attach-agent node agent")?;
+        let (node, agent) = (self.node_named(&arguments[0])?, self.agent_named(&arguments[1])?);
+        let attached = self.world.node_mut(node).map_or(0, |node| {
+            node.agents.push(agent);
+            node.agents.len()
+        });
+        if let Kind::Agent(agent) = &mut self.world.object_mut(agent).kind {
+            agent.node = Some(node);
+            agent.port = u16::try_from(5000 + attached).map_err(|_| Flow::refuse("a node has too many agents"))?;
+        }
+        Ok(Value::default())
+    }
+
+    fn agent_named(&self, word: &Value) -> Result<Id, Flow> {
+        let id = self.object_named(word)?;
+        match &self.world.object(id).kind {
+            Kind::Agent(_) => Ok(id),
+            _ => {
+                let class = self.world.object(id).class();
+                Err(Flow::refuse(format!("\"{}\" is a {class}, not an agent", word.as_str())))
+            }
+        }
+    }
+
+    /// `$ns connect source sink`.
+    pub(crate) fn connect(&mut self, arguments: &[Value]) -> Outcome {
+        arity(arguments, 2, 2, "$ns connect agent1 agent2")?;
+        let ends = [self.object_named(&arguments[0])?, self.object_named(&arguments[1])?];
+        if ends.iter().any(|id| matches!(self.world.object(*id).kind, Kind::Idle("Console"))) {
+            self.ignored("consoles have no effect here");
+            return Ok(Value::default());
+        }
+        let (source, sink) = (self.agent_named(&arguments[0])?, self.agent_named(&arguments[1])?);
+        self.connect_end(source, sink);
+        self.connect_end(sink, source);
+        Ok(Value::default())
+    }
+
+    fn connect_end(&mut self, id: Id, other: Id) {
+        let name = self.world.name(id).to_owned();
+        let Kind::Agent(agent) = &mut self.world.object_mut(id).kind else { return };
+        let again = agent.destination.replace(other).is_some();
+        (agent.source, agent.proto) = match agent.class.as_str() {
+            "Agent/UDP" => (Some(true), "udp"),
+            "Agent/TCP" => (Some(true), "tcp"),
+            "Agent/TCPSink" => (Some(false), "tcp"),
+            "Agent/Null" => (Some(false), agent.proto),
+            _ => (agent.source, "tcp"),
+        };
+        let system = is_full_tcp(&agent.class).then_some(agent.node).flatten();
+        if let Some(node) = system {
+            self.world.object_mut(node).variables.insert("osid".to_owned(), Value::from(NSE_SYSTEM));
+        }
+        if again {
+            self.warn(format!("\"{name}\" was connected already: the last one counts"));
+        }
+    }
+
+    pub(crate) fn agent_method(&mut self, id: Id, method: &str, _: &[Value]) -> Outcome {
+        if let ("listen", Kind::Agent(agent)) = (method, &mut self.world.object_mut(id).kind)
+            && is_full_tcp(&agent.class)
+        {
+            agent.source = Some(false);
+            return Ok(Value::default());
+        }
+        Ok(self.unknown_method(id, method))
+    }
+
+    pub(crate) fn application_method(&mut self, id: Id, method: &str, arguments: &[Value]) -> Outcome {
+        if method != "attach-agent" {
+            return Ok(self.unknown_method(id, method));
+        }
+        let [agent] = arguments else { return fail("wrong # args: should be \"$application attach-agent agent\"") };
+        let agent_id = self.agent_named(agent)?;
+        if let Kind::Agent(agent) = &mut self.world.object_mut(agent_id).kind {
+            agent.application = Some(id);
+            agent.source = Some(true);
+        }
+        if let Kind::Application(application) = &mut self.world.object_mut(id).kind {
+            application.agent = Some(agent_id);
+        }
+        Ok(Value::default())
+    }
+}

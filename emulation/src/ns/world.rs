@@ -1,0 +1,390 @@
+//! The objects that an NS file makes, and how they get their names.
+//!
+//! Every object is also a command of its name. It is made under a name of its
+//! own (`tbnode-n3`), and the first global variable that it is stored in right
+//! after becomes its name: `set n(3) [$ns node]` makes `n-3`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::events::Made;
+use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::interp::Interp;
+use super::tcl::is_command;
+use super::tcl::table::Table;
+use super::tcl::value::Value;
+use crate::scenario::topology::{Note, Notes, Topology};
+use crate::scenario::validate::Lines;
+
+/// The most remarks that are kept.
+const MAX_NOTES: usize = 1000;
+/// The most objects of all kinds.
+const MAX_OBJECTS: usize = 400_000;
+
+/// Where an object is in the [`World`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(usize);
+
+/// Everything that a file has made.
+#[derive(Default)]
+pub(crate) struct World {
+    /// The file's name.
+    pub file: String,
+    objects: Vec<Object>,
+    names: HashMap<String, Id>,
+    /// The object that the next global variable names.
+    pending: Option<Id>,
+    /// Emulab counts what `$ns` makes…
+    made: u32,
+    /// …and what `new` makes, and the queues.
+    numbered: u32,
+    /// The link made last between two nodes.
+    pub links: HashMap<(Id, Id), Id>,
+    /// `static`, `ospf`…; nothing is `none`.
+    pub routing: Option<String>,
+    pub routing_line: u32,
+    pub sync_server: Option<Id>,
+    /// What `$ns at` schedules.
+    pub schedule: Vec<(Duration, Made)>,
+    /// Whether a `$ns make-simulated` runs.
+    pub simulated: bool,
+    /// The group of all programs exists.
+    pub has_program_group: bool,
+    /// How many nodes, nets, interfaces and programs there are.
+    pub nodes: usize,
+    pub nets: usize,
+    pub members: usize,
+    pub programs: usize,
+    /// The blockstores, in the order in which Emulab finishes them.
+    pub blockstores: Table<Id>,
+    /// What `$ns run` found, and the lines it is from.
+    pub finished: Option<(Topology, Lines)>,
+    notes: Notes,
+    noted: BTreeSet<(bool, u32, String)>,
+}
+
+/// One object.
+pub(crate) struct Object {
+    pub name: String,
+    /// The line that made it.
+    pub line: u32,
+    /// What `$object set` wrote.
+    pub variables: BTreeMap<String, Value>,
+    pub kind: Kind,
+}
+
+/// What an object is.
+pub(crate) enum Kind {
+    Simulator,
+    Node(Node),
+    Net(Net),
+    Queue(QueueOf),
+    /// What `$ns link` and `$ns lanlink` give: a way to a queue.
+    Side {
+        net: Id,
+        queue: Id,
+    },
+    Program,
+    Group(Vec<Id>),
+    Sequence(Vec<Made>),
+    Timeline(Vec<(Duration, Made)>),
+    Agent(Agent),
+    Application(Application),
+    Blockstore(Blockstore),
+    /// Known to Emulab, with no effect here: the name of its class.
+    Idle(&'static str),
+    /// Of no class that Emulab knows.
+    Null,
+}
+
+/// A node's part of an object.
+#[derive(Default)]
+pub(crate) struct Node {
+    /// Whether it only joins links (`$ns bridge`).
+    pub bridge: bool,
+    /// The nets of its ports, and its place among their members.
+    pub ports: Vec<(Id, usize)>,
+    /// Agents: their ports count up from 5001.
+    pub agents: Vec<Id>,
+    /// What `add-route` says: where to, by whom.
+    pub routes: Vec<(Id, Id)>,
+}
+
+/// A link or LAN.
+pub(crate) struct Net {
+    pub lan: bool,
+    pub members: Vec<Member>,
+    pub cost: f64,
+    pub prefix: u8,
+    /// Of rate `~`.
+    pub best_effort: bool,
+    /// `make-cloud`: cleared and made by events.
+    pub cloud: bool,
+}
+
+/// A node's place in a net.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub node: Id,
+    pub address: Option<Ipv4Addr>,
+    pub to_net: Shape,
+    pub from_net: Shape,
+    pub queue: Id,
+}
+
+/// What a leg does to packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub kbps: u64,
+    pub delay: Duration,
+    pub loss: f64,
+}
+
+/// A queue: of a member of a LAN, or of both directions' senders of a link.
+pub(crate) struct QueueOf {
+    pub net: Id,
+    pub node: Id,
+    pub red: bool,
+    pub gentle: bool,
+}
+
+/// What sends or takes traffic on a node.
+#[derive(Default)]
+pub(crate) struct Agent {
+    pub class: String,
+    pub node: Option<Id>,
+    pub port: u16,
+    pub application: Option<Id>,
+    pub destination: Option<Id>,
+    pub source: Option<bool>,
+    pub proto: &'static str,
+}
+
+/// Storage: the host that Emulab makes for it is all that matters here.
+#[derive(Default)]
+pub(crate) struct Blockstore {
+    /// Where it is used, or the host made for it.
+    pub node: Option<Id>,
+    /// Whether `node` was made for it.
+    pub hosted: bool,
+    /// `SAN` or `local`.
+    pub class: Option<String>,
+    pub sized: bool,
+    pub leased: bool,
+}
+
+/// What an agent sends.
+pub(crate) struct Application {
+    pub class: String,
+    pub agent: Option<Id>,
+}
+
+impl World {
+    /// The object of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<Id> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn object(&self, id: Id) -> &Object {
+        &self.objects[id.0]
+    }
+
+    pub(crate) fn object_mut(&mut self, id: Id) -> &mut Object {
+        &mut self.objects[id.0]
+    }
+
+    pub(crate) fn name(&self, id: Id) -> &str {
+        &self.objects[id.0].name
+    }
+
+    /// Every object, in the order in which they were made.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (Id, &Object)> {
+        self.objects.iter().enumerate().map(|(at, object)| (Id(at), object))
+    }
+
+    /// The names of all objects, in the order in which they were made.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.objects.iter().map(|object| object.name.as_str())
+    }
+
+    pub(crate) fn node(&self, id: Id) -> Option<&Node> {
+        match &self.object(id).kind {
+            Kind::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn node_mut(&mut self, id: Id) -> Option<&mut Node> {
+        match &mut self.object_mut(id).kind {
+            Kind::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn net(&self, id: Id) -> Option<&Net> {
+        match &self.object(id).kind {
+            Kind::Net(net) => Some(net),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn net_mut(&mut self, id: Id) -> Option<&mut Net> {
+        match &mut self.object_mut(id).kind {
+            Kind::Net(net) => Some(net),
+            _ => None,
+        }
+    }
+
+    /// The next number of what `$ns` makes.
+    pub(crate) fn next_made(&mut self) -> u32 {
+        self.made += 1;
+        self.made
+    }
+
+    /// The next number of what `new` makes, after `more` that nobody sees.
+    pub(crate) fn next_numbered(&mut self, more: u32) -> u32 {
+        self.numbered += more + 1;
+        self.numbered
+    }
+
+    /// Adds an object under a name of its own.
+    pub(crate) fn add(&mut self, name: String, line: u32, kind: Kind) -> Result<Id, Flow> {
+        if self.objects.len() >= MAX_OBJECTS {
+            return Err(Flow::refuse(format!("the file makes more than {MAX_OBJECTS} objects")));
+        }
+        if self.names.contains_key(&name) {
+            return fail(format!("there is an object \"{name}\" already"));
+        }
+        let id = Id(self.objects.len());
+        self.names.insert(name.clone(), id);
+        self.objects.push(Object { name, line, variables: BTreeMap::new(), kind });
+        Ok(id)
+    }
+
+    /// Lets the next global variable name `id`.
+    pub(crate) fn expect_name(&mut self, id: Id) {
+        self.pending = Some(id);
+    }
+
+    /// Every remark, in the order of lines.
+    pub(crate) fn take_notes(&mut self) -> Notes {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.ignored.sort();
+        notes.warnings.sort();
+        notes
+    }
+
+    fn note(&mut self, warning: bool, line: u32, text: String) {
+        if self.noted.len() >= MAX_NOTES || !self.noted.insert((warning, line, text.clone())) {
+            return;
+        }
+        let list = if warning { &mut self.notes.warnings } else { &mut self.notes.ignored };
+        list.push(Note { line, text });
+    }
+}
+
+impl Interp {
+    /// Remarks that something was understood and has no effect.
+    pub(crate) fn ignored(&mut self, text: impl Into<String>) {
+        self.world.note(false, self.line, text.into());
+    }
+
+    /// Remarks that something is probably not what was meant.
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.world.note(true, self.line, text.into());
+    }
+
+    /// Stores `value` in `variable`, which names the object that was just made
+    /// if the variable is global and the value is the object. Gives the value
+    /// that is stored: the new name.
+    pub(crate) fn name_object(&mut self, variable: &str, value: &Value) -> Outcome {
+        self.set(variable, value.clone())?;
+        let Some(id) = self.world.pending else { return Ok(value.clone()) };
+        let base = variable.split('(').next().unwrap_or_default();
+        if !self.is_global(base) {
+            return Ok(value.clone());
+        }
+        self.world.pending = None;
+        if self.world.name(id) != value.as_str() {
+            return Ok(value.clone());
+        }
+        let name = variable.replace('(', "-").replace(')', "");
+        self.rename_object(id, &name)?;
+        let named = Value::from(name);
+        self.set(variable, named.clone())?;
+        Ok(named)
+    }
+
+    fn rename_object(&mut self, id: Id, name: &str) -> Result<(), Flow> {
+        if self.world.name(id) == name {
+            return Ok(());
+        }
+        if let Some(other) = self.world.find(name) {
+            let line = self.world.object(other).line;
+            return fail(format!("there is an object \"{name}\" already, made on line {line}: names must be unique"));
+        }
+        let taken = is_command(name) || super::tb::find(name).is_some() || RESERVED.contains(&name);
+        if taken || self.procedures.contains_key(name) {
+            return fail(format!(
+                "\"{name}\" is the name of a command, and every object is a command of its name: choose another variable"
+            ));
+        }
+        let object = self.world.object_mut(id);
+        let old = std::mem::replace(&mut object.name, name.to_owned());
+        self.world.names.remove(&old);
+        self.world.names.insert(name.to_owned(), id);
+        if let Some(id) = self.world.blockstores.remove(&old) {
+            self.world.blockstores.insert(name, id);
+        }
+        Ok(())
+    }
+}
+
+/// Classes and procedures of Emulab's own, which are commands there.
+const RESERVED: [&str; 44] = [
+    "Agent",
+    "Application",
+    "Blockstore",
+    "Bridge",
+    "Class",
+    "Console",
+    "Custom",
+    "Disk",
+    "EventGroup",
+    "EventSequence",
+    "EventTimeline",
+    "Firewall",
+    "LLink",
+    "Lan",
+    "LanLink",
+    "Link",
+    "NSObject",
+    "Node",
+    "NullClass",
+    "Object",
+    "Path",
+    "Program",
+    "Queue",
+    "SimplexLink",
+    "Simulator",
+    "Topography",
+    "Vtype",
+    "begin_oml_code_generator",
+    "convert_to_mebi",
+    "inet_atohl",
+    "inet_hltoa",
+    "lpop",
+    "new",
+    "parse_backfill",
+    "parse_bw",
+    "parse_delay",
+    "perror",
+    "punsup",
+    "real_set",
+    "real_source",
+    "spitxml_data",
+    "usage",
+    "var_import",
+    "xmlencode",
+];

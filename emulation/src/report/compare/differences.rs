@@ -1,0 +1,168 @@
+//! What two runs differ in before they are run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::report::record::Run;
+
+/// Settings that are meant to differ, or say nothing about what is run.
+const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
+/// Where the hubs are.
+const HUBS: [&str; 2] = ["server", "super_nodes"];
+/// What a run says itself, for plans that do not.
+const FACTS: [&str; 4] = ["architecture", "topology", "transport", "duration"];
+
+/// One respect in which the plans of two sides differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The setting, `workload.idle`.
+    pub setting: String,
+    /// Its value on side A; `None` where it is not set.
+    pub a: Option<String>,
+    /// Its value on side B.
+    pub b: Option<String>,
+}
+
+/// The settings of a plan, key by key, without the seed and the name. A plan
+/// that is not TOML is one setting.
+pub(in crate::report) fn settings(plan: &str) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    match plan.parse::<toml::Table>() {
+        Ok(table) => flatten("", &toml::Value::Table(table), &mut settings),
+        Err(_) => {
+            settings.insert("plan".to_owned(), plan.trim().to_owned());
+        }
+    }
+    settings.retain(|key, _| !IGNORED.contains(&key.as_str()));
+    settings
+}
+
+fn flatten(prefix: &str, value: &toml::Value, settings: &mut BTreeMap<String, String>) {
+    let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(name, value)| flatten(&key(name), value, settings)),
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            for (index, value) in values.iter().enumerate() {
+                flatten(&key(&(index + 1).to_string()), value, settings);
+            }
+        }
+        toml::Value::String(text) => {
+            settings.insert(prefix.to_owned(), text.clone());
+        }
+        other => {
+            settings.insert(prefix.to_owned(), other.to_string());
+        }
+    }
+}
+
+/// What is known of a run before it is run.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) run: &'a Run,
+    pub(super) plan: Option<&'a str>,
+    pub(super) topology: Option<&'a str>,
+}
+
+/// What two runs differ in: settings of their plans, what the runs say
+/// themselves where no setting tells it, what the topology says beyond its
+/// name, and the versions of programs that both used. Which hosts the hubs are
+/// on is no difference of its own when the architecture is another.
+pub(super) fn differences(a: Facts<'_>, b: Facts<'_>) -> Vec<Difference> {
+    let plans = a.plan.zip(b.plan).map(|(a, b)| (settings(a), settings(b))).unwrap_or_default();
+    let mut found = between("", &plans.0, &plans.1);
+    for fact in FACTS {
+        let (a, b) = (fact_of(a.run, fact), fact_of(b.run, fact));
+        let is_told = found.iter().any(|one| one.setting.contains(fact));
+        if a != b && !is_told {
+            found.push(Difference { setting: fact.to_owned(), a: Some(a), b: Some(b) });
+        }
+    }
+    if a.run.architecture != b.run.architecture {
+        found.retain(|one| !HUBS.contains(&one.setting.as_str()));
+    }
+    let is_told = found.iter().any(|one| one.setting.starts_with("topology"));
+    if a.topology.zip(b.topology).is_some_and(|(a, b)| a != b) && !is_told {
+        let text = |which: &str| Some(format!("{which}'s file"));
+        found.push(Difference { setting: "topology".to_owned(), a: text("A"), b: text("B") });
+    }
+    let versions = between("version of ", &a.run.versions, &b.run.versions);
+    found.extend(versions.into_iter().filter(|one| one.a.is_some() && one.b.is_some()));
+    found
+}
+
+/// The respects in which plans differ: all settings of a topology are one.
+pub(super) fn respects(differences: &[Difference]) -> BTreeSet<&str> {
+    let respect = |one: &'_ Difference| if one.setting.starts_with("topology.") { 8 } else { one.setting.len() };
+    differences.iter().map(|one| &one.setting[..respect(one)]).collect()
+}
+
+fn fact_of(run: &Run, fact: &str) -> String {
+    match fact {
+        "architecture" => run.architecture.clone(),
+        "topology" => run.topology.clone(),
+        "transport" => run.transport.clone(),
+        _ => format!("{} s", run.duration_s),
+    }
+}
+
+fn between(prefix: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+    let one =
+        |key: &String| Difference { setting: format!("{prefix}{key}"), a: a.get(key).cloned(), b: b.get(key).cloned() };
+    differ.map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::synthetic::Shape;
+    use super::*;
+
+    fn names(a: &Shape, plan_a: Option<&str>, b: &Shape, plan_b: Option<&str>) -> Vec<String> {
+        let (a, b) = (a.make().results.run, b.make().results.run);
+        let facts = |run, plan| Facts { run, plan, topology: None };
+        differences(facts(&a, plan_a), facts(&b, plan_b)).into_iter().map(|one| one.setting).collect()
+    }
+
+    #[test]
+    fn seeds_and_names_are_no_difference() {
+        let (a, b) = (Shape::default(), Shape { seed: 2, ..Shape::default() });
+        assert!(names(&a, Some("seed = 1\nname = \"x\""), &b, Some("seed = 2\nname = \"y\"")).is_empty());
+    }
+
+    #[test]
+    fn settings_are_named_by_their_path_and_counted_once() {
+        let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
+        let plan_a = "architecture = \"super-node\"\n[workload]\nidle = \"1s\"\n[[fault]]\nat = \"3s\"";
+        let plan_b = "architecture = \"client-server\"\n[workload]\nidle = \"2s\"";
+        assert_eq!(names(&a, Some(plan_a), &b, Some(plan_b)), ["architecture", "fault.1.at", "workload.idle"]);
+    }
+
+    #[test]
+    fn another_architecture_is_one_respect_and_so_is_another_topology() {
+        let (a, b) = (Shape::default(), Shape { architecture: "client-server", ..Shape::default() });
+        let plan_a = "architecture = \"super-node\"\nsuper_nodes = [\"hub\"]\n[topology.tree]\nnodes = 11\nlow = 6";
+        let plan_b = "architecture = \"client-server\"\nserver = \"hub\"\n[topology.tree]\nnodes = 31\nlow = 20";
+        let (a, b) = (a.make().results.run, b.make().results.run);
+        let facts = |run, plan| Facts { run, plan: Some(plan), topology: None };
+        let found = differences(facts(&a, plan_a), facts(&b, plan_b));
+        assert_eq!(found.len(), 3);
+        assert_eq!(respects(&found).into_iter().collect::<Vec<_>>(), ["architecture", "topology"]);
+    }
+
+    #[test]
+    fn the_same_name_of_another_topology_is_a_difference() {
+        let run = Shape::default().make().results.run;
+        let facts = |topology| Facts { run: &run, plan: None, topology: Some(topology) };
+        assert!(differences(facts("x"), facts("x")).is_empty());
+        assert_eq!(differences(facts("x"), facts("y"))[0].setting, "topology");
+    }
+
+    #[test]
+    fn without_plans_the_runs_tell() {
+        let (a, b) = (Shape::default(), Shape { topology: "star-26", seconds: 61, ..Shape::default() });
+        assert_eq!(names(&a, None, &b, None), ["topology", "duration"]);
+        assert_eq!(names(&a, Some("not toml"), &a, Some("not toml either")), ["plan"]);
+    }
+}

@@ -1,0 +1,103 @@
+//! Intervals when there is one run on each side.
+
+use std::collections::BTreeSet;
+
+use super::Row;
+use crate::report::measure::{Kind, QUANTILES};
+use crate::report::metrics::Metrics;
+use crate::report::read::Results;
+use crate::report::record::{Outcome, Request};
+use crate::report::statistics::{Interval, blocks, latencies};
+
+/// Where the draws begin, so that they are the same each time.
+const SEED: u64 = 1;
+/// The columns before those of the services: offered bytes, payload bytes,
+/// requests completed, and those that could be.
+const COLUMNS: usize = 4;
+/// The most seconds of a run that are looked at.
+const MAX_SECONDS: usize = 1_000_000;
+
+type Run = (Results, Metrics);
+
+/// Puts intervals into the rows that can have one: latencies from their
+/// requests, counts and traffic from blocks of time. Bytes over ports, parts
+/// of the overhead and the load of hubs are counted once a run, and have none.
+pub(super) fn intervals(a: &Run, b: &Run, rows: &mut [Row]) {
+    latency_intervals(&a.1, &b.1, rows);
+    block_intervals(&a.0, &b.0, rows);
+}
+
+fn latency_intervals(a: &Metrics, b: &Metrics, rows: &mut [Row]) {
+    let quantiles = QUANTILES.map(|thousandths| f64::from(thousandths) / 1000.0);
+    for (index, service) in a.services.iter().enumerate() {
+        let Some(other) = b.service(&service.service) else { continue };
+        let seed = SEED + index as u64;
+        let found = latencies(&service.latency.sorted, &other.latency.sorted, &quantiles, seed);
+        let name = &service.service;
+        let kinds = QUANTILES.map(|thousandths| Kind::Latency(name.clone(), thousandths));
+        for (kind, interval) in kinds.into_iter().chain([Kind::MeanLatency(name.clone())]).zip(found) {
+            put(rows, &kind, interval);
+        }
+    }
+}
+
+fn block_intervals(a: &Results, b: &Results, rows: &mut [Row]) {
+    let services: BTreeSet<&str> = a.requests.iter().chain(&b.requests).map(|one| one.service.as_str()).collect();
+    let services: Vec<&str> = services.into_iter().collect();
+    let figures = |sums: &[f64]| {
+        let [offered, payload, completed, ended] = [0, 1, 2, 3].map(|column| sums.get(column).copied().unwrap_or(0.0));
+        let mut figures =
+            vec![completed, completed / ended, offered, offered / completed, (offered - payload).max(0.0) / completed];
+        figures.extend(sums.iter().skip(COLUMNS));
+        figures
+    };
+    let found = blocks(&seconds(a, &services), &seconds(b, &services), figures, SEED);
+    let kinds = [Kind::Completed, Kind::Success, Kind::Offered, Kind::OfferedEach, Kind::Overhead];
+    let of_services = services.iter().map(|service| Kind::CompletedOf((*service).to_owned()));
+    for (kind, interval) in kinds.into_iter().chain(of_services).zip(found) {
+        put(rows, &kind, interval);
+    }
+}
+
+/// What was counted in each second. Requests count where they ended; those
+/// that ended in the drain in the last second.
+fn seconds(results: &Results, services: &[&str]) -> Vec<Vec<f64>> {
+    let length = results.samples.len().min(MAX_SECONDS);
+    let mut rows = vec![vec![0.0; COLUMNS + services.len()]; length];
+    let mut before = 0;
+    for (row, sample) in rows.iter_mut().zip(&results.samples) {
+        row[0] = sample.offered_bytes.saturating_sub(before) as f64;
+        before = before.max(sample.offered_bytes);
+    }
+    for request in &results.requests {
+        let end = request.t + request.elapsed_ms / 1e3;
+        // As samples have it: one that ends at 2.5 s is in the one taken at 3 s.
+        let second = results.samples.partition_point(|sample| sample.t < end).min(length.saturating_sub(1));
+        if let Some(row) = rows.get_mut(second) {
+            count(row, request, services);
+        }
+    }
+    rows
+}
+
+fn count(row: &mut [f64], request: &Request, services: &[&str]) {
+    row[1] += request.bytes as f64;
+    row[3] += f64::from(u8::from(request.outcome != Outcome::Cut));
+    if request.outcome == Outcome::Completed {
+        row[2] += 1.0;
+        let service = services.iter().position(|service| *service == request.service);
+        if let Some(column) = service.and_then(|service| row.get_mut(COLUMNS + service)) {
+            *column += 1.0;
+        }
+    }
+}
+
+/// Puts an interval into the row of its kind, around the row's own ratio: what
+/// was counted over the whole run may differ a little from the sum of its seconds.
+fn put(rows: &mut [Row], kind: &Kind, interval: Option<Interval>) {
+    let Some(row) = rows.iter_mut().find(|row| row.measure.kind == *kind) else { return };
+    row.interval = interval.zip(row.ratio).map(|(interval, ratio)| {
+        let scale = ratio / interval.ratio;
+        Interval { ratio, low: interval.low * scale, high: interval.high * scale, ..interval }
+    });
+}

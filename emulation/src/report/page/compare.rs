@@ -1,0 +1,155 @@
+//! The page of a comparison.
+
+use std::collections::BTreeSet;
+
+use super::{Page, Rows};
+use crate::report::compare::{Comparison, Finding, Row, Side};
+use crate::report::figure::{Figure, forest};
+use crate::report::measure::Kind;
+use crate::report::statistics::Method;
+use crate::report::words::{capital, counted, ratio};
+
+/// The page of a comparison.
+pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
+    let mut page = Page::default();
+    let (a, b) = (name(&comparison.a), name(&comparison.b));
+    page.markup("<header>");
+    page.element("p", "kind", "Roost: two sides compared");
+    page.element("h1", "", &format!("{b}, against {a}"));
+    page.element("p", "lead", &format!("A: {} · B: {}", side(&comparison.a), side(&comparison.b)));
+    if !comparison.distrust.is_empty() {
+        page.notice("bad", "These figures cannot be trusted.", "Runs are not valid:", &comparison.distrust);
+    }
+    if !comparison.warnings.is_empty() {
+        page.notice("doubt", "Before believing a ratio:", "", &comparison.warnings);
+    }
+    page.markup("</header>\n<main>");
+    page.element("h2", "", "B over A");
+    page.figures(&figures(comparison));
+    table(&mut page, comparison);
+    differences(&mut page, comparison);
+    methods(&mut page, comparison);
+    page.markup("</main>\n<footer>");
+    page.element("p", "", "Written by emulate compare from the records alone.");
+    page.markup("</footer>");
+    page.document(&format!("{b}, against {a} · Roost"), if comparison.distrust.is_empty() { "" } else { "untrusted" })
+}
+
+/// Name and folder of a side.
+fn name(side: &Side) -> String {
+    if side.name.is_empty() { side.folder.display().to_string() } else { side.name.clone() }
+}
+
+fn side(side: &Side) -> String {
+    let seeds: Vec<String> = side.seeds.iter().take(12).map(ToString::to_string).collect();
+    let more = if side.seeds.len() > seeds.len() { ", …" } else { "" };
+    let runs = counted(side.seeds.len() as u64, "run");
+    format!("{} ({runs}, seed {}{more})", side.folder.display(), seeds.join(", "))
+}
+
+/// All ratios in one figure, for a file of its own.
+pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
+    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.ratio.is_some_and(|over| over > 0.0)).collect();
+    Figure {
+        name: "compare".into(),
+        title: format!("{}, against {}", name(&comparison.b), name(&comparison.a)),
+        caption: CAPTION.into(),
+        sheet: forest(&rows),
+    }
+}
+
+const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
+                       more or less of what is neither; grey: the interval leaves it open, or there is none.";
+
+fn figures(comparison: &Comparison) -> Vec<Figure> {
+    let figure = |group: &str| {
+        let drawn = |row: &&Row| self::group(&row.measure.kind) == group && row.ratio.is_some_and(|over| over > 0.0);
+        let rows: Vec<&Row> = comparison.rows.iter().filter(drawn).collect();
+        let title = format!("{group}: {}", finding(&rows));
+        (!rows.is_empty()).then(|| Figure { name: group.into(), title, caption: CAPTION.into(), sheet: forest(&rows) })
+    };
+    ["Services", "Latency", "Traffic and load"].into_iter().filter_map(figure).collect()
+}
+
+/// The figure that a measure is in.
+const fn group(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Completed | Kind::Success | Kind::CompletedOf(_) => "Services",
+        Kind::Latency(..) | Kind::MeanLatency(_) => "Latency",
+        _ => "Traffic and load",
+    }
+}
+
+/// What is seen in these rows: the first that is certain.
+fn finding(rows: &[&Row]) -> String {
+    let sure = |row: &&&Row| matches!(row.finding(), Finding::Better | Finding::Worse);
+    let Some(first) = rows.iter().find(sure) else { return "no difference that chance could not make".to_owned() };
+    let times = first.ratio.map_or_else(String::new, ratio);
+    format!("{} {times} × A", first.measure.name)
+}
+
+fn table(page: &mut Page, comparison: &Comparison) {
+    page.element("h2", "", "All measures");
+    let mut rows = Rows::new(&["measure", "A", "B", "B over A", "95 % interval", "<B is", "<interval from"]);
+    for row in comparison.rows.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
+        let interval = row.interval.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", ratio(i.low), ratio(i.high)));
+        let mark = match row.finding() {
+            Finding::Better => "+",
+            Finding::Worse => "!",
+            _ => "<",
+        };
+        let cells = [
+            row.measure.show(row.a),
+            row.measure.show(row.b),
+            row.ratio.map_or_else(|| "–".to_owned(), ratio),
+            interval,
+            format!("{mark}{}", row.finding().word()),
+            format!("<{}", row.interval.map_or("", |interval| interval.method.word())),
+        ];
+        rows.row("", &capital(&row.measure.name), cells.iter().map(String::as_str));
+    }
+    page.markup(rows.end());
+}
+
+fn differences(page: &mut Page, comparison: &Comparison) {
+    page.element("h2", "", "What the sides differ in");
+    if comparison.differences.is_empty() {
+        page.element("p", "lead", "Nothing but the seed, as far as the plans say.");
+        return;
+    }
+    let mut rows = Rows::new(&["setting", "<A", "<B"]);
+    for one in &comparison.differences {
+        let text = |value: &Option<String>| format!("<{}", value.as_deref().unwrap_or("not set"));
+        rows.row("", &one.setting, [text(&one.a), text(&one.b)].iter().map(String::as_str));
+    }
+    page.markup(rows.end());
+}
+
+fn methods(page: &mut Page, comparison: &Comparison) {
+    let used: BTreeSet<&str> =
+        comparison.rows.iter().filter_map(|row| row.interval).map(|i| i.method.sentence()).collect();
+    page.element("h2", "", "Where the intervals are from");
+    page.markup("<div class=\"terms\">");
+    for sentence in used {
+        page.element("p", "", sentence);
+    }
+    page.element(
+        "p",
+        "",
+        "An interval that leaves 1 out is called a difference; of twenty such intervals without any difference one \
+         does so by chance. Values of several runs are geometric means, as ratios are of them.",
+    );
+    page.markup("</div>");
+}
+
+impl Method {
+    /// One word for it in tables.
+    pub(in crate::report) const fn word(self) -> &'static str {
+        match self {
+            Self::PairedBySeed => "pairs of seeds",
+            Self::Welch => "seeds",
+            Self::Requests => "requests",
+            Self::TimeBlocks => "blocks of 10 s",
+        }
+    }
+}

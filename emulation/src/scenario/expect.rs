@@ -1,0 +1,357 @@
+//! Compares what `emulate check --json` prints with what is expected, such as
+//! a listing made with Emulab's own parser: everything that a file says, and
+//! nothing that it leaves to whoever reads it.
+//!
+//! Addresses that were chosen may differ: they must only be unique and in one
+//! subnet. The order of nodes, nets and of events at one time means nothing;
+//! that of members does. A delay below 2 ms may have lost its fraction in the
+//! expectation, as Emulab stores whole milliseconds. A queue that is left out
+//! is DropTail of 50 packets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use serde_json::Value;
+
+/// How far losses may be apart: listings have nine digits.
+const LOSS_TOLERANCE: f64 = 2e-9;
+/// How far times and delays may be apart, in their own units.
+const TOLERANCE: f64 = 1e-6;
+/// Delays below this may have lost their fraction, milliseconds.
+const WHOLE_FROM_MS: f64 = 2.0;
+/// The prefix of a net that does not say it.
+const PREFIX: u64 = 24;
+
+/// One line for each difference between `ours` and `expected`; none if all is
+/// as expected. Only what `expected` has is looked at.
+pub fn differences(ours: &Value, expected: &Value) -> Vec<String> {
+    let mut found = Differences::default();
+    if expected["emulab_parser"] == "rejects" {
+        let why = expected["emulab_error"].as_str().unwrap_or("no reason is given");
+        return vec![format!("it should be refused: {why}")];
+    }
+    found.nodes(&ours["nodes"], &expected["nodes"]);
+    found.nets(&ours["lans"], &expected["lans"]);
+    found.chosen_addresses(&ours["lans"]);
+    found.fields("counts", &ours["counts"], &expected["counts"]);
+    found.events(&ours["events"], &expected["events"]);
+    for list in ["programs", "trafgens"] {
+        found.named(list, &ours[list], &expected[list], Differences::fields);
+    }
+    found.lines
+}
+
+#[derive(Default)]
+struct Differences {
+    lines: Vec<String>,
+}
+
+impl Differences {
+    fn add(&mut self, place: &str, ours: &Value, expected: &Value) {
+        self.lines.push(format!("{place} is {}, not {}", shown(ours), shown(expected)));
+    }
+
+    fn nodes(&mut self, ours: &Value, expected: &Value) {
+        self.named("nodes", ours, expected, |found, place, ours, expected| {
+            found.fields(place, ours, expected);
+            if ours.get("os").is_some() && expected.get("os").is_none() {
+                found.add(&format!("{place}.os"), &ours["os"], &Value::Null);
+            }
+        });
+    }
+
+    /// Compares two lists whose items have names.
+    fn named(&mut self, list: &str, ours: &Value, expected: &Value, compare: fn(&mut Self, &str, &Value, &Value)) {
+        let (ours, expected) = (by_name(ours), by_name(expected));
+        for (name, expected) in &expected {
+            match ours.get(name) {
+                Some(ours) => compare(self, &format!("{list}.{name}"), ours, expected),
+                None => self.lines.push(format!("{list}.{name} is missing")),
+            }
+        }
+        let more = ours.keys().filter(|name| !expected.contains_key(*name));
+        self.lines.extend(more.map(|name| format!("{list}.{name} is not expected")));
+    }
+
+    /// Every field that is expected.
+    fn fields(&mut self, place: &str, ours: &Value, expected: &Value) {
+        for (key, expected) in expected.as_object().into_iter().flatten() {
+            let ours = &ours[key];
+            let same = match (number(ours), number(expected)) {
+                (Some(a), Some(b)) => (a - b).abs() < TOLERANCE,
+                _ => text(ours) == text(expected),
+            };
+            if !same {
+                self.add(&format!("{place}.{key}"), ours, expected);
+            }
+        }
+    }
+
+    fn nets(&mut self, ours: &Value, expected: &Value) {
+        self.named("lans", ours, expected, |found, place, ours, expected| {
+            if ours["kind"] != expected["kind"] {
+                found.add(&format!("{place}.kind"), &ours["kind"], &expected["kind"]);
+            }
+            found.members(place, items(&ours["members"]), items(&expected["members"]));
+            for expected in items(&expected["one_way"]) {
+                let same = |way: &&Value| way["frm"] == expected["frm"] && way["to"] == expected["to"];
+                let place = format!("{place} {} to {}", shown(&expected["frm"]), shown(&expected["to"]));
+                match items(&ours["one_way"]).iter().find(same) {
+                    Some(ours) => found.leg(&place, ours, expected),
+                    None => found.lines.push(format!("{place} is missing")),
+                }
+            }
+        });
+    }
+
+    fn members(&mut self, place: &str, ours: &[Value], expected: &[Value]) {
+        if ours.len() != expected.len() {
+            self.lines.push(format!("{place} has {} members, not {}", ours.len(), expected.len()));
+            return;
+        }
+        for (at, (ours, expected)) in ours.iter().zip(expected).enumerate() {
+            let place = format!("{place}.members[{at}]");
+            for key in ["node", "port", "ip_is_auto"] {
+                if ours[key] != expected[key] {
+                    self.add(&format!("{place}.{key}"), &ours[key], &expected[key]);
+                }
+            }
+            if expected["ip_is_auto"] == false && ours["ip"] != expected["ip"] {
+                self.add(&format!("{place}.ip"), &ours["ip"], &expected["ip"]);
+            }
+            for leg in ["to_net", "from_net"] {
+                self.leg(&format!("{place}.{leg}"), &ours[leg], &expected[leg]);
+            }
+            let (ours, expected) = (queue(&ours["queue"]), queue(&expected["queue"]));
+            if ours != expected {
+                self.lines.push(format!("{place}.queue is {ours:?}, not {expected:?}"));
+            }
+        }
+    }
+
+    fn leg(&mut self, place: &str, ours: &Value, expected: &Value) {
+        for (key, near) in
+            [("bw_kbps", same_rate as fn(f64, f64) -> bool), ("delay_ms", same_delay), ("loss", same_loss)]
+        {
+            let same = match (number(&ours[key]), number(&expected[key])) {
+                (Some(ours), Some(expected)) => near(ours, expected),
+                (_, None) => true,
+                (None, Some(_)) => false,
+            };
+            if !same {
+                self.add(&format!("{place}.{key}"), &ours[key], &expected[key]);
+            }
+        }
+    }
+
+    /// Addresses that nobody gave are unique, and in their net's subnet.
+    fn chosen_addresses(&mut self, nets: &Value) {
+        let mut given = BTreeSet::new();
+        let mut chosen = Vec::new();
+        for net in items(nets) {
+            let mut subnets = BTreeSet::new();
+            let mut any_given_elsewhere = false;
+            for member in items(&net["members"]) {
+                let Some(address) = member["ip"].as_str().and_then(|ip| ip.parse::<Ipv4Addr>().ok()) else { continue };
+                let prefix = member["prefix"].as_u64().unwrap_or(PREFIX).min(32);
+                // At most 32.
+                let mask = u32::MAX.checked_shl(32 - prefix as u32).unwrap_or(0);
+                let is_new = subnets.insert(address.to_bits() & mask);
+                if member["ip_is_auto"] == true {
+                    chosen.push((address, text(&net["name"])));
+                } else {
+                    any_given_elsewhere |= is_new && subnets.len() > 1;
+                    given.insert(address);
+                }
+            }
+            if subnets.len() > 1 && !any_given_elsewhere {
+                self.lines.push(format!("lans.{} has addresses of {} subnets", text(&net["name"]), subnets.len()));
+            }
+        }
+        let mut seen = given;
+        for (address, net) in chosen {
+            if !seen.insert(address) {
+                self.lines.push(format!("{address}, which was chosen for lans.{net}, is in use already"));
+            }
+        }
+    }
+
+    fn events(&mut self, ours: &Value, expected: &Value) {
+        let (mut ours, expected) = (event_lines(ours), event_lines(expected));
+        for event in expected {
+            match ours.iter().position(|other| same_event(other, &event)) {
+                Some(at) => {
+                    ours.swap_remove(at);
+                }
+                None => self.lines.push(format!("events has no {event:?}")),
+            }
+        }
+        self.lines.extend(ours.into_iter().map(|event| format!("events has {event:?}, which is not expected")));
+    }
+}
+
+/// An event: its time, and what identifies it.
+#[derive(Clone, Debug)]
+struct EventLine {
+    t: f64,
+    object: String,
+    node: String,
+    event: String,
+    args: String,
+    parent: Option<String>,
+}
+
+fn event_lines(events: &Value) -> Vec<EventLine> {
+    let line = |event: &Value| EventLine {
+        t: number(&event["t"]).unwrap_or(0.0),
+        object: text(&event["object"]),
+        // Nobody in particular is written in two ways.
+        node: text(&event["node"]).replace('*', ""),
+        event: format!("{} {}", text(&event["type"]), text(&event["event"])),
+        args: text(&event["args"]).trim().to_owned(),
+        parent: event.get("parent").filter(|parent| !parent.is_null()).map(text),
+    };
+    items(events).iter().map(line).collect()
+}
+
+fn same_event(ours: &EventLine, expected: &EventLine) -> bool {
+    (ours.t - expected.t).abs() < TOLERANCE
+        && (&ours.object, &ours.node, &ours.event, &ours.args)
+            == (&expected.object, &expected.node, &expected.event, &expected.args)
+        && expected.parent.as_ref().is_none_or(|parent| ours.parent.as_ref() == Some(parent))
+}
+
+fn same_rate(ours: f64, expected: f64) -> bool {
+    (ours - expected).abs() < TOLERANCE
+}
+
+fn same_delay(ours: f64, expected: f64) -> bool {
+    let lost_fraction = ours < WHOLE_FROM_MS && ours >= expected && ours - expected < 1.0;
+    (ours - expected).abs() < TOLERANCE || lost_fraction
+}
+
+fn same_loss(ours: f64, expected: f64) -> bool {
+    (ours - expected).abs() < LOSS_TOLERANCE
+}
+
+/// A queue with everything that is left out.
+fn queue(queue: &Value) -> BTreeMap<&'static str, String> {
+    let or = |key: &str, default: &str| match number(&queue[key]) {
+        Some(number) => number.to_string(),
+        None => default.to_owned(),
+    };
+    let kind = queue["type"].as_str().unwrap_or("DropTail").to_owned();
+    let in_bytes = queue.as_object().into_iter().flatten().any(|(key, value)| {
+        key == "in" && value == "bytes"
+            || key.contains("byte") && (value == true || number(value).is_some_and(|it| it != 0.0))
+    });
+    let mut all = BTreeMap::from([("limit", or("limit", "50")), ("in bytes", in_bytes.to_string())]);
+    if kind != "DropTail" {
+        all.extend([
+            ("minthresh", or("minthresh", "5")),
+            ("maxthresh", or("maxthresh", "15")),
+            ("linterm", or("linterm", "10")),
+            ("weight", or("weight", "0.002")),
+        ]);
+    }
+    all.insert("type", kind);
+    all
+}
+
+fn by_name(list: &Value) -> BTreeMap<String, &Value> {
+    items(list).iter().map(|item| (text(&item["name"]), item)).collect()
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "missing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn listing() -> Value {
+        let leg = json!({"bw_kbps": 1000, "delay_ms": 0.5, "loss": 0.005012563});
+        let member = |node: &str, ip: &str, auto: bool| json!({"node": node, "port": 0, "ip": ip, "ip_is_auto": auto, "to_net": leg, "from_net": leg});
+        json!({
+            "nodes": [{"name": "a", "hardware": "pc", "routing": "none"}, {"name": "b", "hardware": "pc", "routing": "none"}],
+            "lans": [{"name": "l", "kind": "link", "members": [member("a", "10.1.1.1", false), member("b", "10.1.1.2", true)],
+                "one_way": [{"frm": "a", "to": "b", "bw_kbps": 1000, "delay_ms": 1, "loss": 0.01}]}],
+            "counts": {"nodes": 2, "links": 1},
+            "events": [{"t": 1.0, "object": "l", "node": "", "type": "LINK", "event": "DOWN", "args": ""},
+                {"t": 1.0, "object": "l", "node": "*", "type": "LINK", "event": "UP", "args": ""}],
+            "programs": [{"name": "p", "node": "a", "command": "date"}]
+        })
+    }
+
+    fn after(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut ours = listing();
+        ours["lans"][0]["one_way"][0]["delay_ms"] = json!(1);
+        change(&mut ours);
+        differences(&ours, &listing())
+    }
+
+    #[test]
+    fn what_is_left_open_may_differ() {
+        assert_eq!(after(|_| {}), [""; 0]);
+        assert_eq!(after(|ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.1.77")), [""; 0]);
+        assert_eq!(after(|ours| ours["events"].as_array_mut().unwrap().reverse()), [""; 0]);
+        assert_eq!(after(|ours| ours["nodes"].as_array_mut().unwrap().reverse()), [""; 0]);
+        assert_eq!(after(|ours| ours["lans"][0]["members"][0]["to_net"]["delay_ms"] = json!(0.7)), [""; 0]);
+        assert_eq!(
+            after(|ours| ours["lans"][0]["members"][0]["queue"] = json!({"limit": 50, "type": "DropTail"})),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn everything_else_is_told() {
+        type Change = fn(&mut Value);
+        let changes: [(&str, Change); 10] = [
+            ("lans.l.members[0].ip is 10.1.1.9", |ours| ours["lans"][0]["members"][0]["ip"] = json!("10.1.1.9")),
+            ("lans.l has addresses of 2 subnets", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.2.2")),
+            ("10.1.1.1, which was chosen", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.1.1")),
+            ("lans.l.members[0].node is b", |ours| ours["lans"][0]["members"].as_array_mut().unwrap().reverse()),
+            ("lans.l.members[1].to_net.bw_kbps is 1001", |ours| {
+                ours["lans"][0]["members"][1]["to_net"]["bw_kbps"] = json!(1001);
+            }),
+            ("lans.l.members[0].from_net.loss", |ours| ours["lans"][0]["members"][0]["from_net"]["loss"] = json!(0.01)),
+            ("lans.l.members[0].queue", |ours| ours["lans"][0]["members"][0]["queue"] = json!({"limit": 40})),
+            ("nodes.c is not expected", |ours| ours["nodes"].as_array_mut().unwrap().push(json!({"name": "c"}))),
+            ("nodes.a.os is FBSD", |ours| ours["nodes"][0]["os"] = json!("FBSD")),
+            ("events has no", |ours| ours["events"][0]["t"] = json!(2)),
+        ];
+        for (told, change) in changes {
+            let lines = after(change);
+            assert!(lines.iter().any(|line| line.starts_with(told)), "{told}: {lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_should_be_refused_is_no_description() {
+        let expected = json!({"emulab_parser": "rejects", "emulab_error": "no such variable"});
+        assert_eq!(differences(&listing(), &expected), ["it should be refused: no such variable"]);
+    }
+}

@@ -1,0 +1,235 @@
+//! Plans from end to end: `emulate run` with the real daemons in a lab.
+//!
+//! Whether the figures of a run can be trusted depends on what else this
+//! machine does, so both exit codes of a run that came to its end are right.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use roost_emulation::report::record::{Outcome, Request};
+use roost_emulation::report::{self, Results};
+
+/// One lab at a time: they share the processors.
+static TURN: Mutex<()> = Mutex::new(());
+/// How long to wait for what has to come.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+const PLAN: &str = "
+topology = { star = { nodes = 5, delay = '5ms', server_delay = '20ms' } }
+architecture = 'super-node'
+duration = '5s'
+stream = '1s'
+timeout = '10s'
+linktest = false
+";
+
+/// A folder with a plan, and the right to run it.
+struct Trial {
+    folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Trial {
+    fn of(plan: &str) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("trial.toml"), plan).unwrap();
+        Self { folder, _turn: turn }
+    }
+
+    fn results(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
+        command.args(["run", "trial.toml", "-o", "out"]).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its own end.
+    fn run(&self) -> Results {
+        let output = self.command().output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("services completed by"), "{}", said(&output));
+        report::read(&self.results()).unwrap()
+    }
+
+    /// Starts it and waits until requests have ended.
+    fn start(&self) -> Child {
+        let mut child = self.command().spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let events = fs::read_to_string(self.results().join("events.jsonl")).unwrap_or_default();
+            if events.contains("\"record\":\"request\"") {
+                return child;
+            }
+            if child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let mut text = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+                panic!("no request has ended: {text}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn completed(results: &Results) -> Vec<&Request> {
+    let completed = results.requests.iter().filter(|request| request.outcome == Outcome::Completed);
+    completed.collect()
+}
+
+/// What came in is what came out, was dropped, or is still inside.
+fn check_conservation(results: &Results) {
+    assert!(!results.links.is_empty());
+    for link in &results.links {
+        let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
+        assert_eq!(link.packets_in, link.packets_out + dropped + link.in_flight, "{link:?}");
+    }
+}
+
+/// The id of the process whose working folder is that of the results and
+/// whose command line has `argument` in it, as this process sees it.
+fn daemon(results: &Path, argument: &str) -> Option<u32> {
+    let of = |entry: fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let folder = fs::read_link(entry.path().join("cwd")).ok()?;
+        let found = folder == results && line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes());
+        found.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    };
+    fs::read_dir("/proc").unwrap().flatten().find_map(of)
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn data_goes_from_node_to_node_and_everything_adds_up() {
+    let trial = Trial::of(PLAN);
+    let results = trial.run();
+    let run = &results.run;
+    assert_eq!((run.nodes, run.hubs.as_slice(), run.interrupted), (4, ["node1".to_owned()].as_slice(), false));
+    assert!(run.versions.contains_key("supernode") && run.lab.contains_key("backend"));
+    assert!((run.ran_s - 5.0).abs() < 0.5, "{}", run.ran_s);
+    let completed = completed(&results);
+    assert!(completed.len() >= 4, "{} completed", completed.len());
+    for request in completed {
+        assert_eq!(request.provider.as_deref(), Some(request.target.as_str()), "{request:?}");
+        assert!(!request.relayed && request.node != request.target, "{request:?}");
+        let over = if matches!(request.service.as_str(), "video" | "track") { "udp" } else { "tcp" };
+        assert_eq!(request.transport.as_deref(), Some(over));
+        // Found over the hub's legs and fetched over the provider's: 10 ms each way at least.
+        assert!(request.first_byte_ms.unwrap() > 20.0 || request.node == "node1", "{request:?}");
+    }
+    assert_eq!(results.nodes["node1-hub"].last.traffic_sent_bytes["payload"], 0);
+    let server = results.links.iter().filter(|link| link.host == "server");
+    assert!(server.into_iter().all(|link| link.packets_in == 0), "nobody speaks to the idle server");
+    check_conservation(&results);
+    assert!(results.samples.len() >= 5);
+    let folder = trial.results();
+    for file in ["index.html", "summary.csv", "plan.toml", "topology.toml", "logs/node1.log", "logs/node1-hub.log"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+    assert!(!folder.join("run").exists(), "keys and sockets are not kept");
+}
+
+#[test]
+fn all_goes_through_the_server_and_faults_happen_at_their_times() {
+    let faults = "
+        [[faults]]
+        at = '1500ms'
+        kill = 'node4'
+        [[faults]]
+        at = '2s'
+        down = 'net'
+        from = 'node3'
+        [[faults]]
+        at = '2500ms'
+        up = 'net'
+        from = 'node3'
+        [[faults]]
+        at = '3s'
+        start = 'node4'
+    ";
+    let results = Trial::of(&format!("{}{faults}", PLAN.replace("super-node", "client-server"))).run();
+    assert_eq!(results.run.hubs, ["server"]);
+    let completed = completed(&results);
+    assert!(!completed.is_empty() && completed.iter().all(|request| request.relayed), "{completed:?}");
+    assert!(results.nodes["server-hub"].last.traffic_sent_bytes["payload"] > 10_000);
+    let incidents: Vec<(&str, f64)> =
+        results.incidents.iter().map(|incident| (incident.what.as_str(), incident.t)).collect();
+    let expected = [
+        ("the node on node4 is killed", 1.5),
+        ("net, from node3 is down", 2.0),
+        ("net, from node3 is up", 2.5),
+        ("the node on node4 is started again", 3.0),
+    ];
+    assert_eq!(incidents.iter().map(|(what, _)| *what).collect::<Vec<_>>(), expected.map(|(what, _)| what));
+    assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| (seen.1 - at).abs() < 0.5), "{incidents:?}");
+    assert!(!results.run.verdict.reasons.iter().any(|reason| reason.contains("died")), "the plan killed it");
+    let own = results.links.iter().find(|link| link.host == "node3" && link.direction == "to-net").unwrap();
+    assert!(own.dropped_down > 0, "{own:?}");
+    check_conservation(&results);
+}
+
+#[test]
+fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
+    let trial = Trial::of(PLAN);
+    let child = trial.start();
+    let victim = daemon(&fs::canonicalize(trial.results()).unwrap(), "run/node3.sock").expect("node3 runs");
+    signal("-KILL", victim);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let results = report::read(&trial.results()).unwrap();
+    let died: Vec<_> = results.incidents.iter().filter(|incident| incident.object == "node3").collect();
+    assert!(died.len() == 1 && died[0].what.starts_with("died: it ended (signal: 9"), "{died:?}");
+    assert!(results.run.verdict.reasons.iter().any(|reason| reason.starts_with("node3 died after ")));
+    assert!((results.run.ran_s - 5.0).abs() < 0.5 && !results.run.interrupted);
+    assert!(results.requests.iter().any(|request| request.t > died[0].t && request.outcome == Outcome::Completed));
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured() {
+    let trial = Trial::of(&PLAN.replace("5s'\nstream", "10m'\nstream"));
+    let child = trial.start();
+    signal("-INT", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    let results = report::read(&trial.results()).unwrap();
+    assert!(results.run.interrupted && results.run.ran_s < 60.0);
+    assert!(
+        !completed(&results).is_empty() && !results.links.is_empty() && trial.results().join("index.html").exists()
+    );
+    assert!(daemon(&trial.results(), "run/node1.sock").is_none(), "everything has been stopped");
+}
+
+#[test]
+fn a_wrong_plan_starts_nothing() {
+    let trial = Trial::of(&PLAN.replace("timeout", "tiemout"));
+    let output = trial.command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(said(&output), "error: trial.toml:6: unknown key `tiemout`; did you mean `timeout`?\n");
+    assert!(!trial.results().exists());
+}
+
+#[test]
+fn a_check_says_what_would_run_and_runs_nothing() {
+    let trial = Trial::of(PLAN);
+    let output = trial.command().arg("--check").output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
+    assert!(!trial.results().exists());
+}

@@ -1,0 +1,91 @@
+//! `emulate check`, `topo` and `convert` as people use them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn emulate(args: &[&str]) -> Output {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
+    command.args(args).stdin(Stdio::null()).env("TERM", "dumb").output().unwrap()
+}
+
+/// What the command prints; it has to end well.
+fn stdout(args: &[&str]) -> String {
+    let output = emulate(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the command says to a topology that is wrong.
+fn refusal(path: &Path) -> String {
+    let output = emulate(&["check", path.to_str().unwrap()]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_star_is_made_checked_and_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (star, request) = (path("star.toml"), path("star.xml"));
+    stdout(&["topo", "star", "--nodes", "4", "--delay", "20ms", "--server-rate", "5Mbit", "-qo", &star]);
+    let shown = stdout(&["check", &star]);
+    assert!(shown.contains("node[1-3]") && shown.contains("server") && shown.contains("5Mbit"), "{shown}");
+    let json: Value = serde_json::from_str(&stdout(&["check", &star, "--json"])).unwrap();
+    assert_eq!(json["counts"]["interfaces"], 4);
+    assert_eq!(json["lans"][0]["members"][3]["to_net"]["bw_kbps"], 5000);
+    assert_eq!(stdout(&["convert", &star, "--to", "toml"]).lines().skip(2).collect::<Vec<_>>(), {
+        let text = std::fs::read_to_string(&star).unwrap();
+        text.lines().skip_while(|line| !line.is_empty()).skip(1).map(str::to_owned).collect::<Vec<_>>()
+    });
+    stdout(&["convert", &star, "-qo", &request]);
+    assert!(std::fs::read_to_string(&request).unwrap().contains("<rspec"));
+}
+
+#[test]
+fn a_tree_of_every_published_size_can_be_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (nodes, interfaces) in [("11", 17), ("31", 40), ("54", 73), ("75", 94), ("92", 111)] {
+        let path = folder.path().join(format!("tree-{nodes}.toml"));
+        stdout(&["topo", "tree", "--nodes", nodes, "-qo", path.to_str().unwrap()]);
+        let json: Value = serde_json::from_str(&stdout(&["check", path.to_str().unwrap(), "--json"])).unwrap();
+        assert_eq!(json["counts"]["interfaces"], interfaces, "{nodes}: a leg for each node, router and the server");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.toml");
+    let shown = path.display();
+    std::fs::write(&path, "[[host]]\nname = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"c\"]\nrate = \"5Mbyte\"\n")
+        .unwrap();
+    let said = refusal(&path);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], format!("error: {shown}:4: there is no host `c`"));
+    assert!(lines[1].starts_with(&format!("{shown}:5: `rate` of a link: `5Mbyte` is no rate")), "{said}");
+    let missing = refusal(&folder.path().join("missing.toml"));
+    assert!(missing.starts_with("error: cannot read ") && missing.contains("No such file"), "{missing}");
+    std::fs::write(folder.path().join("x.json"), "{}").unwrap();
+    assert!(refusal(&folder.path().join("x.json")).contains("ends in .toml, .ns or .tcl"));
+    std::fs::write(&path, b"name = \"\xff\"").unwrap();
+    assert!(refusal(&path).contains("valid UTF-8"));
+}
+
+#[test]
+fn what_a_generator_cannot_make_is_a_sentence() {
+    for (args, part) in [
+        (&["topo", "star", "--nodes", "1"][..], "it has 2 to"),
+        (&["topo", "star", "--nodes", "5", "--delay", "5"], "is no duration"),
+        (&["topo", "tree", "--nodes", "11", "--x45", "5"], "too few"),
+        (&["topo", "tree"], "--nodes"),
+        (&["convert", "x.toml"], "--to"),
+    ] {
+        let output = emulate(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(part) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+}
