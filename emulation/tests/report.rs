@@ -55,9 +55,9 @@ fn two_sides_are_compared_over_their_seeds() {
     let (a, b, page) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("compare.html"));
     let output = emulate(&["compare", path(&a), path(&b), "-o", path(&page)]);
     let told = String::from_utf8(output.stdout).unwrap();
-    let row = told.lines().find(|line| line.starts_with("track latency, p50")).unwrap();
+    let row = told.lines().find(|line| line.starts_with("track latency, median")).unwrap();
     assert!(row.contains("2.00") && row.ends_with("worse"), "{told}");
-    assert!(fs::read_to_string(page).unwrap().contains("Track latency, p50"));
+    assert!(fs::read_to_string(page).unwrap().contains("Track latency, median"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
     if output.is_json() {
         return Err(Failure::Passed((Code::Invalid as u8).into()));
     }
-    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {}", distrust.join(" "))))
+    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {}", distrust.join("; "))))
 }
 
 /// How a command ends that could not read or write results.

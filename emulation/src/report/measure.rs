@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::figure::part_name;
-use super::metrics::{Metrics, NodeUse};
-use super::record::Run;
+use super::metrics::Metrics;
 use super::words::{bytes, count, milliseconds, percent, three};
 
 /// What a measure is in.
@@ -111,7 +110,7 @@ pub(super) const QUANTILES: [u32; 3] = [500, 950, 990];
 
 /// All measures of a run, in the order of reports; those that it has no value
 /// for are left out.
-pub fn measures(run: &Run, metrics: &Metrics) -> Vec<(Measure, f64)> {
+pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let mut all: Vec<(Measure, Option<f64>)> = Vec::new();
     let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
     let requests = &metrics.requests;
@@ -124,7 +123,8 @@ pub fn measures(run: &Run, metrics: &Metrics) -> Vec<(Measure, f64)> {
     for one in &metrics.services {
         for (thousandths, value) in QUANTILES.into_iter().zip([one.latency.p50, one.latency.p95, one.latency.p99]) {
             let kind = Kind::Latency(one.service.clone(), thousandths);
-            add(kind, &format!("{} latency, p{}", one.service, thousandths / 10), Unit::Ms, Better::Lower, value);
+            let which = if thousandths == 500 { "median".to_owned() } else { format!("p{}", thousandths / 10) };
+            add(kind, &format!("{} latency, {which}", one.service), Unit::Ms, Better::Lower, value);
         }
         let kind = Kind::MeanLatency(one.service.clone());
         add(kind, &format!("{} latency, mean", one.service), Unit::Ms, Better::Lower, one.latency.mean);
@@ -140,8 +140,8 @@ pub fn measures(run: &Run, metrics: &Metrics) -> Vec<(Measure, f64)> {
         let name = format!("overhead per service: {}", part_name(&part.part));
         add(Kind::Part(part.part.clone()), &name, Unit::Bytes, Better::Lower, part.per_service);
     }
-    let hubs = metrics.nodes.iter().filter(|node| run.hubs.contains(&node.node));
-    let busiest = hubs.filter_map(|hub: &NodeUse| hub.cpu_share).reduce(f64::max);
+    let hubs = metrics.nodes.iter().filter(|node| node.is_hub());
+    let busiest = hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max);
     add(Kind::HubCpu, "processor of the busiest hub", Unit::Part, Better::Lower, busiest);
     all.into_iter().filter_map(|(measure, value)| Some((measure, value.filter(|value| value.is_finite())?))).collect()
 }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn every_measure_has_its_own_kind_and_name() {
         let results = synthetic::Shape::default().make().results;
-        let all = measures(&results.run, &Metrics::of(&results));
+        let all = measures(&Metrics::of(&results));
         let mut kinds: Vec<&Kind> = all.iter().map(|(measure, _)| &measure.kind).collect();
         let mut names: Vec<&str> = all.iter().map(|(measure, _)| measure.name.as_str()).collect();
         let count = kinds.len();
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn measures_are_those_of_the_run() {
         let results = synthetic::by_hand();
-        let all = measures(&results.run, &Metrics::of(&results));
+        let all = measures(&Metrics::of(&results));
         let value = |kind: &Kind| all.iter().find(|(measure, _)| measure.kind == *kind).map(|(_, value)| *value);
         assert_eq!(value(&Kind::Completed), Some(3.0));
         assert_eq!(value(&Kind::Latency("video".into(), 500)), Some(200.0));

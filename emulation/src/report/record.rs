@@ -131,7 +131,8 @@ pub struct Sample {
 pub struct Node {
     /// When.
     pub t: f64,
-    /// The host.
+    /// The daemon: named as its host, or for a hub beside a node as its host
+    /// with `-hub` behind it.
     pub node: String,
     /// Its class.
     pub class: String,

@@ -86,7 +86,7 @@ pub fn write(folder: &Path) -> Result<Written, WriteError> {
     let page = put(&folder.join("index.html"), &page::of_run(&results, &metrics))?;
     files.push(page.clone());
     let distrust = distrust(&results.run);
-    let measures = measures(&results.run, &metrics).into_iter().map(|(measure, value)| (measure.name, value)).collect();
+    let measures = measures(&metrics).into_iter().map(|(measure, value)| (measure.name, value)).collect();
     Ok(Written { page, headline: headline(&metrics), measures, distrust, files, remarks: results.remarks })
 }
 

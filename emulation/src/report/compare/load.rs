@@ -52,7 +52,7 @@ impl Loading {
             run: results.run.clone(),
             plan: results.plan.clone(),
             topology: results.topology.clone(),
-            measures: measures(&results.run, &metrics),
+            measures: measures(&metrics),
         });
         self.single = keep.then_some((results, metrics));
     }

@@ -1,6 +1,6 @@
 //! Columns that stand: one for each node, one for each bucket of lateness.
 
-use super::canvas::{Canvas, Sheet, Side, WIDTH};
+use super::canvas::{Canvas, Sheet, Side, WIDTH, WORDS, width_of};
 use super::frame::Frame;
 use super::ink::Ink;
 use super::scale::Scale;
@@ -8,15 +8,14 @@ use crate::report::metrics::NodeUse;
 use crate::report::record::Verdict;
 use crate::report::words::{percent, three};
 
-/// The most nodes whose names fit below their columns.
-const NAMED: usize = 14;
-
 /// Completed services of each node, most first, by the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {
     let highest = nodes.iter().map(|node| node.requests.completed).max().unwrap_or(0);
     let (left, right, top, bottom) = (46.0, WIDTH - 4.0, if key.is_empty() { 12.0 } else { 36.0 }, 200.0);
     let x = Scale::exact(0.0, nodes.len() as f64, left, right);
     let frame = Frame { left, right, top, bottom, x, y: Scale::from_zero(highest as f64, bottom, top) };
+    let room = x.at(1.0) - x.at(0.0) - 2.0;
+    let has_names = nodes.iter().all(|node| width_of(&node.node, WORDS) <= room);
     Canvas::sheet(232.0, |canvas| {
         super::bars::draw_key(canvas, key, 0.0);
         frame.rows(canvas, 3, three);
@@ -25,13 +24,12 @@ pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(S
             let gap = ((to - from) * 0.2).min(6.0) / 2.0;
             let height = frame.y.at(node.requests.completed as f64);
             canvas.rectangle((from + gap, height), (to - gap, bottom), ink(node));
-            if nodes.len() <= NAMED {
-                let name = super::canvas::cut_to(&node.node, super::canvas::WORDS, to - from);
-                canvas.words(&name, ((from + to) / 2.0, bottom + 14.0), Side::Middle, Ink::Muted);
+            if has_names {
+                canvas.words(&node.node, ((from + to) / 2.0, bottom + 14.0), Side::Middle, Ink::Muted);
             }
         }
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
-        if nodes.len() > NAMED {
+        if !has_names {
             let title = format!("{} nodes, from the most to the fewest", nodes.len());
             canvas.words(&title, (right, bottom + 15.0), Side::Left, Ink::Muted);
         }

@@ -1,6 +1,7 @@
 //! What a run comes to: pure arithmetic over its records.
 
 mod latency;
+mod parts;
 mod tally;
 mod timeline;
 mod traffic;
@@ -11,9 +12,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use latency::Distribution;
+pub use parts::Part;
 pub use tally::Tally;
 pub use timeline::Second;
-pub use traffic::{Drops, LinkUse, NodeUse, Part, Traffic};
+pub use traffic::{Drops, LinkUse, NodeUse, Traffic};
 
 use super::read::Results;
 use super::record::{Outcome, Request};

@@ -5,14 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::parts::{Part, counted, parts, since};
 use super::{Tally, per_service};
 use crate::report::read::{NodeSpan, Results};
 use crate::report::record::{Link, Node, Outcome};
-
-/// The class under which daemons count the services' data.
-const PAYLOAD: &str = "payload";
-/// The classes of control traffic, in the order of a request's life.
-const CLASSES: [&str; 4] = ["join", "renew", "lookup", "mesh"];
 
 /// What the network carried while the workload ran and drained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,20 +39,6 @@ pub struct Traffic {
     pub drops: Drops,
 }
 
-/// A part of the offered bytes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
-    /// `payload` (delivered), `data` (payload sent beyond what was delivered:
-    /// relayed again, retransmitted, lost, the messages' own headers), `join`,
-    /// `renew`, `lookup`, `mesh`, or `headers` (the rest: sealing, framing,
-    /// acknowledgements, forwarding by routers).
-    pub part: String,
-    /// How many.
-    pub bytes: u64,
-    /// How many for each completed service.
-    pub per_service: Option<f64>,
-}
-
 /// Packets dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
@@ -71,7 +53,7 @@ pub struct Drops {
 /// What a host did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeUse {
-    /// The host.
+    /// The host, or the daemon of a hub on it.
     pub node: String,
     /// Its class.
     pub class: String,
@@ -87,7 +69,7 @@ pub struct NodeUse {
     pub received_bytes: u64,
     /// Bytes of messages that it sent, by class.
     pub traffic_bytes: BTreeMap<String, u64>,
-    /// Bytes that the host handed to its links, with what it forwarded.
+    /// Bytes that the host of this name handed to its links, with what it forwarded.
     pub offered_bytes: u64,
     /// Processor time used, seconds.
     pub cpu_s: f64,
@@ -97,6 +79,13 @@ pub struct NodeUse {
     pub waited_share: Option<f64>,
     /// The most memory in use, bytes.
     pub memory_bytes: u64,
+}
+
+impl NodeUse {
+    /// Whether it is a super node or the server.
+    pub fn is_hub(&self) -> bool {
+        !matches!(self.role.as_str(), "node" | "")
+    }
 }
 
 /// What one direction of a link carried.
@@ -133,7 +122,7 @@ pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
 }
 
 /// The directions that hosts send into.
-fn sent(links: &[Link]) -> impl Iterator<Item = &Link> {
+pub(super) fn sent(links: &[Link]) -> impl Iterator<Item = &Link> {
     links.iter().filter(|link| link.direction == "to-net")
 }
 
@@ -164,38 +153,6 @@ fn drops(links: &[Link]) -> Drops {
     }
 }
 
-fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<Part> {
-    let Some(offered) = offered else { return Vec::new() };
-    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
-    for span in results.nodes.values() {
-        for (class, bytes) in counted(span) {
-            *classes.entry(class).or_default() += bytes;
-        }
-    }
-    let data = classes.remove(PAYLOAD).unwrap_or(0).saturating_sub(payload);
-    let mut parts = vec![("payload".to_owned(), payload), ("data".to_owned(), data)];
-    for class in CLASSES {
-        parts.push((class.to_owned(), classes.remove(class).unwrap_or(0)));
-    }
-    parts.extend(classes);
-    let named: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
-    parts.push(("headers".to_owned(), offered.saturating_sub(named)));
-    let part = |(part, bytes)| Part { part, bytes, per_service: per_service(bytes, completed) };
-    parts.into_iter().map(part).collect()
-}
-
-/// What the daemon sent between its two records, by class.
-fn counted(span: &NodeSpan) -> BTreeMap<String, u64> {
-    let first = |class: &str| span.first.traffic_sent_bytes.get(class).copied().unwrap_or(0);
-    let between = |(class, last): (&String, &u64)| (class.clone(), since(first(class), *last));
-    span.last.traffic_sent_bytes.iter().map(between).collect()
-}
-
-/// The growth of a counter; a counter that fell was started again, and counts as a whole.
-fn since(first: u64, last: u64) -> u64 {
-    last.checked_sub(first).unwrap_or(last)
-}
-
 pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
     let mut uses: BTreeMap<&str, NodeUse> = BTreeMap::new();
     for (node, span) in &results.nodes {
@@ -210,9 +167,10 @@ pub(super) fn nodes(results: &Results) -> Vec<NodeUse> {
             uses.entry(provider).or_default().provided += 1;
         }
     }
-    let known: BTreeSet<&str> = uses.keys().copied().collect();
-    for link in sent(&results.links).filter(|link| known.contains(link.host.as_str())) {
-        uses.entry(&link.host).or_default().offered_bytes += link.bytes_in;
+    for link in sent(&results.links) {
+        if let Some(one) = uses.get_mut(link.host.as_str()) {
+            one.offered_bytes += link.bytes_in;
+        }
     }
     uses.into_iter().map(|(node, one)| NodeUse { node: node.to_owned(), ..one }).collect()
 }
@@ -221,7 +179,8 @@ fn daemon(span: &NodeSpan, run_s: f64) -> NodeUse {
     let (first, last) = (&span.first, &span.last);
     let lasted = if last.t > first.t { last.t - first.t } else { run_s };
     let grown = |of: fn(&Node) -> f64| if of(last) < of(first) { of(last) } else { of(last) - of(first) };
-    let share = |seconds: f64| (lasted > 0.0).then(|| seconds / lasted);
+    // Of a daemon that was asked only once nothing is known to have grown.
+    let share = |seconds: f64| (lasted > 0.0 && first != last).then(|| seconds / lasted);
     NodeUse {
         class: last.class.clone(),
         role: last.role.clone(),
@@ -264,24 +223,6 @@ mod tests {
         assert_eq!(traffic.port_bytes, Some(4000 + 3900 + 5000 + 4800));
         assert_eq!(traffic.multicast_bytes, Some(100));
         assert_eq!((traffic.drops.queue, traffic.drops.loss, traffic.drops.down), (1, 2, 0));
-    }
-
-    #[test]
-    fn the_parts_add_up_to_what_was_offered() {
-        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
-        let parts: Vec<(&str, u64)> = traffic.parts.iter().map(|part| (part.part.as_str(), part.bytes)).collect();
-        let expected = [
-            ("payload", 4100),
-            ("data", 400),
-            ("join", 0),
-            ("renew", 30),
-            ("lookup", 200),
-            ("mesh", 0),
-            ("headers", 4270),
-        ];
-        assert_eq!(parts, expected);
-        assert_eq!(traffic.overhead_bytes, Some(9000 - 4100));
-        assert_eq!(traffic.offered_per_service, Some(3000.0));
     }
 
     #[test]

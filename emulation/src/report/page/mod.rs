@@ -11,7 +11,7 @@ pub(super) use self::compare::{figure as figure_of_comparison, of_comparison};
 pub(super) use self::run::of_run;
 pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
-use super::words::{capital, escape, tied};
+use super::words::{escape, tied};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -39,7 +39,7 @@ impl Page {
         if !reasons.is_empty() {
             self.markup("<ul>");
             for reason in reasons {
-                self.element("li", "", &capital(reason));
+                self.element("li", "", reason);
             }
             self.markup("</ul>");
         }
@@ -64,7 +64,8 @@ impl Page {
         self.markup("<div class=\"figures\">");
         for figure in figures {
             self.markup("<figure>");
-            self.element("h3", "", &tied(&figure.title));
+            // No line ends within `super-node`.
+            self.element("h3", "", &tied(&figure.title).replace('-', "\u{2011}"));
             self.markup(figure.sheet.inline(&figure.title));
             self.element("figcaption", "", &figure.caption);
             self.markup("</figure>");

@@ -7,7 +7,7 @@ use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results};
 use crate::report::record::Run;
-use crate::report::words::{bytes, count, counted, milliseconds, or_dash, percent, seconds, three};
+use crate::report::words::{bytes, capital, count, counted, milliseconds, or_dash, percent, seconds, three};
 
 /// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
@@ -76,7 +76,8 @@ fn verdict(page: &mut Page, results: &Results) {
         );
         page.notice("", "The emulation kept up.", &kept_up, &[]);
     } else {
-        page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &verdict.reasons);
+        let reasons: Vec<String> = verdict.reasons.iter().map(|reason| capital(reason)).collect();
+        page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &reasons);
     }
     if run.interrupted {
         let after = format!("It ran for {} of {}.", seconds(run.ran_s), seconds(run.duration_s));
@@ -171,7 +172,7 @@ fn facts(page: &mut Page, results: &Results) {
 }
 
 /// The definitions of the figures.
-const TERMS: [(&str, &str); 8] = [
+const TERMS: [(&str, &str); 9] = [
     ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
     (
@@ -184,6 +185,11 @@ const TERMS: [(&str, &str); 8] = [
     (
         "Data beyond delivery",
         "Data relayed again, sent again or lost, and the headers of the messages that carried it.",
+    ),
+    (
+        "Forwarded by routers",
+        "What hosts on several nets offered beyond what their own sockets sent. An estimate: their headers are taken \
+         to be as large a part as those of hosts on one net.",
     ),
     ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
 ];
@@ -209,7 +215,7 @@ fn footer(page: &mut Page, run: &Run) {
     page.element(
         "p",
         "",
-        &format!("Written by emulate{version} from the records alone; `emulate report` writes it again."),
+        &format!("Written by emulate{version} from the records alone; emulate report writes it again."),
     );
     page.markup("</footer>");
 }

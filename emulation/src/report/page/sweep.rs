@@ -48,7 +48,7 @@ pub(in crate::report) fn of_sweep(
         "Beside this page: every figure of every run in <a href=\"runs.csv\">runs.csv</a>, means and intervals in \
          <a href=\"cells.csv\">cells.csv</a>, and each figure as SVG in <a href=\"figures/\">figures/</a>.",
     );
-    page.element("p", "", "Written from the runs' records alone; `emulate report` writes it again.");
+    page.element("p", "", "Written from the runs' records alone; emulate report writes it again.");
     page.markup("</footer>");
     page.document(&format!("{name} · Roost"), "")
 }
@@ -67,7 +67,7 @@ fn lead(points: &[Point], overview: &Overview<'_>) -> String {
 
 fn verdict(page: &mut Page, points: &[Point], overview: &Overview<'_>) {
     let invalid: Vec<&Point> = points.iter().filter(|point| !point.run.verdict.valid).collect();
-    let reason = |point: &&Point| format!("{}: {}", point.folder.display(), point.run.verdict.reasons.join(" "));
+    let reason = |point: &&Point| format!("{}: {}", point.folder.display(), point.run.verdict.reasons.join("; "));
     let reasons: Vec<String> = invalid.iter().map(reason).collect();
     if invalid.is_empty() {
         page.notice("", "The emulation kept up in all runs.", "", &[]);

@@ -21,8 +21,20 @@ pub(super) fn all(page: &mut Page, results: &Results, metrics: &Metrics) {
 
 fn services(page: &mut Page, metrics: &Metrics) {
     page.element("h2", "", "Services");
-    let heading =
-        ["service", "asked", "completed", "failed", "timed out", "cut", "success", "mean", "p50", "p95", "p99", "max"];
+    let heading = [
+        "service",
+        "asked",
+        "completed",
+        "failed",
+        "timed out",
+        "cut",
+        "success",
+        "mean",
+        "median",
+        "p95",
+        "p99",
+        "max",
+    ];
     let mut rows = Rows::new(&heading);
     for service in &metrics.services {
         service_row(&mut rows, "", &service.service, service);
@@ -117,8 +129,7 @@ const NODE: [&str; 11] = [
 ];
 
 fn hubs(page: &mut Page, results: &Results, metrics: &Metrics) {
-    let is_hub = |node: &&NodeUse| results.run.hubs.contains(&node.node);
-    let hubs: Vec<&NodeUse> = metrics.nodes.iter().filter(is_hub).collect();
+    let hubs: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.is_hub()).collect();
     if hubs.is_empty() {
         return;
     }

@@ -41,7 +41,7 @@ impl Point {
         if run.varied.is_empty() {
             run.varied = results.plan.as_deref().map(settings).unwrap_or_default();
         }
-        Self { folder, measures: measures(&run, metrics), run }
+        Self { folder, measures: measures(metrics), run }
     }
 }
 

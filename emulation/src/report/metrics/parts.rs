@@ -1,0 +1,158 @@
+//! What the offered bytes were.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::per_service;
+use super::traffic::sent;
+use crate::report::read::{NodeSpan, Results};
+
+/// The class under which daemons count the services' data.
+const PAYLOAD: &str = "payload";
+/// The classes of control traffic, in the order of a request's life.
+const CLASSES: [&str; 4] = ["join", "renew", "lookup", "mesh"];
+
+/// A part of the offered bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// `payload` (delivered), `data` (payload sent beyond what was delivered:
+    /// relayed again, retransmitted, lost, the messages' own headers), `join`,
+    /// `renew`, `lookup`, `mesh`, `forwarded` (handed on by hosts on several
+    /// nets, which count the same packet again), or `headers` (the rest:
+    /// sealing, framing, acknowledgements).
+    pub part: String,
+    /// How many.
+    pub bytes: u64,
+    /// How many for each completed service.
+    pub per_service: Option<f64>,
+}
+
+/// The parts of what was offered, which add up to it; none when the daemons
+/// left no counters at the end.
+pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, completed: u64) -> Vec<Part> {
+    let is_counted = results.nodes.values().any(|span| span.first != span.last);
+    let Some(offered) = offered.filter(|_| is_counted) else { return Vec::new() };
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
+    for span in results.nodes.values() {
+        for (class, bytes) in counted(span) {
+            *classes.entry(class).or_default() += bytes;
+        }
+    }
+    let data = classes.remove(PAYLOAD).unwrap_or(0).saturating_sub(payload);
+    let mut parts = vec![("payload".to_owned(), payload), ("data".to_owned(), data)];
+    for class in CLASSES {
+        parts.push((class.to_owned(), classes.remove(class).unwrap_or(0)));
+    }
+    parts.extend(classes);
+    let named: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+    let rest = offered.saturating_sub(named);
+    let forwarded = forwarded(results).map(|bytes| bytes.min(rest));
+    parts.extend(forwarded.map(|bytes| ("forwarded".to_owned(), bytes)));
+    parts.push(("headers".to_owned(), rest - forwarded.unwrap_or(0)));
+    let part = |(part, bytes)| Part { part, bytes, per_service: per_service(bytes, completed) };
+    parts.into_iter().map(part).collect()
+}
+
+/// What hosts on several nets handed on for others: what they offered beyond
+/// what their own sockets sent, with as many bytes of headers for each byte as
+/// hosts on one net have. `None` when all are on one net, where nothing is forwarded.
+fn forwarded(results: &Results) -> Option<u64> {
+    let mut offered: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for link in sent(&results.links) {
+        let (bytes, nets) = offered.entry(&link.host).or_default();
+        *bytes += link.bytes_in;
+        *nets += 1;
+    }
+    let mut own: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, span) in &results.nodes {
+        *own.entry(host_of(name, results)).or_default() += since(span.first.sent_bytes, span.last.sent_bytes);
+    }
+    let (mut ends, mut routers) = ((0, 0), None);
+    for (host, (bytes, nets)) in offered {
+        let sums = if nets > 1 { routers.get_or_insert((0, 0)) } else { &mut ends };
+        *sums = (sums.0 + bytes, sums.1 + own.get(host).copied().unwrap_or(0));
+    }
+    let (offered, own) = routers?;
+    let headers = if ends.1 > 0 { ends.0 as f64 / ends.1 as f64 } else { 1.0 };
+    // Not negative, and no more than was offered.
+    Some((offered as f64 - own as f64 * headers.max(1.0)).max(0.0) as u64)
+}
+
+/// The host that a daemon runs on: that of its name, or of a hub's daemon
+/// the hub's host, whose name its own begins with.
+fn host_of<'a>(daemon: &'a str, results: &'a Results) -> &'a str {
+    let is_of = |host: &&String| daemon.strip_prefix(host.as_str()).is_some_and(|rest| rest.starts_with("-hub"));
+    results.run.hubs.iter().find(is_of).map_or(daemon, String::as_str)
+}
+
+/// What the daemon sent between its two records, by class.
+pub(super) fn counted(span: &NodeSpan) -> BTreeMap<String, u64> {
+    let first = |class: &str| span.first.traffic_sent_bytes.get(class).copied().unwrap_or(0);
+    let between = |(class, last): (&String, &u64)| (class.clone(), since(first(class), *last));
+    span.last.traffic_sent_bytes.iter().map(between).collect()
+}
+
+/// The growth of a counter; a counter that fell was started again, and counts as a whole.
+pub(super) fn since(first: u64, last: u64) -> u64 {
+    last.checked_sub(first).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metrics;
+    use crate::report::synthetic;
+
+    #[test]
+    fn the_parts_add_up_to_what_was_offered() {
+        let traffic = Metrics::of(&synthetic::by_hand()).traffic;
+        let parts: Vec<(&str, u64)> = traffic.parts.iter().map(|part| (part.part.as_str(), part.bytes)).collect();
+        let expected = [
+            ("payload", 4100),
+            ("data", 400),
+            ("join", 0),
+            ("renew", 30),
+            ("lookup", 200),
+            ("mesh", 0),
+            ("headers", 4270),
+        ];
+        assert_eq!(parts, expected);
+        assert_eq!(traffic.overhead_bytes, Some(9000 - 4100));
+        assert_eq!(traffic.offered_per_service, Some(3000.0));
+    }
+
+    #[test]
+    fn what_routers_hand_on_is_a_part_of_its_own() {
+        let mut results = synthetic::by_hand();
+        // The hub is on the link; put it on the LAN as well, and it forwards:
+        // 5000 + 700 offered, of which its sockets sent 600. On one net are a
+        // and b, who offered 4000 bytes and sent 2900 + 250.
+        let mut link = results.links[0].clone();
+        link.host = "hub".into();
+        link.bytes_in = 700;
+        link.bytes_out = 700;
+        results.links.push(link);
+        let traffic = Metrics::of(&results).traffic;
+        let bytes = |name: &str| traffic.parts.iter().find(|part| part.part == name).unwrap().bytes;
+        assert_eq!(bytes("forwarded"), (5700.0 - 600.0 * 4000.0 / 3150.0_f64) as u64);
+        assert_eq!(traffic.parts.iter().map(|part| part.bytes).sum::<u64>(), 9700);
+    }
+
+    #[test]
+    fn the_daemon_of_a_hub_belongs_to_its_host() {
+        let mut results = synthetic::by_hand();
+        results.run.hubs = vec!["a".into(), "x45-1".into()];
+        let hosts =
+            ["a", "a-hub", "x45-1-hubx", "x45-10-hub", "b"].map(|name| super::host_of(name, &results).to_owned());
+        assert_eq!(hosts, ["a", "a", "x45-1", "x45-10-hub", "b"]);
+    }
+
+    #[test]
+    fn a_run_that_broke_off_has_no_parts() {
+        let mut results = synthetic::by_hand();
+        results.nodes.values_mut().for_each(|span| span.last = span.first.clone());
+        let metrics = Metrics::of(&results);
+        assert!(metrics.traffic.parts.is_empty() && metrics.traffic.overhead_bytes.is_some());
+        assert!(metrics.nodes.iter().all(|node| node.cpu_share.is_none()));
+    }
+}
