@@ -73,8 +73,9 @@ pub(crate) fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
     Ok(device.into())
 }
 
-/// Has an interface of the calling thread's namespace finish every packet
-/// itself: checksums computed, and so no segments left to be cut.
+/// Has every packet finished before it leaves by an interface of the calling
+/// thread's namespace: its checksum computed, and cut into segments, which the
+/// kernel leaves to devices only where they compute checksums as well.
 ///
 /// # Errors
 /// When there is no such interface, or its driver refuses.

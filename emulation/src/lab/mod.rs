@@ -1,4 +1,27 @@
 //! Hosts as network namespaces, and the thread that carries their packets.
+//!
+//! ```text
+//! sandbox ┬ worker: the command ── carrier: the thread between all hosts
+//!         │                          ║     ║     ║   a wire per interface
+//!         ├ programs of host a ─── eth0    ║     ║
+//!         ├ programs of host b ───────── eth0  eth1
+//!         └ …
+//! ```
+//!
+//! A command first [enters a sandbox](sandbox), so that nothing outlives it.
+//! [`Lab::start`] then gives every host a network namespace with its
+//! interfaces, addresses and routes, and hands the other end of each interface
+//! to the [carrier]. [`Lab::run_in`] is the one way into a host.
+//!
+//! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name.
+//! They share what the machine has: processors, memory, files, and the
+//! processes of the sandbox. Nothing leads out of the lab: a host reaches the
+//! others and nobody else.
+//!
+//! In every host, what the system sends unasked or withholds is off: IPv6 on
+//! its links, filters on where packets come from, ICMP redirects and the limit
+//! on ICMP errors. A host with more than one interface forwards, unless the
+//! topology has no routing. Multicast leaves by the first interface.
 
 pub mod carrier;
 mod device;

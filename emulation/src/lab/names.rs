@@ -1,4 +1,5 @@
-//! Hosts by their names: a file over `/etc/hosts`, which only the sandbox sees.
+//! Hosts by their names: files over `/etc/hosts` and `/etc/resolv.conf`, which
+//! only the sandbox sees.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -10,11 +11,17 @@ use tempfile::NamedTempFile;
 
 use crate::scenario::Topology;
 
-const FILE: &str = "/etc/hosts";
+const HOSTS: &str = "/etc/hosts";
+const RESOLVER: &str = "/etc/resolv.conf";
+/// There is no name server to ask; without this, each unknown name would be waited for.
+const NO_SERVER: &str = "# No name server in a lab.\noptions attempts:1 timeout:1\n";
 
 /// The names, for as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct Names(());
+pub(crate) struct Names {
+    _hosts: Cover,
+    _resolver: Option<Cover>,
+}
 
 impl Names {
     /// Makes the hosts of a topology known by `name`, at the address of their
@@ -23,20 +30,30 @@ impl Names {
     /// # Errors
     /// When the system has no such file, or mounts none over it.
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
-        let text = fs::read_to_string(FILE)? + &lines(topology);
+        let text = fs::read_to_string(HOSTS)? + &lines(topology);
+        Ok(Self { _hosts: Cover::of(HOSTS, &text)?, _resolver: Cover::of(RESOLVER, NO_SERVER).ok() })
+    }
+}
+
+/// A file mounted over another.
+#[derive(Debug)]
+struct Cover(&'static str);
+
+impl Cover {
+    fn of(path: &'static str, text: &str) -> io::Result<Self> {
         // The mount keeps the file when its name is removed, at the end of this block.
         let mut file = NamedTempFile::new()?;
         file.write_all(text.as_bytes())?;
         fs::set_permissions(file.path(), Permissions::from_mode(0o644))?;
-        mount_bind(file.path(), FILE)?;
-        Ok(Self(()))
+        mount_bind(file.path(), path)?;
+        Ok(Self(path))
     }
 }
 
-impl Drop for Names {
+impl Drop for Cover {
     fn drop(&mut self) {
-        // At worst the names stay until the sandbox ends.
-        let _ = unmount(FILE, UnmountFlags::DETACH);
+        // At worst it stays until the sandbox ends.
+        let _ = unmount(self.0, UnmountFlags::DETACH);
     }
 }
 

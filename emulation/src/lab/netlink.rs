@@ -194,8 +194,6 @@ impl Request {
                 let peer = InfoData::Veth(InfoVeth::Peer(link(*outer_index, outer)));
                 let attributes = vec![
                     LinkAttribute::IfName(name.clone()),
-                    // One segment a packet: nothing is left for the far end to cut.
-                    LinkAttribute::GsoMaxSegs(1),
                     LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]),
                 ];
                 RouteNetlinkMessage::NewLink(link(*index, attributes))

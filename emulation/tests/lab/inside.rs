@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
         (Some((_, test)), ..) => test(),
         (None, "exit", [code]) => return ExitCode::from(code.parse::<u8>().unwrap()),
         (None, "hold", []) => hold(),
+        (None, "keys", []) => keys(),
+        (None, "carry", [backend]) => carry(backend.parse().unwrap()),
         (None, "measure", [hosts, backend]) => measure(hosts.parse().unwrap(), backend.parse().unwrap()),
         _ => panic!("there is no `{name}`"),
     }
@@ -46,6 +49,12 @@ fn hold() {
     }
 }
 
+/// Becomes a shell that says how often it is interrupted.
+fn keys() {
+    let line = "trap 'echo got it' INT; echo ready; sleep 2; sleep 1; echo end";
+    panic!("{}", Command::new("sh").args(["-c", line]).exec());
+}
+
 /// Prints how long a LAN of so many hosts takes to set up and to take down.
 fn measure(hosts: usize, backend: Backend) {
     let topology = topologies::star(hosts);
@@ -55,6 +64,19 @@ fn measure(hosts: usize, backend: Backend) {
     let stopping = Instant::now();
     lab.stop(Duration::ZERO).unwrap();
     println!("{hosts} hosts, {backend}: up {up:?}, down {:?}", stopping.elapsed());
+}
+
+/// Prints how fast a stream goes through a link without a limit, and what was lost on the way.
+fn carry(backend: Backend) {
+    let mut topology = topologies::hosts(&["near", "far"]);
+    topologies::link(&mut topology, [0, 1], Duration::ZERO);
+    let lab = Lab::start(&topology, &Options { backend, ..Options::default() }).unwrap();
+    let mut server = lab.run_in(1, || Command::new("iperf3").args(["-s", "-1"]).spawn().unwrap()).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    lab.run_in(0, || Command::new("iperf3").args(["-c", "far", "-t", "3"]).status().unwrap()).unwrap();
+    server.wait().unwrap();
+    println!("{:#?} {:#?}", lab.wires(), lab.counters().unwrap());
+    println!("{}", std::fs::read_to_string("/proc/net/softnet_stat").unwrap());
 }
 
 pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
@@ -97,6 +119,8 @@ pub(crate) fn hosts_know_each_other_and_themselves_by_name() {
     ping(&lab, 0, "far");
     let name = lab.run_in(1, || Command::new("uname").arg("-n").output().unwrap()).unwrap();
     assert_eq!(name.stdout, b"far\n");
+    let unknown = lab.run_in(0, || Command::new("getent").args(["hosts", "nobody.example"]).status().unwrap()).unwrap();
+    assert_eq!(unknown.code(), Some(2), "of others nothing is known");
     drop(lab);
     assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("far"));
 }

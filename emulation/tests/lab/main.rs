@@ -33,6 +33,7 @@ const OUTSIDE: &[(&str, fn())] = &[
     ("a_lab_is_refused_outside_a_sandbox", outside::a_lab_is_refused_outside_a_sandbox),
     ("exit_codes_pass_through", outside::exit_codes_pass_through),
     ("signals_reach_the_inside", outside::signals_reach_the_inside),
+    ("a_key_of_the_terminal_reaches_the_inside_once", outside::a_key_of_the_terminal_reaches_the_inside_once),
     ("nothing_outlives_a_kill_of_any_of_the_three", outside::nothing_outlives_a_kill_of_any_of_the_three),
     ("without_rights_all_works_the_same", outside::without_rights_all_works_the_same),
     ("a_system_without_user_namespaces_is_told_so", outside::a_system_without_user_namespaces_is_told_so),

@@ -1,6 +1,6 @@
 //! What is checked from outside, and the runner of all.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::panic;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -60,6 +60,19 @@ pub(crate) fn signals_reach_the_inside() {
         send(signal, outer.id());
         assert_eq!(end_of(&mut outer), Some(code), "{signal}");
     }
+}
+
+pub(crate) fn a_key_of_the_terminal_reaches_the_inside_once() {
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &format!("{} inside keys", program().display()), "/dev/null"]);
+    let mut terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().unwrap(), "ready");
+    terminal.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(rest.iter().filter(|line| line.ends_with("got it")).count(), 1, "{rest:?}");
+    assert!(rest.iter().any(|line| line == "end"), "{rest:?}");
+    assert_eq!(end_of(&mut terminal), Some(0));
 }
 
 pub(crate) fn nothing_outlives_a_kill_of_any_of_the_three() {
