@@ -43,7 +43,7 @@ pub(crate) fn run(args: &CompareArgs, output: Output) -> Outcome {
 }
 
 fn table(comparison: &Comparison) -> Table {
-    let mut table = Table::new(&["measure", ">A", ">B", ">B/A", "(95 % interval)", "B is"]);
+    let mut table = Table::new(&["MEASURE", ">A", ">B", ">B/A", "(95 % INTERVAL)", "B IS"]);
     for row in comparison.rows.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
         let said = row.said();
         let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));

@@ -42,7 +42,7 @@ pub(crate) fn tell(written: &Written, output: Output) -> Outcome {
             "remarks": written.remarks,
         }))?;
     } else {
-        let mut table = Table::new(&["what", "seen"]);
+        let mut table = Table::new(&["WHAT", "SEEN"]);
         written.headline.iter().for_each(|(name, value)| table.row([name.clone(), value.clone()]));
         output.table(&table)?;
         written.remarks.iter().for_each(|remark| output.say(remark));

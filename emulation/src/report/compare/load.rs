@@ -60,7 +60,7 @@ impl Loading {
     pub(super) fn side(&self) -> Side {
         Side {
             folder: self.folder.clone(),
-            name: self.runs.first().map(|one| one.run.name.clone()).unwrap_or_default(),
+            name: String::new(),
             seeds: self.runs.iter().map(|one| one.run.seed).collect(),
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use self::differences::Difference;
 pub(super) use self::differences::settings;
-use self::load::{Loading, load};
+use self::load::{Loaded, Loading, load};
 use super::figure::said;
 use super::measure::{Better, Measure};
 use super::page;
@@ -60,7 +60,8 @@ impl Comparison {
 pub struct Side {
     /// Where it was read from.
     pub folder: PathBuf,
-    /// Its name: that of its first run.
+    /// What tells it from the other side: its first run's name, or what was run
+    /// on what, or its folder.
     pub name: String,
     /// The seeds of its runs.
     pub seeds: Vec<u64>,
@@ -167,14 +168,26 @@ fn comparison(a: &Loading, b: &Loading) -> Comparison {
         (Some(a), Some(b)) => differences::differences(a.facts(), b.facts()),
         _ => Vec::new(),
     };
+    let (name_a, name_b) = names(a, b);
     Comparison {
-        a: a.side(),
-        b: b.side(),
+        a: Side { name: name_a, ..a.side() },
+        b: Side { name: name_b, ..b.side() },
         warnings: warnings::warnings(a, b, &differences),
         distrust: [a.distrust(), b.distrust()].concat(),
         differences,
         rows,
     }
+}
+
+/// Names of the sides that differ.
+fn names(a: &Loading, b: &Loading) -> (String, String) {
+    let ways: [fn(&Loaded) -> String; 2] =
+        [|one| one.run.name.clone(), |one| format!("{} on {}", one.run.architecture, one.run.topology)];
+    let told = ways.iter().find_map(|way| {
+        let (a, b) = (way(a.runs.first()?), way(b.runs.first()?));
+        (a != b).then_some((a, b))
+    });
+    told.unwrap_or_else(|| (a.folder.display().to_string(), b.folder.display().to_string()))
 }
 
 /// The measure on both sides, with the interval over seeds if there are enough.
@@ -276,6 +289,19 @@ mod tests {
         assert!(said.contains("side B are not of one kind") && said.contains("a single run"), "{said}");
         assert_eq!(comparison.distrust.len(), 1);
         assert!(comparison.rows.iter().all(|row| row.interval.is_none()));
+    }
+
+    #[test]
+    fn sides_have_names_that_differ() {
+        let named = |name: &str, architecture| {
+            let mut loading = side([Shape { architecture, ..shape(1, 1.0) }]);
+            loading.runs[0].run.name = name.into();
+            loading
+        };
+        let (a, b) = (named("x", "client-server"), named("x", "super-node"));
+        assert_eq!(names(&a, &b), ("client-server on star-11".into(), "super-node on star-11".into()));
+        assert_eq!(names(&a, &named("y", "super-node")), ("x".into(), "y".into()));
+        assert_eq!(names(&a, &a), ("side".into(), "side".into()));
     }
 
     #[test]

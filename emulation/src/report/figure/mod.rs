@@ -180,28 +180,34 @@ pub(super) fn direction(one: &LinkUse) -> String {
 }
 
 fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
-    let busiest = metrics.links.first().filter(|one| one.link.bytes_in > 0)?;
-    let bar = |one: &LinkUse| {
+    let mut links: Vec<&LinkUse> = metrics.links.iter().filter(|one| one.link.bytes_in > 0).collect();
+    // Where all have a rate, what is fullest is what holds others up.
+    let by_rate = links.iter().all(|one| one.utilisation.is_some());
+    let length = |one: &LinkUse| one.utilisation.filter(|_| by_rate).unwrap_or(one.link.bytes_in as f64);
+    links.sort_by(|a, b| length(b).total_cmp(&length(a)));
+    let first = *links.first()?;
+    let bar = |one: &&LinkUse| {
         let is_hub = results.run.hubs.contains(&one.link.host);
         let used = one.utilisation.map_or_else(String::new, |part| format!(" ({})", percent(part)));
         Bar {
             name: direction(one),
-            parts: vec![(one.link.bytes_in as f64, if is_hub { Ink::Vermilion } else { Ink::Blue })],
+            parts: vec![(length(one), if is_hub { Ink::Vermilion } else { Ink::Blue })],
             value: one.mbit_s.map_or_else(|| bytes(one.link.bytes_in as f64), |rate| format!("{}{used}", three(rate))),
         }
     };
-    let shown: Vec<Bar> = metrics.links.iter().take(LINKS).map(bar).collect();
-    let title = match (busiest.utilisation, busiest.mbit_s) {
-        (Some(part), _) => format!("The busiest direction, {}, used {} of its rate", direction(busiest), percent(part)),
-        (None, Some(rate)) => format!("The busiest direction, {}, took {} Mbit/s", direction(busiest), three(rate)),
-        (None, None) => format!("The busiest direction was {}", direction(busiest)),
+    let shown: Vec<Bar> = links.iter().take(LINKS).map(bar).collect();
+    let title = match (first.utilisation.filter(|_| by_rate), first.mbit_s) {
+        (Some(part), _) => format!("The fullest direction, {}, used {} of its rate", direction(first), percent(part)),
+        (None, Some(rate)) => format!("The busiest direction, {}, took {} Mbit/s", direction(first), three(rate)),
+        (None, None) => format!("The busiest direction was {}", direction(first)),
     };
-    let of = if metrics.links.len() > LINKS {
-        format!("The {LINKS} busiest of {} directions", metrics.links.len())
+    let which = if by_rate { "fullest" } else { "busiest" };
+    let of = if links.len() > LINKS {
+        format!("The {LINKS} {which} of {} directions", links.len())
     } else {
         "All directions".into()
     };
-    let key = [("hub".to_owned(), Ink::Vermilion), ("others".to_owned(), Ink::Blue)];
+    let key = [("host of a hub".to_owned(), Ink::Vermilion), ("others".to_owned(), Ink::Blue)];
     let key = if results.run.hubs.is_empty() { &[][..] } else { &key };
     Some(Figure {
         name: "links".into(),
@@ -239,12 +245,7 @@ fn failures(metrics: &Metrics) -> Option<Figure> {
     let shown: Vec<Bar> = metrics.failures.iter().take(REASONS).map(bar).collect();
     Some(Figure {
         name: "failures".into(),
-        title: format!(
-            "{}: {} of the {} that were not completed",
-            capital(most),
-            count(*number),
-            counted(total, "request")
-        ),
+        title: format!("{}: {} of {} not completed", capital(most), count(*number), counted(total, "request")),
         caption: "Why requests were not completed, as the overlay names it.".into(),
         sheet: bars(&shown, &[]),
     })

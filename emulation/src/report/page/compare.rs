@@ -12,7 +12,7 @@ use crate::report::words::{capital, counted, ratio};
 /// The page of a comparison.
 pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     let mut page = Page::default();
-    let (a, b) = (name(&comparison.a), name(&comparison.b));
+    let (a, b) = (&comparison.a.name, &comparison.b.name);
     page.markup("<header>");
     page.element("p", "kind", "Roost: two sides compared");
     page.element("h1", "", &format!("{b}, against {a}"));
@@ -35,11 +35,6 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
     page.document(&format!("{b}, against {a} · Roost"), if comparison.distrust.is_empty() { "" } else { "untrusted" })
 }
 
-/// Name and folder of a side.
-fn name(side: &Side) -> String {
-    if side.name.is_empty() { side.folder.display().to_string() } else { side.name.clone() }
-}
-
 fn side(side: &Side) -> String {
     let seeds: Vec<String> = side.seeds.iter().take(12).map(ToString::to_string).collect();
     let more = if side.seeds.len() > seeds.len() { ", …" } else { "" };
@@ -52,7 +47,7 @@ pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
     let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.ratio.is_some_and(|over| over > 0.0)).collect();
     Figure {
         name: "compare".into(),
-        title: format!("{}, against {}", name(&comparison.b), name(&comparison.a)),
+        title: format!("{}, against {}", comparison.b.name, comparison.a.name),
         caption: CAPTION.into(),
         sheet: forest(&rows),
     }

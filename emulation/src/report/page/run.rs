@@ -7,7 +7,7 @@ use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results};
 use crate::report::record::Run;
-use crate::report::words::{bytes, capital, count, counted, milliseconds, or_dash, percent, seconds, three};
+use crate::report::words::{bytes, count, counted, milliseconds, or_dash, percent, seconds, three};
 
 /// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
@@ -76,8 +76,7 @@ fn verdict(page: &mut Page, results: &Results) {
         );
         page.notice("", "The emulation kept up.", &kept_up, &[]);
     } else {
-        let reasons: Vec<String> = verdict.reasons.iter().map(|reason| capital(reason)).collect();
-        page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &reasons);
+        page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &verdict.reasons);
     }
     if run.interrupted {
         let after = format!("It ran for {} of {}.", seconds(run.ran_s), seconds(run.duration_s));
