@@ -8,13 +8,14 @@
 //! Each is the same program, started again. When `init` ends, for whatever
 //! reason, the kernel kills every process of the PID namespace, and with the
 //! last of them go the network namespaces and their devices: none has a name.
-//! `init` ends when the worker does, or when its lifeline, a pipe that the
-//! outer process holds open, breaks. So `kill -9` of any of the three ends all.
+//! `init` ends when the worker does, or when its lifeline, a socket whose other
+//! end the outer process holds open, breaks. So `kill -9` of any of the three ends all.
 //!
 //! A user who is not root gets a user namespace first and is root in it only.
 
 mod refusal;
 mod signals;
+mod terminal;
 
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -26,14 +27,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getegid, geteuid, getpgrp};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getegid, geteuid};
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
 
 use super::LabError;
 use super::kernel;
 use super::netlink::{Netlink, Request};
 use signals::Signals;
+use terminal::Terminal;
 
 /// The program itself, also when its file has been replaced since.
 const SELF: &str = "/proc/self/exe";
@@ -43,6 +45,8 @@ const INIT_NAME: &str = "emulate-init-";
 const WORKER_NAME: &str = "emulate-lab";
 /// The exit code of a process that was killed because its lifeline broke, as of one killed by `SIGKILL`.
 const KILLED: u8 = 128 + 9;
+/// The exit code of what Ctrl-C has ended.
+const INTERRUPTED: u8 = 128 + 2;
 
 /// Whether [`enter`] has said so.
 static INSIDE: AtomicBool = AtomicBool::new(false);
@@ -99,18 +103,32 @@ fn be_outer() -> Result<ExitCode, LabError> {
     }
     kernel::unshare(UnshareFlags::NEWPID).map_err(|error| refusal::explain("a PID namespace", &error))?;
     let signals = Signals::hold()?;
-    let (lifeline, _held) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| LabError::kernel("make a pipe", error))?;
-    fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a pipe on", error))?;
-    let shares_terminal = is_in_foreground();
+    let kind = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
+    let pair = socketpair(kind.0, kind.1, kind.2, None);
+    let (lifeline, held) = pair.map_err(|error| LabError::kernel("make a pair of sockets", error))?;
+    fcntl_setfd(&lifeline, FdFlags::empty()).map_err(|error| LabError::kernel("pass a socket on", error))?;
+    let terminal = Terminal::of_this_process();
     let mut command = again(format!("{INIT_NAME}{}", lifeline.as_raw_fd()));
-    if !shares_terminal {
-        // Whoever signals the whole group of the outer process means that
-        // process, which passes it on: the inside must not get it twice.
-        command.process_group(0);
-    }
+    // Whoever signals the whole group of the outer process means that process,
+    // which passes it on: the inside must not get it twice.
+    command.process_group(0);
     let init = command.spawn().map_err(|error| refusal::explain("a process in a PID namespace", &error))?;
     drop(lifeline);
-    wait_outside(&init, &signals, shares_terminal).map(ExitCode::from)
+    let init = pid_of(&init);
+    if let Some(terminal) = terminal {
+        terminal.lend(init);
+    }
+    // Now it may begin. One that has ended already is noticed below.
+    let _ = rustix::io::write(&held, &[0]);
+    let code = wait_outside(init, &signals, &held, terminal);
+    if let Some(terminal) = terminal {
+        terminal.take_back(init);
+        if matches!(code, Ok(INTERRUPTED)) {
+            Signals::release()?;
+            terminal.interrupted();
+        }
+    }
+    code.map(ExitCode::from)
 }
 
 fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
@@ -119,6 +137,10 @@ fn be_init(lifeline: i32) -> Result<ExitCode, LabError> {
     // Also ends a stopped process, which does not look at its lifeline.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| LabError::kernel("ask to end with the parent", error))?;
+    // Not before it has the terminal, if there is one.
+    if !rustix::io::read(&lifeline, &mut [0; 1]).is_ok_and(|count| count == 1) {
+        return Ok(ExitCode::from(KILLED));
+    }
     let namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     kernel::unshare(namespaces).map_err(|error| refusal::explain("mount and network namespaces", &error))?;
     isolate_mounts()?;
@@ -159,11 +181,6 @@ fn enter_user_namespace() -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whether this process may read from the terminal that it was started on.
-fn is_in_foreground() -> bool {
-    rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp())
-}
-
 /// Gives the namespace mounts of its own and a `/proc` that shows its processes.
 fn isolate_mounts() -> Result<(), LabError> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -175,16 +192,25 @@ fn isolate_mounts() -> Result<(), LabError> {
     Ok(())
 }
 
-fn wait_outside(init: &Child, signals: &Signals, shares_terminal: bool) -> Result<u8, LabError> {
-    let init = pid_of(init);
+fn wait_outside(init: Pid, signals: &Signals, held: &OwnedFd, terminal: Option<Terminal>) -> Result<u8, LabError> {
     loop {
-        let signal = signals.next()?;
-        if signal.number == libc::SIGCHLD {
-            if let Some(code) = reap(init)? {
-                return Ok(code);
+        let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(held, PollFlags::IN)];
+        poll(&mut ready, None).map_err(|error| LabError::kernel("wait for its children", error))?;
+        let [has_signal, has_word] = ready.map(|one| one.revents().contains(PollFlags::IN));
+        // An end without a word is that of init, which a signal tells too.
+        if has_word && rustix::io::read(held, &mut [0; 16]).is_ok_and(|count| count > 0) {
+            terminal.iter().for_each(|terminal| terminal.stopped(init));
+        }
+        if !has_signal {
+            continue;
+        }
+        match signals.next()?.number {
+            libc::SIGCHLD => {
+                if let News::Ended(code) = reap(init)? {
+                    return Ok(code);
+                }
             }
-        } else if !(signal.is_from_terminal && shares_terminal) {
-            signals::send(init, signal.number);
+            number => signals::send(init, number),
         }
     }
 }
@@ -199,8 +225,11 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
         }
         let signal = signals.next()?;
         if signal.number == libc::SIGCHLD {
-            if let Some(code) = reap(worker)? {
-                return Ok(code);
+            match reap(worker)? {
+                News::Ended(code) => return Ok(code),
+                // If the outer process is gone, the next look at the lifeline tells.
+                News::Stopped => drop(rustix::io::write(lifeline, &[0])),
+                News::None => {}
             }
         } else if !signal.is_from_terminal {
             signals::send(worker, signal.number);
@@ -208,14 +237,25 @@ fn wait_inside(worker: &Child, signals: &Signals, lifeline: &OwnedFd) -> Result<
     }
 }
 
-/// Takes note of every child that has ended; the exit code if it was this one.
-fn reap(awaited: Pid) -> Result<Option<u8>, LabError> {
-    let mut code = None;
+/// What has become of a child.
+enum News {
+    /// Nothing.
+    None,
+    /// It was stopped.
+    Stopped,
+    /// It has ended, with this exit code.
+    Ended(u8),
+}
+
+/// Takes note of every child that has ended, and of what has become of this one.
+fn reap(awaited: Pid) -> Result<News, LabError> {
+    let mut news = News::None;
     loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((child, status))) if child == awaited => code = code_of(status),
+        match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((child, status))) if child == awaited && status.stopped() => news = News::Stopped,
+            Ok(Some((child, status))) if child == awaited => news = code_of(status).map_or(news, News::Ended),
             Ok(Some(_)) => {}
-            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(code),
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(news),
             Err(error) => return Err(LabError::kernel("wait for its children", error)),
         }
     }

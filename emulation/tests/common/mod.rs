@@ -1,7 +1,12 @@
 //! Running the command.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,6 +32,15 @@ impl Folder {
         self.command().args(args).stdin(Stdio::null()).output().unwrap()
     }
 
+    /// The same with something to read.
+    pub(crate) fn emulate_with(&self, args: &[&str], input: &str) -> Output {
+        let mut command = self.command();
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(program());
         command.current_dir(self.0.path()).env("TERM", "dumb").env("HOME", self.0.path());
@@ -46,4 +60,75 @@ pub(crate) fn said(output: &Output) -> String {
 /// One JSON value.
 pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
+}
+
+/// The command on a terminal, which `script` of util-linux makes.
+pub(crate) struct Terminal {
+    child: Child,
+    shown: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    /// Starts the command in a folder.
+    pub(crate) fn start(folder: &Folder, args: &[&str]) -> Self {
+        Self::run(folder, &format!("exec EMULATE {}", args.join(" ")))
+    }
+
+    /// Starts a line of the shell in a folder, in which `EMULATE` is the command.
+    pub(crate) fn run(folder: &Folder, line: &str) -> Self {
+        let line = line.replace("EMULATE", &Self::program());
+        let mut script = Command::new("script");
+        script.current_dir(folder.0.path()).env("TERM", "xterm").env("HOME", folder.0.path()).env("SHELL", "/bin/sh");
+        script.args(["-qfec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        let (sender, shown) = channel();
+        let mut output = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, shown, seen: String::new() }
+    }
+
+    /// Where the command is.
+    pub(crate) fn program() -> String {
+        program().display().to_string()
+    }
+
+    /// Types.
+    pub(crate) fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until this is shown, after what was waited for before.
+    pub(crate) fn await_text(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            match self.shown.recv_timeout(Duration::from_secs(20)) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("`{text}` is not shown ({error}), but: {}", self.seen),
+            }
+        }
+    }
+
+    /// Waits for its end; gives its exit code.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Ended already, if all went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -7,8 +7,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lab::{LabError, kernel};
 
-/// What both waiting processes read: that a child has ended, and what they pass on.
-const READ: [c_int; 5] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+/// What both waiting processes read: that a child has ended, what they pass on,
+/// and what would stop one that is not in its terminal's foreground.
+const READ: [c_int; 6] = [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTTOU];
 
 /// `struct signalfd_siginfo`: where its number and its code are, and its size.
 const NUMBER_AT: usize = 0;
@@ -33,7 +34,7 @@ impl Signals {
         kernel::open_signals(&READ).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
     }
 
-    /// Undoes in the worker what it has inherited from those who [hold](Self::hold).
+    /// Undoes [`hold`](Self::hold), also in a worker that has inherited it.
     pub(super) fn release() -> Result<(), LabError> {
         kernel::release_signals(&READ).map_err(|error| LabError::kernel("listen to signals", error))
     }
@@ -65,7 +66,8 @@ pub(super) fn send(to: Pid, number: c_int) {
         libc::SIGHUP => Signal::HUP,
         libc::SIGINT => Signal::INT,
         libc::SIGQUIT => Signal::QUIT,
-        _ => Signal::TERM,
+        libc::SIGTERM => Signal::TERM,
+        _ => return,
     };
     let _ = kill_process(to, signal);
 }
