@@ -54,6 +54,12 @@ enum Command {
     Convert(commands::convert::ConvertArgs),
     /// Make a topology of the published experiments, of any size
     Topo(commands::topo::TopoArgs),
+    /// Bring a network up and work on it: run programs on hosts, change links, look
+    #[command(before_help = "Examples:
+  emulate shell star.toml
+  echo 'node1 ping -c 3 server' | emulate shell star.toml
+")]
+    Shell(commands::shell::ShellArgs),
     /// Bring a network up and run a program on one of its hosts
     #[command(before_help = "Examples:
   emulate exec star.toml node1 -- ping -c 3 server
@@ -67,6 +73,19 @@ enum Command {
   emulate linktest star.toml --only rate --net uplink
 ")]
     Linktest(commands::linktest::LinktestArgs),
+    /// Run a plan: the real daemons on its network, under its workload
+    #[command(before_help = "Examples:
+  emulate run plans/star-11.toml
+  emulate run plans/star-11.toml --check
+  emulate run plans/star-11.toml --seed 2 --duration 15m -o results/second
+")]
+    Run(commands::run::RunArgs),
+    /// Run every combination of what a plan's [sweep] table lists
+    #[command(before_help = "Examples:
+  emulate sweep plans/first.toml
+  emulate sweep plans/first.toml --check
+")]
+    Sweep(commands::sweep::SweepArgs),
     /// Write the page, the figures and the tables of results again
     #[command(before_help = "Examples:
   emulate report results/star-11
@@ -91,20 +110,6 @@ enum Command {
   emulate completions bash > /etc/bash_completion.d/emulate
 ")]
     Completions(commands::generate::CompletionsArgs),
-    /// Run a plan with the real daemons, or a network with programs of its own
-    #[command(before_help = "Examples:
-  emulate run plans/star-11.toml
-  emulate run plans/star-11.toml --check
-  emulate run plans/star-11.toml --seed 2 --duration 15m -o results/second
-  emulate run experiment.ns --for 5m
-")]
-    Run(commands::run::RunArgs),
-    /// Run every combination of what a plan's [sweep] table lists
-    #[command(before_help = "Examples:
-  emulate sweep plans/first.toml
-  emulate sweep plans/first.toml --check
-")]
-    Sweep(commands::sweep::SweepArgs),
     /// Write the manual pages into a directory
     Man(commands::generate::ManArgs),
 }
@@ -129,6 +134,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Check(args) => commands::check::run(args, output),
         Command::Convert(args) => commands::convert::run(args, output),
         Command::Topo(args) => commands::topo::run(args, output),
+        Command::Shell(args) => commands::shell::run(args, output),
         Command::Exec(args) => commands::exec::run(args, output),
         Command::Linktest(args) => commands::linktest::run(args, output),
         Command::Report(args) => commands::report::run(args, output),

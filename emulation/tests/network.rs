@@ -72,13 +72,13 @@ fn what_runs_beside_a_program_ends_with_it() {
 #[test]
 fn bad_input_is_one_sentence_and_exit_code_2() {
     let folder = Folder::with("chain.toml", CHAIN);
-    folder.write("wrong.toml", "[[host]]\nname = \"a\"\n[[link]]\nbetween = [\"a\", \"z\"]\n");
+    folder.write("wrong.toml", "[[host]]\nname = \"a\"\n[[link]]\nrate = \"1Mbit\"\nbetween = [\"a\", \"z\"]\n");
     for (args, part) in [
         (&["exec", "chain.toml", "nobody", "--", "true"][..], "there is no host `nobody`; there are a, b, c"),
         (&["exec", "chain.toml"], "nothing to run"),
         (&["exec", "chain.toml", "a"], "write the command after --"),
         (&["exec", "none.toml", "a", "--", "true"], "cannot read none.toml"),
-        (&["exec", "wrong.toml", "a", "--", "true"], "wrong.toml:4"),
+        (&["exec", "wrong.toml", "a", "--", "true"], "wrong.toml:5: there is no host `z`"),
         (&["exec", "chain.toml", "a", "--backend", "pigeon", "--", "true"], "auto, tap or veth"),
         (&["linktest", "chain.toml", "--net", "cd"], "there is no link or LAN `cd`"),
         (&["linktest", "chain.toml", "--only", "colour"], "routes"),

@@ -37,7 +37,7 @@ fn output() -> Output {
 }
 
 /// What is wrong, on one line.
-fn sentence(error: &clap::Error) -> String {
+pub fn sentence(error: &clap::Error) -> String {
     if let (Some(ContextValue::String(flag)), Some(source)) = (error.get(ContextKind::InvalidArg), error.source())
         && error.kind() == ErrorKind::ValueValidation
     {

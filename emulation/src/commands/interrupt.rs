@@ -1,42 +1,59 @@
 //! Ctrl-C, as something to look at.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::SIGINT;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::failure::{Code, Failure, Outcome};
 
-/// From now on Ctrl-C (`SIGINT`) does not end this process but is noted. The
-/// programs that it starts get the signal, if it comes from the terminal, and
-/// do with it what they do.
+/// From now on `SIGINT` does not end this process but is noted.
 pub(crate) fn note() -> Outcome<Interrupted> {
     let flag = Arc::new(AtomicBool::new(false));
     let registered = signal_hook::flag::register(SIGINT, Arc::clone(&flag));
-    registered.map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")))?;
-    Ok(Interrupted(flag))
+    let signals = registered.and_then(|_| SignalsInfo::new([SIGINT]));
+    let signals = signals.map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")))?;
+    Ok(Interrupted { flag, signals: Mutex::new(signals) })
 }
 
-/// Whether Ctrl-C was noted.
-#[derive(Clone, Debug)]
-pub(crate) struct Interrupted(Arc<AtomicBool>);
+/// Who interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Ctrl-C: every program in the terminal's foreground has it too.
+    Terminal,
+    /// A process that sent the signal to this one alone.
+    Process,
+}
+
+/// What was noted.
+#[derive(Debug)]
+pub(crate) struct Interrupted {
+    flag: Arc<AtomicBool>,
+    signals: Mutex<SignalsInfo<WithOrigin>>,
+}
 
 impl Interrupted {
-    /// Whether it was, since the last call; it is forgotten then.
-    pub(crate) fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
+    /// What was noted since the last call; it is forgotten then.
+    pub(crate) fn take(&self) -> Option<By> {
+        self.flag.store(false, Ordering::Relaxed);
+        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let by = |origin: Origin| if origin.cause == Cause::Kernel { By::Terminal } else { By::Process };
+        signals.pending().map(by).last()
     }
 
-    /// The flag itself, for what is to stop when it is set.
+    /// A flag that is set from then on until it is [taken](Self::take).
     pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.0
+        &self.flag
     }
 
-    /// A failure if it was.
+    /// A failure if something was noted.
     pub(crate) fn check(&self) -> Outcome {
         match self.take() {
-            true => Err(Failure::new(Code::Interrupted, "interrupted; everything has been taken down")),
-            false => Ok(()),
+            Some(_) => Err(Failure::new(Code::Interrupted, "interrupted")),
+            None => Ok(()),
         }
     }
 }

@@ -108,12 +108,11 @@ pub(crate) fn show(report: &Report, output: Output) -> Outcome {
     let mut table = Table::new(&["NET", "TEST", ">PATHS", "WORST", ">EXPECTED", ">MEASURED", ">ERROR", "RESULT"]);
     for summary in report.summaries() {
         let worst = summary.worst;
-        let paths = match (summary.failed, summary.measured) {
-            (0, measured) => measured.to_string(),
-            (failed, measured) => format!("{failed}/{measured}"),
-        };
         let mut cells = row(worst);
-        cells.insert(2, paths);
+        if summary.failed > 0 {
+            cells[6] = format!("{} FAILED", summary.failed);
+        }
+        cells.insert(2, (summary.measured + summary.skipped).to_string());
         table.row(cells);
     }
     if !report.measurements.is_empty() {

@@ -14,5 +14,6 @@ pub(crate) mod linktest;
 mod process;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod sweep;
 pub(crate) mod topo;

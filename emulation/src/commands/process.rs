@@ -1,7 +1,7 @@
 //! Programs in hosts.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use roost_emulation::scenario::topology::HostIndex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
-use super::interrupt::Interrupted;
+use super::interrupt::{By, Interrupted};
 use crate::failure::{Code, Failure, Outcome};
 
 /// How often it is looked whether Ctrl-C was noted.
@@ -35,6 +35,18 @@ impl Program {
         Self::spawn(lab, host, command)
     }
 
+    /// Starts a line of the shell.
+    pub(crate) fn start_line(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+        Self::spawn(lab, host, shell(line))
+    }
+
+    /// The same without input.
+    pub(crate) fn start_without_input(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
+        let mut command = shell(line);
+        command.stdin(Stdio::null());
+        Self::spawn(lab, host, command)
+    }
+
     /// Starts a line of the shell beside something else: without input, and out
     /// of Ctrl-C's way.
     pub(crate) fn start_beside(lab: &Lab, host: HostIndex, line: &str) -> Outcome<Self> {
@@ -52,18 +64,17 @@ impl Program {
         started.map(|child| Self { child }).map_err(not_started)
     }
 
-    /// Waits for its end; gives its exit code, as shells do. Ctrl-C is passed
+    /// Waits for its end; gives its exit code, as shells do. `SIGINT` is passed
     /// on where the program does not get it from the terminal itself.
     pub(crate) fn wait(mut self, interrupted: &Interrupted) -> Outcome<u8> {
         let failed = |error: io::Error| Failure::failed(format!("cannot wait for a program: {error}"));
         let pid = Pid::from_child(&self.child);
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        let shares_terminal = io::stdin().is_terminal();
         loop {
             if let Some(status) = self.child.try_wait().map_err(failed)? {
                 return Ok(code(status));
             }
-            if interrupted.take() && !shares_terminal {
+            if interrupted.take() == Some(By::Process) {
                 // One who is gone needs none.
                 let _ = kill_process(pid, Signal::INT);
             }

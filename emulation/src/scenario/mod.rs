@@ -9,9 +9,11 @@
 //! - [`export`] writes it for other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`expect`] compares what is shown with what is expected.
+//! - [`amend()`] keeps a description true while the network changes.
 //! - [`wiring`] makes the network that carries packets, and keeps the names.
 
 pub mod addresses;
+mod amend;
 pub mod describe;
 pub mod emulab;
 pub mod expect;
@@ -27,5 +29,6 @@ pub mod topology;
 pub mod validate;
 pub mod wiring;
 
+pub use amend::amend;
 pub use load::{LoadError, load, parse};
 pub use topology::Topology;

@@ -208,7 +208,7 @@ fn schedule(topology: &Topology) -> Vec<NetEvent> {
 }
 
 /// What each sender's and each receiver's leg of a LAN gets of a value from host to host.
-fn legs(change: Change) -> [Change; 2] {
+pub(super) fn legs(change: Change) -> [Change; 2] {
     match change {
         Change::Delay(delay) => [Change::Delay(delay - delay / 2), Change::Delay(delay / 2)],
         Change::Jitter(jitter) => [Change::Jitter(jitter), Change::Jitter(Duration::ZERO)],

@@ -1,0 +1,179 @@
+//! Where the shell's lines come from: a person at a terminal, or a pipe.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use roost_emulation::scenario::Topology;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Editor, Helper};
+
+use super::line::{CHANGES, COMMANDS};
+use crate::failure::{Failure, Outcome};
+
+/// Lines that are remembered from one time to the next.
+const REMEMBERED: usize = 1000;
+/// The longest line that is read from a pipe, bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Where lines come from.
+pub(super) enum Input {
+    /// A person, with history and completion.
+    Person {
+        /// What reads.
+        editor: Box<Editor<Words, FileHistory>>,
+        /// Where its history is kept, if there is a place.
+        history: Option<PathBuf>,
+        /// What stands before a line.
+        prompt: String,
+    },
+    /// Something else.
+    Pipe,
+}
+
+impl Input {
+    /// The input for a network, by whether stdin is a terminal.
+    pub(super) fn open(topology: &Topology) -> Outcome<Self> {
+        if !io::stdin().is_terminal() {
+            return Ok(Self::Pipe);
+        }
+        let failed = |error: ReadlineError| Failure::failed(format!("cannot read from the terminal: {error}"));
+        let config = Config::builder().max_history_size(REMEMBERED).map_err(failed)?;
+        let config = config.auto_add_history(true).completion_type(CompletionType::List).build();
+        let mut editor = Editor::with_config(config).map_err(failed)?;
+        editor.set_helper(Some(Words::of(topology)));
+        let history = history_file();
+        if let Some(file) = &history {
+            // There is none the first time.
+            let _ = editor.load_history(file);
+        }
+        let name = if topology.name.is_empty() { "emulate" } else { topology.name.as_str() };
+        Ok(Self::Person { editor: Box::new(editor), history, prompt: format!("{name}> ") })
+    }
+
+    /// Whether a person types.
+    pub(super) const fn is_person(&self) -> bool {
+        matches!(self, Self::Person { .. })
+    }
+
+    /// The next line; none at the end. Ctrl-C at the prompt drops the line.
+    pub(super) fn next(&mut self) -> Outcome<Option<String>> {
+        match self {
+            Self::Person { editor, prompt, .. } => match editor.readline(prompt.as_str()) {
+                Ok(line) => Ok(Some(line)),
+                Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
+                Err(ReadlineError::Eof) => Ok(None),
+                Err(error) => Err(Failure::failed(format!("cannot read from the terminal: {error}"))),
+            },
+            Self::Pipe => {
+                let failed = |error: io::Error| Failure::failed(format!("cannot read the next line: {error}"));
+                let mut line = String::new();
+                let read = io::Read::take(io::stdin().lock(), LONGEST).read_line(&mut line).map_err(failed)?;
+                Ok((read > 0).then_some(line))
+            }
+        }
+    }
+
+    /// Keeps what was typed for the next time.
+    pub(super) fn close(&mut self) {
+        let Self::Person { editor, history: Some(file), .. } = self else { return };
+        // A history that is not kept is no reason to fail.
+        let _ = file
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| editor.save_history(file).map_err(|error| io::Error::other(error.to_string())));
+        let _ = io::stdout().flush();
+    }
+}
+
+/// `$XDG_STATE_HOME/roost/emulate-history`, else under `~/.local/state`.
+fn history_file() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
+    Some(state.join("roost/emulate-history"))
+}
+
+/// The words that can be completed.
+pub(super) struct Words {
+    hosts: Vec<String>,
+    nets: Vec<String>,
+}
+
+impl Words {
+    fn of(topology: &Topology) -> Self {
+        Self {
+            hosts: topology.hosts.iter().map(|host| host.name.clone()).collect(),
+            nets: topology.nets.iter().map(|net| net.name.clone()).collect(),
+        }
+    }
+
+    /// What may stand at the end of `before`, a line up to its last word.
+    fn candidates(&self, before: &str) -> Vec<&str> {
+        let words: Vec<&str> = before.split_whitespace().collect();
+        let hosts = self.hosts.iter().map(String::as_str);
+        let nets = self.nets.iter().map(String::as_str);
+        match words.as_slice() {
+            [] => COMMANDS.into_iter().chain(hosts).collect(),
+            ["on"] => hosts.collect(),
+            ["link" | "net"] => nets.chain(hosts).collect(),
+            ["link" | "net", first] if self.nets.iter().any(|net| net == first) => {
+                CHANGES.into_iter().chain(["from"]).collect()
+            }
+            ["link" | "net", _] => hosts.collect(),
+            ["link" | "net", _, "from"] => hosts.collect(),
+            ["link" | "net", ..] => CHANGES.to_vec(),
+            ["links" | "nets"] => nets.collect(),
+            ["linktest", ..] => vec!["--quick", "--only", "--net", "--as-written"],
+            // Programs take hosts by their names.
+            [first, ..] if self.hosts.iter().any(|host| host == first) => hosts.collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &rustyline::Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = line.get(..at).unwrap_or(line);
+        let start = before.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let (before, word) = before.split_at(start);
+        let fitting = self.candidates(before).into_iter().filter(|candidate| candidate.starts_with(word));
+        Ok((start, fitting.map(|candidate| format!("{candidate} ")).collect()))
+    }
+}
+
+impl Helper for Words {}
+impl Highlighter for Words {}
+impl Validator for Words {}
+impl Hinter for Words {
+    type Hint = String;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(before: &str) -> Vec<String> {
+        let words = Words { hosts: vec!["a".to_owned(), "b".to_owned()], nets: vec!["ab".to_owned()] };
+        words.candidates(before).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_fits_is_offered() {
+        assert!(candidates("").contains(&"linktest".to_owned()) && candidates("").contains(&"b".to_owned()));
+        assert_eq!(candidates("link "), ["ab", "a", "b"]);
+        assert_eq!(candidates("link a "), ["a", "b"]);
+        assert!(candidates("link ab ").contains(&"from".to_owned()));
+        assert_eq!(candidates("link ab from "), ["a", "b"]);
+        assert_eq!(candidates("link a b "), CHANGES);
+        assert_eq!(candidates("links "), ["ab"]);
+        assert_eq!(candidates("a ping "), ["a", "b"]);
+        assert!(candidates("nobody ").is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! `emulate shell`: a network, and a prompt on it.
+
+mod input;
+mod line;
+mod show;
+
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use roost_emulation::lab::Lab;
+use roost_emulation::scenario::topology::{Action, Event, HostIndex};
+use roost_emulation::scenario::{Topology, amend};
+use roost_terminal::{Output, usage};
+
+use super::interrupt::{self, Interrupted};
+use super::lab::{self, LabArgs};
+use super::linktest::{self, WhatArgs};
+use super::process::Program;
+use crate::failure::{Failure, Outcome};
+use input::Input;
+use line::{Line, NetChange};
+
+const HELP: &str = "\
+HOST COMMAND…              runs a command (a line of sh) on a host: a ping -c 3 b
+nodes                      the hosts and their addresses
+links [NAME]               the links and LANs as they are now, and what went through them
+link A B CHANGE…           changes the link between two hosts; A > B is what A sends only
+link NAME CHANGE…          changes a link or LAN by its name
+link NAME from A CHANGE…   changes what A sends on a link, or A's legs of a LAN
+    CHANGE: down, up, delay 30ms, rate 5Mbit, loss 5%, jitter 2ms, queue 50 (packets)
+lateness                   how late packets were delivered: the error of the emulation
+events                     what the file schedules, and what has happened
+linktest [--quick] [--only delay|rate|loss|routes] [--net NAME] [--as-written]
+                           measures the links against what they are now, or were written as
+wait TIME                  waits, in scripts: wait 2s
+on HOST COMMAND…           the same as HOST COMMAND, for a host that is called like a command
+exit [CODE]                takes the network down (also Ctrl-D)
+";
+
+/// `emulate shell`.
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    #[command(flatten)]
+    lab: LabArgs,
+    /// End at the first line that fails
+    #[arg(short = 'e', long)]
+    errexit: bool,
+}
+
+/// Brings the network up, does what the lines ask for, and takes it down.
+/// From a pipe it ends with the code of the last line that failed.
+pub(crate) fn run(args: &ShellArgs, output: Output) -> Outcome {
+    let lab = lab::open(&args.lab, output)?;
+    let interrupted = interrupt::note()?;
+    let mut input = Input::open(lab.topology())?;
+    if input.is_person() {
+        output.say(greeting(lab.topology()));
+    }
+    lab.begin()?;
+    let as_it_is = lab.topology().clone();
+    let mut shell = Shell { lab: &lab, as_it_is, events_seen: 0, interrupted, scripted: !input.is_person(), output };
+    let ended = shell.converse(&mut input, args.errexit);
+    input.close();
+    lab.stop(Duration::ZERO)?;
+    ended
+}
+
+fn greeting(topology: &Topology) -> String {
+    let count = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
+    let (hosts, nets) = (count(topology.hosts.len(), "host"), topology.nets.len());
+    format!("{hosts} on {nets} links and LANs; `help` says what can be done, Ctrl-D ends it")
+}
+
+/// A network, and what has become of it.
+struct Shell<'a> {
+    lab: &'a Lab,
+    /// The description, with what was changed since.
+    as_it_is: Topology,
+    /// Events of the file that are in `as_it_is`.
+    events_seen: usize,
+    interrupted: Interrupted,
+    scripted: bool,
+    output: Output,
+}
+
+/// How a line went.
+enum Done {
+    /// Go on.
+    Next,
+    /// A program ended with this code.
+    Code(u8),
+    /// `exit`.
+    Exit(Option<u8>),
+}
+
+impl Shell<'_> {
+    fn converse(&mut self, input: &mut Input, errexit: bool) -> Outcome {
+        let mut last = Ok(());
+        while let Some(text) = input.next()? {
+            // Ctrl-C of a line that has ended is not the next one's.
+            self.interrupted.take();
+            match self.obey(&text) {
+                Ok(Done::Next) | Ok(Done::Code(0)) => continue,
+                Ok(Done::Exit(None)) => break,
+                Ok(Done::Exit(Some(code))) => return super::process::outcome(code),
+                Ok(Done::Code(code)) => {
+                    self.output.detail(format!("exit code {code}"));
+                    last = super::process::outcome(code);
+                }
+                Err(Failure::ClosedPipe) => return Ok(()),
+                Err(failure) => {
+                    failure.report(self.output);
+                    last = Err(Failure::Passed(failure.exit_code()));
+                }
+            }
+            if errexit {
+                return last;
+            }
+        }
+        if self.scripted { last } else { Ok(()) }
+    }
+
+    fn obey(&mut self, text: &str) -> Outcome<Done> {
+        let line = line::parse(text, self.lab.topology()).map_err(Failure::bad_input)?;
+        self.catch_up();
+        match line {
+            Line::Empty => {}
+            Line::Help => self.output.data(HELP)?,
+            Line::Exit(code) => return Ok(Done::Exit(code)),
+            Line::Nodes => show::nodes(self.lab.topology(), self.output)?,
+            Line::Links(net) => show::links(self.lab, &self.as_it_is, net, self.output)?,
+            Line::Change(change) => self.change(&change)?,
+            Line::Lateness => show::lateness(self.lab, self.output)?,
+            Line::Events => show::events(self.lab, self.output)?,
+            Line::Linktest(words) => self.linktest(&words)?,
+            Line::Wait(time) => self.wait(time),
+            Line::Run(host, command) => return self.run(host, &command).map(Done::Code),
+        }
+        Ok(Done::Next)
+    }
+
+    fn run(&self, host: HostIndex, command: &str) -> Outcome<u8> {
+        let program = match self.scripted {
+            // The rest of the input is for the shell.
+            true => Program::start_without_input(self.lab, host, command)?,
+            false => Program::start_line(self.lab, host, command)?,
+        };
+        program.wait(&self.interrupted)
+    }
+
+    fn change(&mut self, asked: &NetChange) -> Outcome {
+        for change in &asked.changes {
+            self.lab.apply(asked.net, asked.from, *change)?;
+            amend(&mut self.as_it_is, asked.net, asked.from, *change);
+        }
+        self.output.say(show::changed(self.lab.topology(), asked));
+        Ok(())
+    }
+
+    fn wait(&self, time: Duration) {
+        const LOOK: Duration = Duration::from_millis(50);
+        let began = std::time::Instant::now();
+        while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+            if self.interrupted.take().is_some() {
+                break;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Takes over what the file's schedule has done meanwhile.
+    fn catch_up(&mut self) {
+        let now = self.lab.now().since(roost_proto::Time::ZERO);
+        let happened: Vec<&Event> =
+            self.lab.topology().events.iter().skip(self.events_seen).take_while(|event| event.at <= now).collect();
+        self.events_seen += happened.len();
+        for event in happened {
+            if let Action::Net { net, from, change } = event.action {
+                amend(&mut self.as_it_is, net, from, change);
+            }
+        }
+    }
+
+    fn linktest(&self, words: &[String]) -> Outcome {
+        let flags = Flags::try_parse_from(words).map_err(|error| Failure::bad_input(usage::sentence(&error)))?;
+        let described = if flags.as_written { self.lab.topology() } else { &self.as_it_is };
+        let report = linktest::measure(self.lab, described, &flags.what, &self.interrupted, self.output)?;
+        linktest::show(&report, self.output)?;
+        self.interrupted.check()?;
+        linktest::verdict(&report)
+    }
+}
+
+/// The flags of the shell's `linktest`.
+#[derive(Debug, Parser)]
+#[command(name = "linktest", no_binary_name = true, disable_help_flag = true)]
+struct Flags {
+    #[command(flatten)]
+    what: WhatArgs,
+    /// Against the file, not against what has become of it
+    #[arg(long)]
+    as_written: bool,
+}
