@@ -1,5 +1,6 @@
 //! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -153,6 +154,10 @@ fn show(tasks: &[Task], output: Output) -> Outcome {
         output.json(&Object { schema: SCHEMA, runs: rows })?;
     } else {
         output.table(&table(&rows))?;
+    }
+    for folder in tasks.iter().filter_map(|task| task.folder.parent()).collect::<BTreeSet<_>>() {
+        let cannot = |error| Failure::failed(format!("the runs are in {}, but: {error}", folder.display()));
+        output.say(format!("Look at {}", report::combine(folder).map_err(cannot)?.page.display()));
     }
     match invalid {
         0 => Ok(()),

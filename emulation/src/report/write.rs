@@ -101,6 +101,10 @@ pub(super) fn distrust(run: &Run) -> Vec<String> {
 
 fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     let (requests, traffic) = (&metrics.requests, &metrics.traffic);
+    if requests.asked == 0 {
+        let offered = or_dash(traffic.offered_bytes.map(|bytes| bytes as f64), bytes);
+        return vec![("offered by hosts".to_owned(), offered)];
+    }
     let success = or_dash(requests.success_ratio(), percent);
     let mut lines = vec![(
         "completed services".to_owned(),
@@ -209,7 +213,8 @@ mod tests {
         results.run.verdict.lateness_us.clear();
         let folder = tempfile::tempdir().unwrap();
         run.write(folder.path());
-        assert!(write(folder.path()).unwrap().page.is_file());
+        let page = fs::read_to_string(write(folder.path()).unwrap().page).unwrap();
+        assert!(page.contains("Packets dropped") && !page.contains("Completed services"));
     }
 
     #[test]

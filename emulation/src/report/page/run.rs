@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::{Page, tables};
 use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
-use crate::report::read::{PLAN_FILE, Results};
+use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use crate::report::record::Run;
 use crate::report::words::{bytes, count, counted, milliseconds, or_dash, percent, seconds, three};
 
@@ -18,7 +18,11 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     page.element("h1", "", &run.name);
     page.element("p", "lead", &lead(run));
     verdict(&mut page, results);
-    numbers(&mut page, metrics);
+    if metrics.requests.asked > 0 {
+        numbers(&mut page, metrics);
+    } else {
+        numbers_of_network(&mut page, results, metrics);
+    }
     page.markup("</header>\n<main>");
     page.element("h2", "", "What was seen");
     page.figures(&figure::of_run(results, metrics));
@@ -26,7 +30,7 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     tables::all(&mut page, results, metrics);
     facts(&mut page, results);
     page.element("h2", "", "What the words mean");
-    terms(&mut page);
+    terms(&mut page, metrics.requests.asked > 0);
     page.markup("</main>");
     footer(&mut page, run);
     page.document(&format!("{} · Roost", run.name), if run.verdict.valid { "" } else { "untrusted" })
@@ -43,6 +47,10 @@ fn lead(run: &Run) -> String {
         [one] => format!(", hub on {one}"),
         many => format!(", hubs on {}", many.join(", ")),
     };
+    if run.nodes == 0 {
+        let (ran, date) = (seconds(run.ran_s), date(run.started_unix_s));
+        return format!("{} on {} · {ran} · seed {} · {date}", run.architecture, run.topology, run.seed);
+    }
     format!(
         "{} on {} with {}{hubs} · {transport} · {} · seed {} · {}",
         run.architecture,
@@ -113,6 +121,31 @@ fn numbers(page: &mut Page, metrics: &Metrics) {
     page.markup("</dl>");
 }
 
+/// Those of a run without a workload: what the network did.
+fn numbers_of_network(page: &mut Page, results: &Results, metrics: &Metrics) {
+    let traffic = &metrics.traffic;
+    let lasted = results.run.ran_s + results.run.drain_s;
+    let offered = traffic.offered_bytes.map(|bytes| bytes as f64);
+    let rate = offered.filter(|_| lasted > 0.0).map(|bytes| bytes * 8e-6 / lasted);
+    page.markup("<dl class=\"numbers\">");
+    let ports = format!("{} over all ports", or_dash(traffic.port_bytes.map(|bytes| bytes as f64), bytes));
+    page.number("Offered by hosts", &or_dash(offered, bytes), &ports);
+    page.number(
+        "Mean rate",
+        &or_dash(rate, |rate| format!("{} Mbit/s", three(rate))),
+        &format!("over {}", seconds(lasted)),
+    );
+    let drops = &traffic.drops;
+    let why = format!(
+        "{} at full queues, {} by loss, {} on links down",
+        count(drops.queue),
+        count(drops.loss),
+        count(drops.down)
+    );
+    page.number("Packets dropped", &count(drops.queue + drops.loss + drops.down), &why);
+    page.markup("</dl>");
+}
+
 fn median_of(service: &Service) -> &'static str {
     match service.service.as_str() {
         "video" | "track" => "Median to first byte",
@@ -139,12 +172,13 @@ fn facts(page: &mut Page, results: &Results) {
     page.element("h2", "", "How it was made, and how to repeat it");
     page.markup("<div class=\"card\">");
     if let Some(plan) = &results.plan {
-        page.element("p", "", "This plan, seed and all, with the topology beside it:");
-        page.element("pre", "", &format!("emulate run {}", results.folder.join(PLAN_FILE).display()));
+        again(page, "This plan, seed and all, with the topology beside it:", results, PLAN_FILE, "");
         page.markup("<details open>");
         page.element("summary", "", PLAN_FILE);
         page.element("pre", "", plan);
         page.markup("</details>");
+    } else if results.topology.is_some() {
+        again(page, "This network:", results, TOPOLOGY_FILE, &format!(" --seed {}", run.seed));
     }
     let own = [
         ("seed".to_owned(), run.seed.to_string()),
@@ -170,6 +204,12 @@ fn facts(page: &mut Page, results: &Results) {
     page.markup("</div>");
 }
 
+/// The command that does it again.
+fn again(page: &mut Page, what: &str, results: &Results, file: &str, options: &str) {
+    page.element("p", "", what);
+    page.element("pre", "", &format!("emulate run {}{options}", results.folder.join(file).display()));
+}
+
 /// The definitions of the figures.
 const TERMS: [(&str, &str); 9] = [
     ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
@@ -193,9 +233,10 @@ const TERMS: [(&str, &str); 9] = [
     ("Lateness", "When the emulator delivered a packet, against when the link model says it was due: its own error."),
 ];
 
-fn terms(page: &mut Page) {
+fn terms(page: &mut Page, has_requests: bool) {
     page.markup("<div class=\"terms\">");
-    for (term, meaning) in TERMS {
+    // The first three are about requests.
+    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 3 }) {
         page.markup(format_args!("<p><b>{term}.</b> {meaning}</p>"));
     }
     page.markup("</div>");

@@ -12,7 +12,9 @@ const OPEN: usize = 15;
 const MOST: usize = 200;
 
 pub(super) fn all(page: &mut Page, results: &Results, metrics: &Metrics) {
-    services(page, metrics);
+    if metrics.requests.asked > 0 {
+        services(page, metrics);
+    }
     traffic(page, metrics);
     hubs(page, results, metrics);
     nodes(page, metrics);
@@ -165,6 +167,9 @@ fn hubs(page: &mut Page, results: &Results, metrics: &Metrics) {
 
 fn nodes(page: &mut Page, metrics: &Metrics) {
     page.element("h2", "", "Hosts and links");
+    if metrics.nodes.is_empty() {
+        return;
+    }
     let mut rows = Rows::new(&NODE);
     for node in metrics.nodes.iter().take(MOST) {
         let cells = [
