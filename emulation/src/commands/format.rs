@@ -13,6 +13,8 @@ use crate::failure::{Failure, Outcome};
 pub(crate) enum Format {
     /// Our own
     Toml,
+    /// Emulab's, with what it has no words for in comments
+    Ns,
     /// A request for CloudLab and Emulab: GENI version 3 XML
     Rspec,
 }
@@ -22,6 +24,7 @@ impl Format {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "toml" => Some(Self::Toml),
+            "ns" | "tcl" => Some(Self::Ns),
             "rspec" | "xml" => Some(Self::Rspec),
             _ => None,
         }
@@ -32,6 +35,7 @@ impl Format {
     pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> Outcome<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),
+            Self::Ns => export::ns(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
             Self::Rspec => {
                 let request = export::rspec(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
                 request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));

@@ -223,7 +223,7 @@ fn any_agent(hosts: usize) -> impl Strategy<Value = TrafficAgent> {
 
 fn any_event(topology: &Topology) -> BoxedStrategy<Event> {
     let at = any_duration();
-    let halt = Just((String::new(), Action::Halt)).boxed();
+    let halt = Just(("ns".to_owned(), Action::Halt)).boxed();
     let other = Just((
         "h1".to_owned(),
         Action::Other { kind: "NODE".to_owned(), event: "REBOOT".to_owned(), args: "A=\"1\" B".to_owned() },

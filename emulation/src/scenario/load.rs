@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file;
+use super::file::{self, extras};
 use super::topology::{Note, Topology};
 use crate::ns;
 
@@ -69,10 +69,11 @@ pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => file::parse(&name, text).map_err(wrong),
-        Some("ns" | "tcl") => ns::parse(&path.to_string_lossy(), text, &ns::Limits::default()).map_err(|error| {
-            let text = error.sentence();
-            wrong(vec![Note { line: error.line, text }])
-        }),
+        Some("ns" | "tcl") => {
+            let read = ns::parse(&path.to_string_lossy(), text, &ns::Limits::default());
+            let read = read.map_err(|error| wrong(vec![Note { line: error.line, text: error.sentence() }]))?;
+            extras::apply(read, text).map_err(wrong)
+        }
         _ => Err(LoadError::UnknownFormat { path: path.to_owned() }),
     }
 }

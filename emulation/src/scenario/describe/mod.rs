@@ -1,7 +1,9 @@
 //! Shows the network that was understood: for people and for programs.
 
 mod json;
+mod rows;
 mod tables;
 
-pub use json::{Description, describe};
+pub use json::describe;
+pub use rows::Description;
 pub use tables::{Section, sections};

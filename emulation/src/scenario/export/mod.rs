@@ -1,5 +1,7 @@
 //! Topologies for other systems.
 
+mod ns;
 mod rspec;
 
+pub use ns::{ExportError, write as ns};
 pub use rspec::{Request, RequestError, write as rspec};

@@ -3,6 +3,7 @@
 //! Values of a link or LAN are end to end and are split over its legs as
 //! Emulab splits them; values of a single leg are that leg's own.
 
+pub(crate) mod extras;
 pub(crate) mod fields;
 mod hosts;
 mod names;
@@ -25,6 +26,7 @@ use super::validate::{self, Lines, Policy};
 
 pub(super) use self::names::compress;
 pub use self::write::write;
+pub(super) use self::write::{most_common, whole_of};
 
 const KEYS: [&str; 12] = [
     "name",

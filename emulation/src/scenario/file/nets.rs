@@ -227,6 +227,6 @@ fn read_address(text: &str) -> Result<Ipv4Addr, String> {
     text.parse().map_err(|_| format!("`{text}` is no IPv4 address: write 10.1.1.2"))
 }
 
-fn read_prefix(fields: &Fields<'_>) -> Option<u8> {
+pub(super) fn read_prefix(fields: &Fields<'_>) -> Option<u8> {
     fields.whole("prefix", 8, 30).and_then(|prefix| u8::try_from(prefix).ok())
 }

@@ -19,6 +19,8 @@ const OF_EVENT: [&str; 16] = [
 ];
 /// The longest time between the start and an event: a year.
 const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
+/// What listings call the experiment as a whole, as NS files do.
+pub(super) const SIMULATOR: &str = "ns";
 /// The largest packet, in bytes.
 const MAX_PACKET: i64 = 65_507;
 const INTERVAL: &str = "seconds between packets, from 0.000001 to 1000000";
@@ -197,7 +199,7 @@ impl<'t> Reader<'t> {
             let args = fields.string("args").unwrap_or_default();
             return Some((String::new(), vec![Action::Other { kind, event, args }]));
         }
-        Some((String::new(), vec![Action::Halt]))
+        Some((SIMULATOR.to_owned(), vec![Action::Halt]))
     }
 
     fn read_net_event(&self, fields: &Fields<'_>, name: String, net: usize) -> Option<(String, Vec<Action>)> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::schedule::SIMULATOR;
 use super::shape::Shape;
 use super::stanza::Stanza;
 use crate::scenario::topology::{
@@ -115,7 +116,7 @@ fn action(topology: &Topology, action: &Action, stanza: &mut Stanza) -> String {
         }
         Action::Halt => {
             stanza.text("do", "halt");
-            String::new()
+            SIMULATOR.to_owned()
         }
         Action::Other { kind, event, args } => {
             stanza.text("kind", kind);

@@ -134,7 +134,10 @@ fn events_are_put_in_the_order_of_their_times() {
          [[event]]\nat = \"1s\"\ndo = \"halt\"\n"
     );
     let events = read(&text).events;
-    assert_eq!(events.iter().map(|event| event.object.as_str()).collect::<Vec<_>>(), ["", "net-server", "net-server"]);
+    assert_eq!(
+        events.iter().map(|event| event.object.as_str()).collect::<Vec<_>>(),
+        ["ns", "net-server", "net-server"]
+    );
     assert_eq!(events.iter().map(|event| event.line).collect::<Vec<_>>(), [27, 20, 20]);
 }
 
@@ -223,5 +226,16 @@ fn every_key_is_on_the_reference_page() {
     {
         let shown = [format!("`{key}`"), format!("`{key} = "), format!(" {key} = ")];
         assert!(shown.iter().any(|shown| REFERENCE.contains(shown)), "{key} is not on the page");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_in_a_file_it_is_read_or_refused(at in 0..STAR.len(), cut in 0..40_usize, by in "[ -~\n]{0,12}") {
+        let end = (at + cut).min(STAR.len());
+        let text = format!("{}{by}{}", &STAR[..at], &STAR[end..]);
+        if let Ok(topology) = parse("x", &text) {
+            prop_assert_eq!(placeless(read(&write(&topology, ""))), placeless(topology));
+        }
     }
 }

@@ -192,7 +192,7 @@ fn values(topology: &Topology, net: &Net, stanza: &mut Stanza) {
     if let Some(addresses) = addresses.filter(|_| all_given) {
         stanza.raw("addresses", list(addresses.into_iter()));
     }
-    let legs = legs(topology, net, prefix, all_given);
+    let legs = legs(topology, net, &(up, down), prefix, all_given);
     match legs.as_slice() {
         [] => {}
         [one] => stanza.raw("leg", format!("[{one}]")),
@@ -206,11 +206,8 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
     let pair = match (net.kind, net.members.as_slice()) {
         (NetKind::Link, [a, b]) => (whole_of(&a.to_net, &b.from_net), whole_of(&b.to_net, &a.from_net)),
         _ => {
-            let wholes: Vec<Leg> =
-                net.members.iter().map(|member| whole_of(&member.to_net, &member.from_net)).collect();
-            let count = |leg: &Leg| wholes.iter().filter(|other| *other == leg).count();
-            // The first of those that are most common.
-            let most = wholes.iter().rev().max_by_key(|leg| count(leg)).cloned().unwrap_or_default();
+            let wholes = net.members.iter().map(|member| whole_of(&member.to_net, &member.from_net));
+            let most = most_common(wholes).unwrap_or_default();
             (most.clone(), most)
         }
     };
@@ -219,6 +216,19 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
             && Shape::between(&from_net, &member.from_net) == Shape::default()
     });
     (pair, exact)
+}
+
+/// What comes up most often; of equals the first.
+pub(crate) fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Option<T> {
+    let mut counted: Vec<(T, usize)> = Vec::new();
+    for item in items {
+        match counted.iter_mut().find(|(other, _)| *other == item) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((item, 1)),
+        }
+    }
+    let most = counted.into_iter().rev().max_by_key(|(_, count)| *count);
+    most.map(|(item, _)| item)
 }
 
 /// The legs that the reader makes of a base.
@@ -232,7 +242,7 @@ fn read_back<'a>(net: &'a Net, (up, down): &'a (Leg, Leg)) -> impl Iterator<Item
 
 /// The direction whose halves these are, as nearly as there is one, with the
 /// loss that takes the fewest digits.
-fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
+pub(crate) fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
     let joined = to_net.joined(from_net);
     let rounded = (0..17).filter_map(|digits| format!("{:.digits$e}", joined.loss).parse::<f64>().ok());
     let exact = |loss: &f64| {
@@ -245,10 +255,9 @@ fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
 }
 
 /// The members that differ from the base, those alike together.
-fn legs(topology: &Topology, net: &Net, prefix: u8, all_given: bool) -> Vec<String> {
-    let (pair, _) = base(net);
+fn legs(topology: &Topology, net: &Net, pair: &(Leg, Leg), prefix: u8, all_given: bool) -> Vec<String> {
     let mut groups: Vec<(Stanza, Vec<&str>)> = Vec::new();
-    for ((to_net, from_net), member) in read_back(net, &pair).zip(&net.members) {
+    for ((to_net, from_net), member) in read_back(net, pair).zip(&net.members) {
         let mut stanza = Stanza::new("");
         let up = Shape::between(&to_net, &member.to_net);
         let down = Shape::between(&from_net, &member.from_net);
