@@ -194,6 +194,12 @@ impl Lab {
         self.carrier.lateness()
     }
 
+    /// How long packets may have waited in the hosts before the carrier took
+    /// them, until now: see [`Carrier::unread`].
+    pub fn unread(&self) -> Lateness {
+        self.carrier.unread()
+    }
+
     /// Packets lost until now because this machine was too slow for them, or
     /// because more were under way than the core's limits allow: with any, what
     /// was measured is not the network described.

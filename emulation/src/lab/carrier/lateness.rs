@@ -46,8 +46,8 @@ impl Histogram {
 /// multicast packet), with the time from when it was due to when the system
 /// call that handed it over began. Values are exact to 3 %; the maximum is
 /// exact. What this does not contain: the time that a packet waited to be read
-/// (see [the carrier](super) on machines that are too slow) and the time the
-/// receiving program took to wake up.
+/// ([`Carrier::unread`](super::Carrier::unread), which has the same form) and
+/// the time the receiving program took to wake up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     buckets: Vec<u64>,

@@ -28,8 +28,8 @@
 //!   are not delayed by it: those that are due are written as fast as possible,
 //!   in the order in which they were due.
 //! - **Frames are read late.** They wait in the host's interface, and what they
-//!   waited there is added to their delay; it is not in [`Lateness`]. Writing
-//!   comes before reading, so that this is where overload goes first.
+//!   waited there is added to their delay. Writing comes before reading, so that
+//!   this is where overload goes first: [`Carrier::unread`] bounds it.
 //! - **Frames are lost**, when that interface's queue is full, or the queue of
 //!   the host that a frame is due at. The kernel drops them, and they are
 //!   [overruns](WireCounts::overruns), per wire. A run that has any does not
@@ -43,6 +43,7 @@ mod counts;
 mod frame;
 mod lateness;
 mod switch;
+mod unread;
 mod worker;
 
 #[cfg(test)]
@@ -136,6 +137,7 @@ struct Shared {
     wires: Vec<OwnedFd>,
     tallies: Vec<Tally>,
     lateness: Histogram,
+    unread: Histogram,
     exact_timers: AtomicBool,
 }
 
@@ -243,6 +245,15 @@ impl Carrier {
         self.shared.lateness.snapshot()
     }
 
+    /// How long frames may have waited in hosts' interfaces before they were
+    /// read, since the start: for each the time for which its interface's queue
+    /// had stood. That is what it waited at most; in a queue that stands for a
+    /// second, each waited less. What waking up took is not in it; it is as
+    /// [`lateness`](Self::lateness) has it.
+    pub fn unread(&self) -> Lateness {
+        self.shared.unread.snapshot()
+    }
+
     /// What happened to the frames of each wire, in the order of the wires.
     /// Asks the kernel about each wire, on the calling thread: for 100 wires
     /// this takes about a millisecond.
@@ -326,6 +337,7 @@ impl Shared {
             tallies: wires.iter().map(|_| Tally::default()).collect(),
             wires,
             lateness: Histogram::new(),
+            unread: Histogram::new(),
             exact_timers: AtomicBool::new(false),
         })
     }

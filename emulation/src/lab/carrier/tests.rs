@@ -99,6 +99,7 @@ fn a_frame_crosses_a_link_unchanged_and_not_before_its_time() {
         assert!(sent.elapsed() >= Duration::from_millis(5 + 5 + 1));
     }
     until("both are counted", || carrier.lateness().packets() == 2);
+    assert_eq!(carrier.unread().packets(), 2);
     assert_eq!(carrier.overruns(), 0);
 }
 

@@ -14,6 +14,7 @@ use rustix::io::{Errno, read, write};
 
 use super::frame::{Frame, Pool};
 use super::switch::{Decision, Refusal, Switch};
+use super::unread::Unread;
 use super::{CarrierError, Shared, system};
 use crate::lab::kernel;
 use crate::netcore::{Delivery, Destination, Network, Port};
@@ -25,7 +26,7 @@ const FRAMES_PER_VISIT: usize = 16;
 /// How many frames are written before wires are read again.
 const DELIVERIES_PER_PASS: usize = 64;
 /// How many wires one system call reports as readable.
-const EVENTS_PER_WAIT: usize = 64;
+const EVENTS_PER_WAIT: usize = 256;
 /// The longest sleep: a limit of the kernel's arithmetic, not of ours.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
 /// Before all that are not real-time, after all that are.
@@ -61,6 +62,7 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     poll: Poll,
     pool: Pool,
+    unread: Unread,
     /// How long before a due time to stop sleeping and only look.
     spin: Duration,
     ending: Option<Time>,
@@ -80,19 +82,24 @@ impl Worker {
         for (wire, port) in ports.iter().enumerate() {
             wires[port.index()] = Some(wire);
         }
-        Ok(Self { core, switch, shared, ports, wires, commands, poll, pool: Pool::new(), spin, ending: None })
+        let (pool, unread) = (Pool::new(), Unread::new(ports.len()));
+        Ok(Self { core, switch, shared, ports, wires, commands, poll, pool, unread, spin, ending: None })
     }
 
     /// Carries frames until it is told to stop.
     pub(super) fn run(mut self) -> Result<(), CarrierError> {
         let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
         loop {
-            let timeout = match self.deliver() {
-                true => Some(Duration::ZERO),
-                false if self.has_ended() => return Ok(()),
-                false => self.until_next(),
-            };
+            let written = self.deliver();
+            if written == 0 && self.has_ended() {
+                return Ok(());
+            }
+            // It sleeps only after a look that found nothing, so that what
+            // comes while it sleeps wakes it, and nothing has waited before.
+            let is_idle = written == 0 && events.is_empty();
+            let timeout = if is_idle { self.until_next() } else { Some(Duration::ZERO) };
             self.poll.wait(&mut events, timeout)?;
+            self.unread.look(self.shared.now(), is_idle);
             for &Event { data, flags } in &events {
                 match data.u64() {
                     WAKE => self.obey(),
@@ -103,14 +110,14 @@ impl Worker {
         }
     }
 
-    /// Writes what is due. Whether there is more than one pass may take.
-    fn deliver(&mut self) -> bool {
-        for _ in 0..DELIVERIES_PER_PASS {
+    /// Writes what is due, as far as one pass may. How many frames it was.
+    fn deliver(&mut self) -> usize {
+        for written in 0..DELIVERIES_PER_PASS {
             let now = self.shared.now();
-            let Some(delivery) = self.core.network.poll_delivery(now) else { return false };
+            let Some(delivery) = self.core.network.poll_delivery(now) else { return written };
             self.hand_over(delivery, now);
         }
-        true
+        DELIVERIES_PER_PASS
     }
 
     fn hand_over(&mut self, delivery: Delivery<Frame>, now: Time) {
@@ -135,11 +142,12 @@ impl Worker {
 
     /// Reads some frames of a wire. If there are more, the next wait says so at once.
     fn visit(&mut self, wire: usize, flags: EventFlags) {
+        let since = self.unread.since(wire);
         for frames in 0..FRAMES_PER_VISIT {
             match read(&self.shared.wires[wire], self.pool.space()) {
                 // The other end was closed.
                 Ok(0) => return self.give_up(wire),
-                Ok(bytes) => self.accept(wire, bytes),
+                Ok(bytes) => self.accept(wire, bytes, since),
                 // The poll reported an error that reading does not clear.
                 Err(Errno::AGAIN) if frames == 0 && flags.intersects(EventFlags::ERR | EventFlags::HUP) => {
                     return self.give_up(wire);
@@ -151,11 +159,14 @@ impl Worker {
                 Err(_) => return self.give_up(wire),
             }
         }
+        self.unread.leave(wire);
     }
 
-    /// Decides about the frame that was just read: now is when it arrived.
-    fn accept(&mut self, wire: usize, bytes: usize) {
+    /// Decides about the frame that was just read: now is when it arrived,
+    /// though it may have waited `since` earlier.
+    fn accept(&mut self, wire: usize, bytes: usize, since: Time) {
         let now = self.shared.now();
+        self.shared.unread.record(now.since(since));
         let tally = &self.shared.tallies[wire];
         tally.read.count();
         match self.switch.decide(wire, &self.pool.space()[..bytes]) {
