@@ -166,7 +166,8 @@ fn show_as(name: &str) {
 }
 
 fn may_make_namespaces() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
 fn enter_user_namespace() -> Result<(), LabError> {

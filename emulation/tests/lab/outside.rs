@@ -13,10 +13,16 @@ use crate::{processes, topologies};
 /// How long anything may take here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Options of libtest that are followed by a value; all options are ignored.
+const WITH_VALUE: [&str; 5] = ["--test-threads", "--format", "--color", "--logfile", "-Z"];
+
 /// Runs every test whose name contains one of the words among the options, or all.
 pub(crate) fn run_all(options: &[&str]) -> ExitCode {
-    let filters: Vec<&&str> = options.iter().filter(|option| !option.starts_with('-')).collect();
-    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(**filter));
+    let before = |place: usize| place.checked_sub(1).map(|before| options[before]);
+    let is_value = |place| before(place).is_some_and(|option| WITH_VALUE.contains(&option));
+    let words = options.iter().enumerate().filter(|(place, word)| !word.starts_with('-') && !is_value(*place));
+    let filters: Vec<&str> = words.map(|(_, word)| *word).collect();
+    let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
     let mut failed = Vec::new();
     let inside = crate::INSIDE.iter().map(|(name, _)| *name).filter(|name| wanted(name));
     for name in inside {
