@@ -64,7 +64,10 @@ impl Interp {
             _ => {}
         }
         match &self.world.object(id).kind {
-            Kind::Simulator => self.simulator(method.as_str(), arguments),
+            Kind::Simulator => {
+                self.assigns(method.as_str());
+                self.simulator(method.as_str(), arguments)
+            }
             Kind::Node(_) => self.node_method(id, method.as_str(), arguments),
             Kind::Net(_) => self.net_method(id, method.as_str(), arguments),
             Kind::Side { queue, .. } if method.as_str() == "queue" => Ok(Value::from(self.world.name(*queue))),

@@ -37,6 +37,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::scenario::Topology;
@@ -63,7 +64,7 @@ pub struct Limits {
 impl Default for Limits {
     /// Enough for the largest topology, and used up in a second or two.
     fn default() -> Self {
-        Self { source_bytes: 8 << 20, steps: 2_000_000, value_bytes: 1 << 20, variables: 250_000, procedures: 10_000 }
+        Self { source_bytes: 8 << 20, steps: 1_000_000, value_bytes: 1 << 20, variables: 250_000, procedures: 10_000 }
     }
 }
 
@@ -122,11 +123,8 @@ pub fn parse(name: &str, source: &str, limits: &Limits) -> Result<Topology, NsEr
     let mut interp = Interp::new(limits.clone());
     interp.world.file = name.to_owned();
     interp.set_up().map_err(error)?;
-    match interp.run_file(source) {
-        Ok(()) | Err(Flow::Exit(0)) => {}
-        Err(Flow::Exit(code)) => {
-            return Err(error(Fault::new(format!("the file gives up: it ends with \"exit {code}\""))));
-        }
+    match interp.run_file(&as_read(source)) {
+        Ok(()) | Err(Flow::Exit) => {}
         Err(Flow::Fault(fault) | Flow::Refused(fault)) => return Err(error(*fault)),
         // `run_file` has made faults of these.
         Err(Flow::Break | Flow::Continue | Flow::Return(_)) => {}
@@ -143,6 +141,16 @@ pub fn parse(name: &str, source: &str, limits: &Limits) -> Result<Topology, NsEr
     topology.notes.warnings.extend(findings.warnings);
     topology.notes.warnings.sort();
     Ok(topology)
+}
+
+/// The text as Tcl reads it: lines end in `\n`, and a Ctrl-Z ends the file.
+fn as_read(source: &str) -> Cow<'_, str> {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let source = source.split('\u{1a}').next().unwrap_or_default();
+    match source.contains('\r') {
+        true => source.replace("\r\n", "\n").replace('\r', "\n").into(),
+        false => source.into(),
+    }
 }
 
 /// A file's name without folder and ending.

@@ -144,7 +144,9 @@ impl Interp {
         let variables = &mut self.world.object_mut(id).variables;
         variables.insert("node".to_owned(), Value::from(node));
         variables.insert("command".to_owned(), Value::from(command));
+        self.assigns("tb-set-node-startcmd");
         if !self.world.simulated {
+            self.assigns("at");
             let event = [name.as_str(), "start"].join(" ");
             if let Some(made) = self.make_event(&Value::from(event))? {
                 self.world.schedule.push((std::time::Duration::ZERO, made));

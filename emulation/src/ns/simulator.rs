@@ -58,7 +58,7 @@ impl Interp {
             "define-template-parameter" => self.template_parameter(arguments),
             "make-simulated" => self.make_simulated(arguments),
             "run" => {
-                self.extra(arguments, 0, "run");
+                arity(arguments, 0, 0, "$ns run")?;
                 self.finish()
             }
             other => self.unknown_of_simulator(other),

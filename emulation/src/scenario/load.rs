@@ -56,7 +56,19 @@ pub fn load(path: &Path) -> Result<Topology, LoadError> {
         let message = format!("it is larger than {} MiB", MAX_FILE >> 20);
         return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, message)));
     }
-    parse(path, &std::fs::read_to_string(path).map_err(unreadable)?)
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    parse(path, &decoded(path, bytes).map_err(unreadable)?)
+}
+
+/// The text of a file. NS files may be older than UTF-8: what is not UTF-8 is Latin-1 there.
+fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) if path.extension().is_some_and(|extension| extension != "toml") => {
+            Ok(error.as_bytes().iter().copied().map(char::from).collect())
+        }
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+    }
 }
 
 /// Reads a topology from the text of a file, as [`load`] does; `path` tells its

@@ -11,8 +11,8 @@ pub(crate) enum Flow {
     Continue,
     /// `return`: the value is the procedure's.
     Return(Value),
-    /// `exit` with this code: the rest of the file is not read.
-    Exit(i64),
+    /// `exit`: the rest of the file is not read.
+    Exit,
     /// An error that `catch` may catch.
     Fault(Box<Fault>),
     /// An error that ends the reading: the file is refused.

@@ -13,7 +13,8 @@ use crate::ns::Limits;
 use crate::ns::world::World;
 
 /// How deep scripts and expressions may be nested: a script counts
-/// [`SCRIPT`], a step into an expression 1. The machine's stack is the reason.
+/// [`SCRIPT`], a step into an expression less. The machine's stack is the
+/// reason: without optimisation this needs about a megabyte of it.
 const MAX_DEPTH: u32 = 1000;
 const SCRIPT: u32 = 10;
 /// This many bytes of new strings count as one step.
@@ -127,6 +128,7 @@ impl Interp {
         }
         match commands::find(name).or_else(|| crate::ns::tb::find(name)) {
             Some(command) => {
+                self.assigns(name);
                 let result = command(self, words)?;
                 self.check_size(result.len())?;
                 if !SHARING.contains(&name) {
@@ -252,7 +254,7 @@ impl Interp {
         let known = value.has_list();
         let list = value.list()?;
         if !known {
-            self.spend(list.len())?;
+            self.spend(list.len() + value.len() / 64)?;
         }
         Ok(list)
     }

@@ -119,16 +119,16 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
 /// `item` so that it is one element of a list: as it is, in braces, or with
 /// backslashes where braces cannot hold it.
 pub(crate) fn quote(item: &str, first: bool) -> String {
-    let special =
-        |c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '{' | '}' | '[' | ']' | '$' | ';' | '\\' | '"');
+    let special = |c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '[' | ']' | '$' | ';' | '\\' | '"');
     let hash = first && item.starts_with('#');
+    let fits_braces = fits_braces(item);
     if item.is_empty() {
         return "{}".to_owned();
     }
-    if !hash && !item.contains(special) {
+    if !hash && !item.contains(special) && !item.starts_with('{') && fits_braces {
         return item.to_owned();
     }
-    if fits_braces(item) && !prefers_backslashes(item) {
+    if fits_braces && !prefers_backslashes(item) {
         return format!("{{{item}}}");
     }
     let mut quoted = String::with_capacity(item.len() + 8);
@@ -139,7 +139,7 @@ pub(crate) fn quote(item: &str, first: bool) -> String {
             '\r' => quoted.push_str("\\r"),
             '\u{b}' => quoted.push_str("\\v"),
             '\u{c}' => quoted.push_str("\\f"),
-            _ if special(c) || (c == '#' && i == 0 && first) => quoted.extend(['\\', c]),
+            _ if special(c) || matches!(c, '{' | '}') || (c == '#' && i == 0 && first) => quoted.extend(['\\', c]),
             _ => quoted.push(c),
         }
     }
@@ -170,6 +170,7 @@ fn fits_braces(item: &str) -> bool {
 /// Whether Tcl would rather write backslashes: only a bracket or quote is special.
 fn prefers_backslashes(item: &str) -> bool {
     item.contains([']', '"'])
+        && !item.starts_with('"')
         && !item.contains([' ', '\t', '\n', '\r', '\u{b}', '\u{c}', '{', '}', '[', '$', ';', '\\'])
 }
 
@@ -197,6 +198,9 @@ mod tests {
             ("a b", "{a b}"),
             ("a]b", "a\\]b"),
             ("a\"b", "a\\\"b"),
+            ("\"a\"", "{\"a\"}"),
+            ("a{b}c", "a{b}c"),
+            ("{b}c", "{{b}c}"),
             ("a$b", "{a$b}"),
             ("a{b", "a\\{b"),
             ("a}b{", "a\\}b\\{"),

@@ -223,8 +223,10 @@ fn error(_: &mut Interp, words: &[Value]) -> Outcome {
 
 fn exit(_: &mut Interp, words: &[Value]) -> Outcome {
     usage(words, 0, 1, "exit ?returnCode?")?;
-    let code = words.get(1).map_or(Ok(0), integer)?;
-    Err(Flow::Exit(code))
+    match words.get(1).map_or(Ok(0), integer)? {
+        0 => Err(Flow::Exit),
+        code => Err(Flow::refuse(format!("the file gives up here, with exit code {code}"))),
+    }
 }
 
 fn eval(interp: &mut Interp, words: &[Value]) -> Outcome {

@@ -119,6 +119,7 @@ impl Field {
             'X' => format!("{integer:X}"),
             'o' => format!("{integer:o}"),
             'b' => format!("{integer:b}"),
+            'u' => integer.cast_unsigned().to_string(),
             _ => integer.unsigned_abs().to_string(),
         };
         let zeros = self.precision.unwrap_or(0).saturating_sub(digits.len());
@@ -128,7 +129,7 @@ impl Field {
             _ => "",
         };
         let digits = [prefix, &"0".repeat(zeros), &digits].concat();
-        let decimal = matches!(conversion, 'd' | 'i' | 'u');
+        let decimal = matches!(conversion, 'd' | 'i');
         if decimal { self.signed(integer < 0, digits) } else { digits }
     }
 

@@ -146,6 +146,7 @@ fn join(interp: &mut Interp, words: &[Value]) -> Outcome {
     usage(words, 1, 2, "join list ?joinString?")?;
     let items = interp.list(&words[1])?;
     let between = words.get(2).map_or(" ", Value::as_str);
+    interp.spend(items.len() / 4)?;
     let bytes = items.iter().map(|item| item.len() + between.len()).sum();
     interp.check_size(bytes)?;
     Ok(Value::from(items.iter().map(Value::as_str).collect::<Vec<_>>().join(between)))

@@ -61,7 +61,7 @@ fn puts(interp: &mut Interp, words: &[Value]) -> Outcome {
 }
 
 fn source(_: &mut Interp, words: &[Value]) -> Outcome {
-    usage(words, 1, 1, "source fileName")?;
+    usage(words, 1, usize::MAX, "source fileName")?;
     let name = words[1].as_str();
     match name.rsplit('/').next() {
         // Its commands are built in.

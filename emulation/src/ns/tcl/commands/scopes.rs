@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{Builtin, integer, usage};
 use crate::ns::tcl::flow::{Flow, Outcome, fail};
 use crate::ns::tcl::interp::{Interp, Procedure};
+use crate::ns::tcl::short;
 use crate::ns::tcl::value::Value;
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
@@ -25,9 +26,13 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
 }
 
 /// `set` gives objects their names: the first global variable that a new
-/// object is stored in names it, `n(3)` as `n-3`.
+/// object is stored in names it, `n(3)` as `n-3`. Emulab's takes no notice of
+/// further words, which are often a comment without its semicolon.
 fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
-    usage(words, 1, 2, "set varName ?newValue?")?;
+    usage(words, 1, usize::MAX, "set varName ?newValue?")?;
+    if let Some(more) = words.get(3) {
+        interp.warn(format!("\"{}\" and what follows it is not part of the value: left out", short(more.as_str())));
+    }
     let name = words[1].as_str();
     let Some(value) = words.get(2) else { return Ok(interp.get(name)?) };
     let value = interp.name_object(name, value)?;

@@ -7,6 +7,9 @@ use crate::ns::tcl::interp::Interp;
 use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::value::Value;
 
+/// What a step into an expression counts of the depth that is allowed.
+const NODE: u32 = 3;
+
 /// A value, and the number it is if that is known.
 enum Item {
     Number(Number),
@@ -73,9 +76,9 @@ impl Interp {
     }
 
     fn node(&mut self, node: &Node) -> Result<Item, Flow> {
-        self.enter(1)?;
+        self.enter(NODE)?;
         let item = self.kind(&node.kind);
-        self.leave(1);
+        self.leave(NODE);
         item
     }
 

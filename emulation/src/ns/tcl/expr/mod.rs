@@ -12,8 +12,10 @@ use super::parse::{Parser, Script, Token, Variable};
 use super::value::Value;
 use operators::{Binary, Unary};
 
-/// How deep an expression may be.
+/// How deep the tree of an expression may be: a sum of so many terms.
 const MAX_DEPTH: u16 = 200;
+/// How deep parentheses and operators that wait for their right side may be nested.
+const MAX_OPEN: u16 = 60;
 
 /// An expression.
 #[derive(Debug)]
@@ -195,7 +197,7 @@ impl Reader<'_> {
     /// One level of the text's nesting more, which its caller takes back.
     fn deeper(&mut self) -> Result<(), Fault> {
         self.open += 1;
-        if self.open > MAX_DEPTH { Err(too_deep()) } else { Ok(()) }
+        if self.open > MAX_OPEN { Err(too_deep()) } else { Ok(()) }
     }
 
     fn take(&mut self, text: &str) -> bool {
@@ -276,5 +278,5 @@ pub(crate) fn short(text: &str) -> String {
 }
 
 fn too_deep() -> Fault {
-    Fault::new(format!("the expression is nested deeper than {MAX_DEPTH}"))
+    Fault::new(format!("the expression is too long, or nested deeper than {MAX_OPEN}"))
 }
