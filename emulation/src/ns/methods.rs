@@ -25,7 +25,7 @@ impl Object {
             Kind::Application(application) => &application.class,
             Kind::Blockstore(_) => "Blockstore",
             Kind::Idle(class) => class,
-            Kind::Null => "NullClass",
+            Kind::Null(_) => "NullClass",
         }
     }
 
@@ -85,7 +85,7 @@ impl Interp {
                 ));
                 Ok(Value::default())
             }
-            Kind::Program | Kind::Side { .. } | Kind::Null => Ok(self.unknown_method(id, method.as_str())),
+            Kind::Program | Kind::Side { .. } | Kind::Null(_) => Ok(self.unknown_method(id, method.as_str())),
         }
     }
 
@@ -253,11 +253,16 @@ impl Interp {
         self.expect(id, self.world.net(id).is_some_and(|net| net.lan), "LAN")
     }
 
-    fn expect(&self, id: Id, is_it: bool, what: &str) -> Result<Id, Flow> {
+    /// Refuses an object that is not what is needed.
+    pub(crate) fn expect(&self, id: Id, is_it: bool, what: &str) -> Result<Id, Flow> {
         let object = self.world.object(id);
-        match is_it {
-            true => Ok(id),
-            false => Err(Flow::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class()))),
+        match (is_it, &object.kind) {
+            (true, _) => Ok(id),
+            (false, Kind::Null(made)) => Err(Flow::refuse(format!(
+                "\"{}\" is no {what}: it was made on line {} by \"{made}\", which nobody knows",
+                object.name, object.line
+            ))),
+            (false, _) => Err(Flow::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class()))),
         }
     }
 }

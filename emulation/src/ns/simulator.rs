@@ -78,7 +78,7 @@ impl Interp {
     fn unknown_of_simulator(&mut self, method: &str) -> Outcome {
         self.warn(format!("\"$ns {}\" is not known: left out", short(method)));
         let name = format!("tbnull-null{}", self.world.next_made());
-        self.world.add(name.clone(), self.line, Kind::Null)?;
+        self.world.add(name.clone(), self.line, Kind::Null(format!("$ns {}", short(method))))?;
         Ok(Value::from(name))
     }
 
@@ -232,7 +232,7 @@ pub(crate) fn new(interp: &mut Interp, words: &[Value]) -> Outcome {
         other => {
             interp.warn(format!("\"{}\" is no class that Emulab knows: its objects do nothing", short(other)));
             let name = format!("null{}", interp.world.next_numbered(0));
-            interp.world.add(name.clone(), interp.line, Kind::Null)?;
+            interp.world.add(name.clone(), interp.line, Kind::Null(short(other)))?;
             Ok(Value::from(name))
         }
     }

@@ -63,13 +63,7 @@ impl Interp {
 
     fn agent_named(&self, word: &Value) -> Result<Id, Flow> {
         let id = self.object_named(word)?;
-        match &self.world.object(id).kind {
-            Kind::Agent(_) => Ok(id),
-            _ => {
-                let class = self.world.object(id).class();
-                Err(Flow::refuse(format!("\"{}\" is a {class}, not an agent", word.as_str())))
-            }
-        }
+        self.expect(id, matches!(self.world.object(id).kind, Kind::Agent(_)), "agent")
     }
 
     /// `$ns connect source sink`.

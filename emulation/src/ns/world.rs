@@ -94,8 +94,8 @@ pub(crate) enum Kind {
     Blockstore(Blockstore),
     /// Known to Emulab, with no effect here: the name of its class.
     Idle(&'static str),
-    /// Of no class that Emulab knows.
-    Null,
+    /// Of this class, which Emulab does not know.
+    Null(String),
 }
 
 /// A node's part of an object.

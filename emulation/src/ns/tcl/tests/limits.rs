@@ -5,7 +5,7 @@ use crate::ns::Limits;
 
 /// Small enough to be used up at once without optimisation.
 fn small() -> Limits {
-    Limits { steps: 30_000, variables: 5000, ..Limits::default() }
+    Limits { steps: 30_000, variables: 5000, procedures: 1000, ..Limits::default() }
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn memory_is_bounded() {
         ("format %999999999d 1", "a field of format is wider than"),
         ("set i 0; while 1 {set a([incr i]) x}", "there are more than 5000 variables"),
         ("set i 0; while 1 {set v[incr i] x}", "there are more than 5000 variables"),
-        ("set i 0; while 1 {proc p[incr i] {} {}}", "there are more than 10000 procedures"),
+        ("set i 0; while 1 {proc p[incr i] {} {}}", "there are more than 1000 procedures"),
     ] {
         let error = eval_within(script, small()).unwrap_err();
         assert!(error.contains(reason), "{script}: {error}");

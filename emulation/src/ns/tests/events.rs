@@ -1,0 +1,225 @@
+//! Schedules.
+
+use std::time::Duration;
+
+use super::*;
+use crate::scenario::topology::{Action, Change, Discipline, Queue, Red};
+use crate::units::Rate;
+
+const LINK: &str = "set l [$ns duplex-link $a $b 10Mb 20ms RED]\n";
+
+fn scheduled(events: &str) -> Topology {
+    three(&format!("{LINK}{events}"))
+}
+
+fn changes(of: &Topology) -> Vec<(f64, Option<usize>, Change)> {
+    let change = |event: &crate::scenario::topology::Event| match event.action {
+        Action::Net { net: 0, from, change } => Some((event.at.as_secs_f64(), from, change)),
+        _ => None,
+    };
+    of.events.iter().filter_map(change).collect()
+}
+
+#[test]
+fn links_go_down_and_change() {
+    let of = scheduled(
+        "$ns at 2.5 \"$l down\"\n$ns at 1 \"$l bandwidth 5Mb duplex; $l delay 300ms ; $l plr 0.05\"\n$ns at 1m \"$l up\"",
+    );
+    assert_eq!(
+        changes(&of),
+        [
+            (1.0, None, Change::Rate(Rate::from_bps(5_000_000))),
+            (1.0, None, Change::Delay(Duration::from_millis(300))),
+            (1.0, None, Change::Loss(0.05)),
+            (2.5, None, Change::Down),
+            (60.0, None, Change::Up),
+        ]
+    );
+    assert_eq!(
+        rows(&of),
+        [
+            "1 l LINK MODIFY BANDWIDTH=5000",
+            "1 l LINK MODIFY DELAY=300ms",
+            "1 l LINK MODIFY PLR=0.05",
+            "2.5 l LINK DOWN",
+            "60 l LINK UP",
+        ]
+    );
+    assert_eq!(of.events[0].line, 6);
+}
+
+#[test]
+fn tevcs_changes_may_stand_in_a_schedule() {
+    let of = scheduled("$ns at 3 \"$l modify delay=50ms BANDWIDTH=5000 PLR=0.1 LIMIT=9\"");
+    let queue = Queue { limit: 9, discipline: Discipline::Red(Red::DEFAULT), ..Queue::DEFAULT };
+    assert_eq!(
+        changes(&of),
+        [
+            (3.0, None, Change::Delay(Duration::from_millis(50))),
+            (3.0, None, Change::Rate(Rate::from_bps(5_000_000))),
+            (3.0, None, Change::Loss(0.1)),
+            (3.0, Some(0), Change::Queue(queue)),
+            (3.0, Some(1), Change::Queue(queue)),
+        ]
+    );
+    assert_eq!(rows(&of), ["3 l LINK MODIFY DELAY=50ms BANDWIDTH=5000 PLR=0.1 LIMIT=9"]);
+    assert!(warned(&of, "knows \"modify\" only in tevc"));
+}
+
+#[test]
+fn queues_change_one_parameter_at_a_time() {
+    let of = scheduled(
+        "set q [[$ns link $b $a] queue]\n$q set limit_ 40\n$ns at 9 \"$q set limit_ 30\"\n\
+         $ns at 5 \"$q set thresh_ 5 ; $q set q_weight_ 0.5\"\n$ns at 7 \"$q set queue-in-bytes_ 1\"",
+    );
+    let states: Vec<_> = changes(&of)
+        .into_iter()
+        .map(|(at, from, change)| match change {
+            Change::Queue(Queue { limit, in_bytes, discipline: Discipline::Red(red) }) => {
+                (at, from, limit, in_bytes, red.min_threshold, red.weight)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        states,
+        [
+            (5.0, Some(1), 40, false, 5, 0.002),
+            (5.0, Some(1), 40, false, 5, 0.5),
+            (7.0, Some(1), 40, true, 5, 0.5),
+            (9.0, Some(1), 30, true, 5, 0.5),
+        ]
+    );
+    assert_eq!(
+        rows(&of),
+        [
+            "5 l-b LINK MODIFY THRESH=5",
+            "5 l-b LINK MODIFY Q_WEIGHT=0.5",
+            "7 l-b LINK MODIFY QUEUE-IN-BYTES=1",
+            "9 l-b LINK MODIFY LIMIT=30"
+        ]
+    );
+}
+
+#[test]
+fn the_simulator_and_nodes_have_events_too() {
+    let of = scheduled(
+        "$ns at 1 \"$ns log hello there\"\n$ns at 2 \"$ns halt\"\n$ns at 3 \"$a reboot\"\n$ns at 4 \"$ns snapshot\"\n\
+         $ns at 5 \"$a reload -image FC4\"\n$ns at 6 \"$l trace stop\"\n$ns at 7 \"$ns linktest\"\n$ns at 8 \"# nothing\"\n\
+         $ns at swapout \"$ns report\"",
+    );
+    assert_eq!(
+        rows(&of),
+        [
+            "0 ns * SIMULATOR REPORT",
+            "1 ns * SIMULATOR LOG hello there",
+            "2 ns * SIMULATOR HALT",
+            "3 a NODE REBOOT",
+            "4 ns * SIMULATOR SNAPSHOT LOGHOLE_ARGS='-s'",
+            "5 a NODE RELOAD IMAGE=FC4",
+            "6 l-tracemon LINKTRACE STOP",
+            "7 linktest * LINKTEST START STARTAT=1 STOPAT=3",
+        ]
+    );
+    assert!(of.events.iter().any(|event| event.at.as_secs() == 2 && event.action == Action::Halt));
+    let cloud = three("set cl [$ns make-cloud \"$a $b\" 10Mb 10ms]");
+    assert_eq!(rows(&cloud), ["0 cl * LINK CLEAR", "1 cl * LINK CREATE"]);
+}
+
+#[test]
+fn a_group_does_to_each_what_it_is_told() {
+    let of = three(
+        "set p [$a program-agent -command one]\nset q [$b program-agent -command two]\nset g [$ns event-group \"$p $q\"]\n\
+         $ns at 5 \"$g start\"\nset l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset m [$ns duplex-link $b $c 1Mb 0ms DropTail]\n\
+         set links [new EventGroup $ns]\n$links add $l $m\n$ns at 6 \"$links down\"",
+    );
+    assert_eq!(rows(&of), ["5 g * PROGRAM START", "6 links LINK DOWN"]);
+    assert_eq!(of.events.len(), 4);
+    assert_eq!(of.events[3].action, Action::Net { net: 1, from: None, change: Change::Down });
+    let error = read("set a [$ns node]\nset p [$a program-agent]\nset g [$ns event-group \"$p $a\"]").unwrap_err();
+    assert!(error.line == 5 && error.message.contains("all members must be of one kind"), "{error}");
+}
+
+#[test]
+fn a_timeline_starts_when_it_is_told() {
+    let of = scheduled(
+        "set t [$ns event-timeline]\n$t at 10 \"$l down\"\n$t at 5s \"$l up; $l delay 1ms\"\n$ns at 100 \"$t start\"",
+    );
+    let times: Vec<_> = changes(&of).into_iter().map(|(at, _, change)| (at, change)).collect();
+    assert_eq!(times, [(105.0, Change::Up), (105.0, Change::Delay(Duration::from_millis(1))), (110.0, Change::Down)]);
+    assert_eq!(
+        rows(&of),
+        ["100 t TIMELINE START", "10 l LINK DOWN <t", "5 l LINK UP <t", "5 l LINK MODIFY DELAY=1ms <t"]
+    );
+}
+
+#[test]
+fn a_sequence_waits_for_what_it_runs() {
+    let of = scheduled(
+        "set p [$a program-agent]\nset what {date -u}\nset s [$ns event-sequence {\n  $p run -command \"$what\"\n  # said twice\n  $l down\n  $p start -command who\n  $l up\n}]\n\
+         $s append \"$l delay 5ms\"\nset t [$ns event-sequence {\n  $s run\n  $ns halt\n}]\n$ns at 7 \"$t start\"",
+    );
+    let waits: Vec<_> =
+        of.events.iter().map(|event| (event.at.as_secs_f64(), event.after, event.object.as_str())).collect();
+    assert_eq!(
+        waits,
+        [
+            (7.0, None, "p"),
+            (7.0, Some(0), "l"),
+            (7.0, Some(0), "p"),
+            (7.0, Some(0), "l"),
+            (7.0, Some(0), "l"),
+            (7.0, Some(0), "ns")
+        ]
+    );
+    assert_eq!(
+        rows(&of),
+        [
+            "7 t SEQUENCE START",
+            "0 p a PROGRAM RUN COMMAND=date -u <s",
+            "0 l LINK DOWN <s",
+            "0 p a PROGRAM START COMMAND=who <s",
+            "0 l LINK UP <s",
+            "0 l LINK MODIFY DELAY=5ms <s",
+            "0 s SEQUENCE RUN <t",
+            "0 ns * SIMULATOR HALT <t",
+        ]
+    );
+}
+
+#[test]
+fn event_lists_may_be_built_by_procedures() {
+    let of = topology(
+        "proc add {list time what} {upvar $list l; lappend l [list $time $what]}\nset n [$ns node]\nset m [$ns node]\n\
+         set link1 [$ns duplex-link $n $m 1Mb 0ms DropTail]\nset name link1\nadd todo 3 \"[set $name] down\"\nadd todo 4 \"$name up\"\n\
+         foreach item $todo {$ns at [lindex $item 0] [lindex $item 1]}",
+    );
+    assert_eq!(rows(&of), ["3 link1 LINK DOWN", "4 link1 LINK UP"]);
+}
+
+#[test]
+fn events_that_make_no_sense_are_refused() {
+    for (events, reason) in [
+        ("$ns at -1 \"$l down\"", "\"-1\" is no time"),
+        ("$ns at 1 \"$l down;\"", "an event is empty"),
+        ("$ns at 1 \"$l\"", "does not say what is to happen"),
+        ("$ns at 1 \"nosuch down\"", "is about \"nosuch\", which is no object"),
+        ("$ns at 1 \"$l explode\"", "\"explode\" is nothing that an event can do to a link"),
+        ("$ns at 1 \"$l bandwidth 5Mb\"", "too short: write \"bandwidth 5Mb duplex\""),
+        ("$ns at 1 \"$l bandwidth 5MB duplex\"", "\"MB\" is no unit of a rate"),
+        ("$ns at 1 \"$l delay\"", "too short"),
+        ("$ns at 1 \"$l plr 2\"", "\"2\" is no loss"),
+        ("$ns at 1 \"$l modify SPEED=5\"", "\"SPEED\" is nothing that can be changed"),
+        ("$ns at 1 \"$a explode\"", "nothing that an event can do to a node"),
+        ("$ns at 1 \"$ns explode\"", "nothing that an event can do to the simulator"),
+        ("$ns at 1 $l down", "wrong # args"),
+        ("set u [new Agent/UDP]\n$ns at 1 \"$u start\"", "nothing can happen to \"u\""),
+        ("set c [new Application/Traffic/CBR]\n$ns at 1 \"$c start\"", "\"c\" is not attached to an agent"),
+        ("set p [$a program-agent]\n$ns at 1 \"$p start -nosuch 1\"", "bad option \"-nosuch\""),
+        ("set s [$ns event-sequence {\n $l down\n}]\n$s append \"$s run\"\n$ns at 1 \"$s start\"", "starts itself"),
+        ("set g [$ns event-group]\n$ns at 1 \"$g start\"", "has no members yet"),
+    ] {
+        let error = read(&format!("set a [$ns node]; set b [$ns node]\n{LINK}{events}")).unwrap_err();
+        assert!(error.message.contains(reason), "{events}: {error}");
+    }
+}
