@@ -105,6 +105,8 @@ enum Command {
   emulate bench busy --beside 'make -j2'
 ")]
     Bench(commands::bench::BenchArgs),
+    /// Say what this machine can do, and what to do about the rest
+    Doctor(commands::doctor::DoctorArgs),
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -140,6 +142,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Report(args) => commands::report::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Bench(args) => commands::bench::run(args, output),
+        Command::Doctor(args) => commands::doctor::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Run(args) => commands::run::run(args, output),
         Command::Sweep(args) => commands::sweep::run(args, output),

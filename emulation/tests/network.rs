@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Folder, json, said};
+use std::process::Command;
+
+use common::{Folder, Terminal, json, said};
 
 const CHAIN: &str = r#"
 routing = "static"
@@ -121,4 +123,30 @@ delay = "1ms"
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(output.status.success(), "{text}{}", said(&output));
     assert!(text.contains("all 1560 pairs of hosts tried, 0 out of reach"), "{text}");
+}
+
+#[test]
+fn the_doctor_makes_a_lab_to_see_whether_it_can() {
+    let folder = Folder::with("chain.toml", CHAIN);
+    let output = folder.emulate(&["doctor", "--json"]);
+    let report = json(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report:#}");
+    let verdict = |check: &str| {
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["check"] == check).unwrap()["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((verdict("namespaces"), verdict("veth")), ("ok".to_owned(), "ok".to_owned()), "{report:#}");
+}
+
+#[test]
+fn without_namespaces_the_doctor_says_what_to_do() {
+    // A user namespace of its own is a system with other limits; without
+    // capabilities its root is a user like any other.
+    let limit = "echo 0 > /proc/sys/user/max_user_namespaces";
+    let line = format!("{limit} && exec setpriv --bounding-set=-all --inh-caps=-all {} doctor", Terminal::program());
+    let output = Command::new("unshare").args(["--user", "--map-root-user", "sh", "-c", &line]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{text}{}", said(&output));
+    assert!(text.contains("FAIL  namespaces") && text.contains("user.max_user_namespaces=10000"), "{text}");
+    assert_eq!(said(&output), "error: no lab is possible here; the fix is above\n");
 }

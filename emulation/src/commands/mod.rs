@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
+pub(crate) mod doctor;
 pub(crate) mod exec;
 mod format;
 pub(crate) mod generate;

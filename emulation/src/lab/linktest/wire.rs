@@ -12,7 +12,7 @@ use super::{Options, Report, Wire, measure};
 use crate::lab::{Lab, LabError};
 use crate::scenario::Topology;
 
-/// Below the carrier's priority: what is measured goes first.
+/// The carrier's priority. Both sleep most of the time.
 const PRIORITY: u8 = 1;
 
 /// Measures a running lab against a description of the same hosts and nets,

@@ -1,0 +1,45 @@
+//! `emulate doctor`: what this machine can do, and what to do about the rest.
+
+mod labs;
+mod machine;
+
+use clap::Args;
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_terminal::{Finding, Output, Verdict, show};
+
+use crate::failure::{Code, Failure, Outcome};
+
+/// `emulate doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {}
+
+/// Looks at the machine, makes a lab of each kind, and says what was found.
+pub(crate) fn run(_: &DoctorArgs, output: Output) -> Outcome {
+    let entered = match sandbox::enter() {
+        Ok(Entry::Done(code)) => return Err(Failure::Passed(code)),
+        Ok(Entry::Inside) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let possible = entered.is_ok();
+    let mut findings = vec![labs::namespaces(entered)];
+    if possible {
+        findings.extend(labs::check());
+    }
+    findings.extend(machine::check());
+    for finding in &mut findings {
+        finding.found = roost_control::error::plain(&finding.found);
+    }
+    show(&findings, output)?;
+    verdict(&findings, output)
+}
+
+fn verdict(findings: &[Finding], output: Output) -> Outcome {
+    let failed = findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count();
+    let doubtful = findings.iter().filter(|finding| finding.verdict == Verdict::Warn).count();
+    match (failed, doubtful) {
+        (0, 0) => output.say("labs work here"),
+        (0, _) => output.say("labs work here; what could be better is above"),
+        _ => return Err(Failure::new(Code::Missing, "no lab is possible here; the fix is above")),
+    }
+    Ok(())
+}
