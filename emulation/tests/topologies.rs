@@ -56,6 +56,35 @@ fn a_tree_of_every_published_size_can_be_checked() {
 }
 
 #[test]
+fn every_ready_topology_is_understood_without_doubt() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 5);
+    for file in files {
+        let json: Value = serde_json::from_str(&stdout(&["check", file.to_str().unwrap(), "--json"])).unwrap();
+        assert_eq!((&json["warnings"], &json["ignored"]), (&Value::Array(vec![]), &Value::Array(vec![])), "{file:?}");
+    }
+}
+
+#[test]
+fn an_ns_file_goes_to_toml_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let convoy = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/convoy.ns");
+    let (toml, ns) = (path("convoy.toml"), path("back.ns"));
+    stdout(&["convert", convoy, "-qo", &toml]);
+    stdout(&["convert", &toml, "-qo", &ns]);
+    let listing = |file: &str| {
+        let mut json: Value = serde_json::from_str(&stdout(&["check", file, "--json"])).unwrap();
+        json.as_object_mut().unwrap().remove("source");
+        json
+    };
+    let original = listing(convoy);
+    assert_eq!(original["counts"]["events"], 11);
+    assert_eq!((listing(&toml), listing(&ns)), (original.clone(), original));
+}
+
+#[test]
 fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.toml");
@@ -70,6 +99,9 @@ fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
     assert!(missing.starts_with("error: cannot read ") && missing.contains("No such file"), "{missing}");
     std::fs::write(folder.path().join("x.json"), "{}").unwrap();
     assert!(refusal(&folder.path().join("x.json")).contains("ends in .toml, .ns or .tcl"));
+    std::fs::write(&path, "routing = \"none\"\n[[host]]\nname = [\"a\", \"b\", \"c\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit\"\n\
+                           [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Mbit\"\n").unwrap();
+    assert!(refusal(&path).starts_with(&format!("error: {shown}:1: with routing none, `a` has no way to `c`")));
     std::fs::write(&path, b"name = \"\xff\"").unwrap();
     assert!(refusal(&path).contains("valid UTF-8"));
 }

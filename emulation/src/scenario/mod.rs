@@ -2,7 +2,7 @@
 //!
 //! - [`topology`] is the description itself; both formats are read into it.
 //! - [`load()`] reads a file of either format, and [`validate`] looks it over.
-//! - [`file`] is our own format.
+//! - [`mod@file`] is our own format.
 //! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`describe`] shows it, to people and to programs.
