@@ -95,7 +95,8 @@ enum Command {
     /// Compare two runs, or two sides of several runs each
     #[command(before_help = "Examples:
   emulate compare results/client-server results/super-node
-  emulate compare results/a results/b -o compare.html
+  emulate compare results/sweep/client-server results/sweep/super-node -o compare.html
+  emulate compare 'sweep/client-server_*_star-11' 'sweep/super-node_*_star-11'
 ")]
     Compare(commands::compare::CompareArgs),
     /// Measure the emulator itself on this machine, against what it is to reach

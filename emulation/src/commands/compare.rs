@@ -13,7 +13,8 @@ use crate::failure::Outcome;
 /// `emulate compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The folder of a run, or of several with different seeds: what is compared with
+    /// The folder of a run, or of several with different seeds: what is compared with.
+    /// Of the runs of a sweep, what their names begin with, or a pattern with * in it
     a: PathBuf,
     /// The same: what is compared
     b: PathBuf,

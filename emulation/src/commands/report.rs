@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::failure::{Code, Failure, Outcome};
 
+/// How many reasons not to trust figures are told on a terminal.
+const REASONS: usize = 3;
+
 /// `emulate report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -60,7 +63,12 @@ pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
     if output.is_json() {
         return Err(Failure::Passed((Code::Invalid as u8).into()));
     }
-    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {}", distrust.join("; "))))
+    let first = distrust.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
+    let more = match distrust.len().saturating_sub(REASONS) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    Err(Failure::new(Code::Invalid, format!("these figures cannot be trusted: {first}{more}")))
 }
 
 /// How a command ends that could not read or write results.

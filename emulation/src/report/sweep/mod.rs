@@ -3,26 +3,22 @@
 mod axes;
 mod figures;
 mod files;
+mod find;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::axes::{Axes, X};
+pub use self::find::runs;
 use super::compare::settings;
 use super::measure::{Measure, measures};
 use super::metrics::Metrics;
 use super::page;
-use super::read::{RUN_FILE, Results, read};
+use super::read::{Results, read};
 use super::record::Run;
 use super::statistics::mean_and_half_width;
 use super::words::percent;
 use super::write::{WriteError, Written, distrust, put};
-
-/// How deep below a folder runs are looked for.
-const MAX_DEPTH: usize = 5;
-/// The most runs that are read together.
-const MAX_RUNS: usize = 10_000;
 
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
@@ -55,42 +51,6 @@ pub(super) struct Cell<'a> {
     /// Where on it.
     pub(super) x: X,
     pub(super) points: Vec<&'a Point>,
-}
-
-/// The runs under `folder`, or `folder` itself if it is one, in the order of
-/// their paths. Links to folders are not followed.
-///
-/// # Errors
-/// When there is none, or a folder cannot be read.
-pub fn runs(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
-    let mut found = Vec::new();
-    collect(folder, 0, &mut found)?;
-    if found.is_empty() {
-        return Err(WriteError::NoRun { folder: folder.to_owned() });
-    }
-    Ok(found)
-}
-
-fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), WriteError> {
-    if folder.join(RUN_FILE).is_file() {
-        found.push(folder.to_owned());
-        return Ok(());
-    }
-    let failed = |source| WriteError::Folder { path: folder.to_owned(), source };
-    let mut inside = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
-            inside.push(entry.path());
-        }
-    }
-    inside.sort();
-    for path in inside {
-        if depth < MAX_DEPTH && found.len() < MAX_RUNS {
-            collect(&path, depth + 1, found)?;
-        }
-    }
-    Ok(())
 }
 
 /// Reads all runs under `folder` and writes one page about them, `index.html`,
@@ -191,6 +151,8 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::synthetic::Shape;
     use super::*;
 
@@ -254,10 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_runs_is_an_error_and_a_run_is_itself() {
+    fn a_folder_without_runs_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(combine(folder.path()), Err(WriteError::NoRun { .. })));
-        Shape::default().make().write(folder.path());
-        assert_eq!(runs(folder.path()).unwrap(), [folder.path()]);
     }
 }
