@@ -73,11 +73,12 @@ enum Command {
   emulate linktest star.toml --only rate --net uplink
 ")]
     Linktest(commands::linktest::LinktestArgs),
-    /// Run a plan: the real daemons on its network, under its workload
+    /// Run a plan with the real daemons, or a network with programs of its own
     #[command(before_help = "Examples:
   emulate run plans/star-11.toml
   emulate run plans/star-11.toml --check
   emulate run plans/star-11.toml --seed 2 --duration 15m -o results/second
+  emulate run experiment.ns --for 5m
 ")]
     Run(commands::run::RunArgs),
     /// Run every combination of what a plan's [sweep] table lists

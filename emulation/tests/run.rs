@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use roost_emulation::report::record::{Outcome, Request};
+use roost_emulation::report::record::{Outcome, ProgramEnd, Request};
 use roost_emulation::report::{self, Results};
 
 /// One lab at a time: they share the processors.
@@ -232,4 +232,147 @@ fn a_check_says_what_would_run_and_runs_nothing() {
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
     assert!(!trial.results().exists());
+}
+
+const NETWORK: &str = "
+[defaults]
+rate = '1Mbit'
+delay = '10ms'
+[[host]]
+name = ['a', 'b']
+[[link]]
+name = 'wire'
+between = ['a', 'b']
+
+[[program]]
+name = 'greet'
+host = 'b'
+command = 'echo I am $(hostname); pwd >&2; exit 3'
+exit = 3
+[[program]]
+name = 'long'
+host = 'a'
+command = 'sleep 600'
+timeout = '1s'
+[[program]]
+name = 'second'
+host = 'a'
+command = 'true'
+[[program]]
+name = 'stopped'
+host = 'a'
+command = 'sleep 600'
+start = '0s'
+[[program]]
+name = 'signalled'
+host = 'a'
+command = 'trap \"exit 9\" HUP; while :; do sleep 0.05; done'
+start = '0s'
+exit = 9
+
+[[traffic]]
+name = 'cbr'
+host = 'a'
+role = 'source'
+target = 'b'
+port = 5001
+packet = 500
+rate = '200kbit'
+[[traffic]]
+name = 'ftp'
+host = 'b'
+role = 'source'
+protocol = 'tcp'
+target = 'a'
+port = 5002
+
+[[event]]
+at = '100ms'
+program = 'greet'
+do = 'start'
+[[event]]
+at = '200ms'
+id = 'waits'
+program = 'long'
+do = 'run'
+[[event]]
+at = '300ms'
+after = 'waits'
+program = 'second'
+do = 'start'
+[[event]]
+at = '1s'
+program = 'stopped'
+do = 'stop'
+[[event]]
+at = '1s'
+program = 'signalled'
+do = 'kill'
+signal = 'HUP'
+[[event]]
+at = '500ms'
+traffic = 'cbr'
+do = 'start'
+[[event]]
+at = '2500ms'
+traffic = 'cbr'
+do = 'stop'
+[[event]]
+at = '500ms'
+traffic = 'ftp'
+do = 'start'
+[[event]]
+at = '2500ms'
+traffic = 'ftp'
+do = 'stop'
+[[event]]
+at = '2s'
+net = 'wire'
+from = 'a'
+do = 'down'
+";
+
+#[test]
+fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
+    let trial = Trial::of(NETWORK);
+    let output = trial.command().arg("--no-linktest").output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
+    let results = report::read(&trial.results()).unwrap();
+    let ended = |name: &str| results.programs.iter().find(|program| program.program == name).unwrap();
+    assert!(results.programs.len() == 5 && results.programs.iter().all(|program| program.as_expected), "{results:?}");
+    assert_eq!((ended("greet").code, ended("greet").end), (Some(3), ProgramEnd::Exited));
+    assert_eq!((ended("signalled").code, ended("stopped").end), (Some(9), ProgramEnd::Stopped));
+    let long = ended("long");
+    assert!(long.end == ProgramEnd::TimedOut && (0.9..1.5).contains(&long.elapsed_s), "{long:?}");
+    assert!(ended("second").t >= long.t + long.elapsed_s - 0.01, "it waits for the other's end");
+    let wrote = |file: &str| fs::read_to_string(trial.results().join("programs").join(file)).unwrap();
+    assert_eq!(wrote("greet.out"), "I am b\n");
+    assert_eq!(Path::new(wrote("greet.err").trim()), fs::canonicalize(trial.folder.path()).unwrap());
+    let agent = |name: &str| results.traffic.iter().find(|agent| agent.agent == name).unwrap();
+    // 50 packets a second for 2 s, of which the last half second met a link that was down.
+    let (sent, came) = (agent("cbr").packets, agent("cbr-sink").packets);
+    assert!((90..=101).contains(&sent) && came < sent && (60..=80).contains(&came), "{sent} sent, {came} came");
+    assert!(agent("ftp-sink").bytes > 100_000 && agent("ftp").protocol == "tcp", "{:?}", results.traffic);
+    assert!(results.incidents.iter().any(|incident| incident.what == "wire, from a is down"));
+    check_conservation(&results);
+}
+
+#[test]
+fn a_program_that_fails_fails_the_run() {
+    let network = "[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n
+        [[program]]\nname = 'p'\nhost = 'a'\ncommand = 'exit 7'\nstart = '0s'\n
+        [[program]]\nname = 'q'\nhost = 'a'\ncommand = 'true'\nfolder = 'nowhere'\nstart = '0s'\n";
+    let trial = Trial::of(network);
+    let output = trial.command().arg("--no-linktest").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("2 of 2 programs did not end as expected"), "{}", said(&output));
+    assert!(said(&output).contains("its folder ") && said(&output).contains("nowhere is not there"));
+}
+
+#[test]
+fn a_network_that_would_do_nothing_is_refused() {
+    let trial = Trial::of("[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n");
+    let output = trial.command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("trial.toml: nothing starts a program or traffic"), "{}", said(&output));
 }

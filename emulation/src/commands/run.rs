@@ -1,14 +1,15 @@
-//! `emulate run`: a plan, with the real daemons on its network.
+//! `emulate run`: a plan with the real daemons on its network, or a network
+//! with programs of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Finished, Interrupt, Plan, Prepared, RunError};
+use roost_emulation::experiment::{self, Finished, Interrupt, Plan, Prepared, RunError, Solo};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report::metrics::Metrics;
-use roost_emulation::report::{self, record};
+use roost_emulation::report::{self, Results, record};
 use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -22,53 +23,93 @@ const SET_UP: Duration = Duration::from_secs(10);
 /// `emulate run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The plan
-    plan: PathBuf,
+    /// A plan, or a topology (.toml, .ns, .tcl) that runs programs of its own
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
     /// Where the results go, a folder that is empty or not there [default: results/NAME-DATE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Another seed than the plan's
+    /// Another seed than the plan's; a topology's is 1
     #[arg(long, value_name = "N")]
-    seed: Option<i64>,
-    /// Another duration than the plan's
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    seed: Option<u32>,
+    /// Another duration than the plan's; a topology runs at most so long
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Do not test the links before
+    #[arg(long)]
+    no_linktest: bool,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
 }
 
-/// Runs a plan, makes its figures and says how it went.
+/// What a file holds.
+enum Subject {
+    Plan(Box<Prepared>),
+    Network(Box<Solo>),
+}
+
+/// Runs a plan or a topology, makes its figures and says how it went.
 pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
-    let prepared = prepare(args)?;
+    let subject = subject(args)?;
     if args.check {
-        return check(&prepared, output);
+        return check(&subject, output);
     }
-    if let Entry::Done(code) = sandbox::enter().map_err(RunError::from)? {
+    if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
     let interrupt = Interrupt::listen()?;
-    let folder = match &args.output {
-        Some(folder) => folder.clone(),
-        None => free(&Path::new("results").join(format!("{}-{}", prepared.plan.name, stamp()))),
+    let name = match &subject {
+        Subject::Plan(prepared) => &prepared.plan.name,
+        Subject::Network(solo) => &solo.topology.name,
     };
-    let finished = execute(&prepared, &folder, &BTreeMap::new(), output, &interrupt)?;
-    show(&finished, output)?;
-    conclude(&finished)
+    let free = || free(&Path::new("results").join(format!("{name}-{}", stamp())));
+    let folder = args.output.clone().unwrap_or_else(free);
+    let finished = match &subject {
+        Subject::Plan(prepared) => execute(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
+        Subject::Network(solo) => figures(experiment::run_network(solo, &folder, output, &interrupt)?, output)?,
+    };
+    let results = report::read(&finished.folder).map_err(|error| Failure::failed(error.to_string()))?;
+    show(&finished, &results, output)?;
+    conclude(&finished, &results)
+}
+
+fn subject(args: &RunArgs) -> Outcome<Subject> {
+    if is_plan(&args.file)? {
+        return Ok(Subject::Plan(Box::new(prepare(args)?)));
+    }
+    let mut solo = Solo::load(&args.file)?;
+    solo.seed = args.seed.map_or(solo.seed, u64::from);
+    solo.length = args.duration;
+    solo.linktest = !args.no_linktest;
+    solo.check()?;
+    Ok(Subject::Network(Box::new(solo)))
+}
+
+/// Whether a file is a plan: TOML that names a topology rather than being one.
+fn is_plan(file: &Path) -> Outcome<bool> {
+    if file.extension().is_none_or(|extension| extension != "toml") {
+        return Ok(false);
+    }
+    let text = Plan::text(file).map_err(RunError::from)?;
+    // What is no TOML is told by the one who reads plans.
+    let table = toml::from_str::<toml::Table>(&text);
+    Ok(table.map_or(true, |table| ["topology", "architecture", "duration"].iter().any(|key| table.contains_key(*key))))
 }
 
 fn prepare(args: &RunArgs) -> Outcome<Prepared> {
-    let text = Plan::text(&args.plan).map_err(RunError::from)?;
+    let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
     values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
+    values.extend(args.no_linktest.then(|| ("linktest".to_owned(), false.into())));
     // The plan as it stands first, so that what is wrong has its line.
-    let prepared = Prepared::from_text(&text, &args.plan)?;
+    let prepared = Prepared::from_text(&text, &args.file)?;
     if values.is_empty() {
         return Ok(prepared);
     }
-    let text = experiment::with_values(&text, &args.plan, &values).map_err(RunError::from)?;
-    Ok(Prepared::from_text(&text, &args.plan)?)
+    let text = experiment::with_values(&text, &args.file, &values).map_err(RunError::from)?;
+    Ok(Prepared::from_text(&text, &args.file)?)
 }
 
 /// Runs a plan and makes its figures.
@@ -79,23 +120,33 @@ pub(crate) fn execute(
     output: Output,
     interrupt: &Interrupt,
 ) -> Outcome<Finished> {
-    let finished = experiment::run(prepared, folder, varied, output, interrupt)?;
-    let written = report::write(&finished.folder);
+    figures(experiment::run(prepared, folder, varied, output, interrupt)?, output)
+}
+
+/// Makes the figures of a run.
+fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
-    for remark in written.map_err(cannot)?.remarks {
+    for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
         output.say(remark);
     }
     Ok(finished)
 }
 
 /// What would run.
-fn check(prepared: &Prepared, output: Output) -> Outcome {
+fn check(subject: &Subject, output: Output) -> Outcome {
     let mut table = Table::new(&["WHAT", "IS"]);
-    for (what, is) in prepared.describe() {
+    let (rows, longest) = match subject {
+        Subject::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
+        Subject::Network(solo) => (solo.describe(), solo.length),
+    };
+    for (what, is) in rows {
         table.row([what.to_owned(), is]);
     }
-    let longest = SET_UP + prepared.longest();
-    table.row(["takes".to_owned(), format!("at most {} in all", format_duration(longest))]);
+    let takes = longest.map_or_else(
+        || "until its schedule or its programs end".to_owned(),
+        |longest| format!("at most {} in all", format_duration(SET_UP + longest)),
+    );
+    table.row(["takes".to_owned(), takes]);
     Ok(output.table(&table)?)
 }
 
@@ -107,37 +158,86 @@ struct Object<'a> {
     completed: u64,
     failed: u64,
     cut: u64,
+    programs: &'a [record::Program],
+    traffic: &'a [record::Traffic],
     run: &'a record::Run,
 }
 
-fn show(finished: &Finished, output: Output) -> Outcome {
+fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
     let Finished { folder, run, tally } = finished;
     if output.is_json() {
         let (completed, failed, cut) = (tally.completed, tally.failed, tally.cut);
-        return Ok(output.json(&Object { schema: SCHEMA, folder, completed, failed, cut, run })?);
+        let (programs, traffic) = (&results.programs, &results.traffic);
+        let object = Object { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
+        return Ok(output.json(&object)?);
     }
-    let results = report::read(folder).map_err(|error| Failure::failed(error.to_string()))?;
-    let metrics = Metrics::of(&results);
-    output.table(&services(&metrics))?;
-    let traffic = match (metrics.traffic.offered_bytes, metrics.traffic.offered_per_service) {
-        (Some(bytes), Some(each)) => {
-            format!("; {:.1} MB offered by hosts, {:.0} kB a service", bytes as f64 / 1e6, each / 1e3)
-        }
-        _ => String::new(),
-    };
+    let metrics = Metrics::of(results);
+    let tables = [
+        (!metrics.services.is_empty()).then(|| services(&metrics)),
+        (!results.programs.is_empty()).then(|| programs(&results.programs)),
+        (!results.traffic.is_empty()).then(|| traffic(&results.traffic)),
+    ];
+    for table in tables.into_iter().flatten() {
+        output.table(&table)?;
+        output.data("\n")?;
+    }
     let word = output.verdict(run.verdict.valid, if run.verdict.valid { "Valid." } else { "Not valid." });
-    output.data(&format!(
-        "\n{}, {} over {}: {} services completed by {} nodes in {:.0} s{traffic}.\n{word} {}\nResults: {}\n",
+    let page = folder.join("index.html");
+    let sentence = sentence(finished, &metrics);
+    Ok(output.data(&format!("{sentence}\n{word} {}\nResults: {}\n", trust(run), page.display()))?)
+}
+
+/// What came of it.
+fn sentence(finished: &Finished, metrics: &Metrics) -> String {
+    let Finished { run, tally, .. } = finished;
+    let offered = metrics.traffic.offered_bytes.map(|bytes| format!("; {:.1} MB offered by hosts", bytes as f64 / 1e6));
+    let offered = offered.unwrap_or_default();
+    if run.nodes == 0 {
+        return format!("{} ran for {:.1} s{offered}.", run.name, run.ran_s);
+    }
+    let each = metrics.traffic.offered_per_service.map(|each| format!(", {:.0} kB a service", each / 1e3));
+    format!(
+        "{}, {} over {}: {} services completed by {} nodes in {:.0} s{offered}{}.",
         run.name,
         run.architecture,
         run.transport,
         tally.completed,
         run.nodes,
         run.ran_s,
-        trust(run),
-        folder.join("index.html").display(),
-    ))?;
-    Ok(())
+        each.unwrap_or_default(),
+    )
+}
+
+fn programs(programs: &[record::Program]) -> Table {
+    let mut table = Table::new(&["PROGRAM", "HOST", ">FROM s", ">FOR s", "END", ">CODE", "AS EXPECTED"]);
+    for program in programs {
+        table.row([
+            program.program.clone(),
+            program.host.clone(),
+            format!("{:.1}", program.t),
+            format!("{:.1}", program.elapsed_s),
+            program.error.clone().unwrap_or_else(|| program.end.name().to_owned()),
+            program.code.map(|code| code.to_string()).unwrap_or_default(),
+            if program.as_expected { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn traffic(agents: &[record::Traffic]) -> Table {
+    let mut table = Table::new(&["AGENT", "HOST", "ROLE", "OVER", ">PACKETS", ">BYTES"]);
+    for agent in agents {
+        let (packets, bytes) = (agent.packets.to_string(), agent.bytes.to_string());
+        table.row([
+            agent.agent.clone(),
+            agent.host.clone(),
+            agent.role.clone(),
+            agent.protocol.clone(),
+            packets,
+            bytes,
+        ]);
+    }
+    table
 }
 
 fn services(metrics: &Metrics) -> Table {
@@ -171,9 +271,14 @@ fn trust(run: &record::Run) -> String {
 }
 
 /// The end of a run as the end of the command.
-fn conclude(finished: &Finished) -> Outcome {
+fn conclude(finished: &Finished, results: &Results) -> Outcome {
+    let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
         return Err(Failure::new(Code::Interrupted, "interrupted; what had been measured is in the results"));
+    }
+    if unexpected > 0 {
+        let all = results.programs.len();
+        return Err(Failure::failed(format!("{unexpected} of {all} programs did not end as expected")));
     }
     if !finished.run.verdict.valid {
         return Err(Failure::new(Code::Invalid, "the figures of this run cannot be trusted: its verdict says why"));

@@ -1,8 +1,9 @@
-//! The run itself: nodes ask, things break, a second passes, it ends.
+//! The run itself: nodes ask, things happen, a second passes, it ends.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
@@ -10,9 +11,10 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::interrupt::Interrupt;
-use super::prepare::{Act, Happening, Prepared};
+use super::job::Job;
 use super::requester::{Phase, Requester, Stage};
 use super::sampler::Sampler;
+use super::stage::Stagehands;
 use super::workload::{Settings, Workload, generator};
 use crate::lab::Lab;
 use crate::report::record::Record;
@@ -20,17 +22,30 @@ use crate::report::record::Record;
 /// Time between two looks at whether the daemons are alive.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a run is told while it goes on.
+/// How a run is going.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Glance {
+    /// Seconds since the beginning.
+    pub(super) t: f64,
+    /// Requests under way, completed and ended otherwise.
+    pub(super) active: u32,
+    pub(super) completed: u64,
+    pub(super) failed: u64,
+    /// Programs that run, and happenings to come.
+    pub(super) programs: usize,
+    pub(super) left: usize,
+}
+
+/// Who is told once a second how a run is going.
 pub(super) trait Watcher {
-    /// A second has passed: seconds since the beginning, requests under way,
-    /// completed and failed.
-    fn second(&self, t: f64, active: u32, completed: u64, failed: u64);
+    /// A second has passed.
+    fn second(&self, glance: Glance);
 }
 
 /// How a run went, in time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
-    /// How long nodes asked, seconds.
+    /// How long nodes asked, or the network ran, seconds.
     pub(super) ran_s: f64,
     /// How long what was under way took to end, seconds.
     pub(super) drain_s: f64,
@@ -42,13 +57,32 @@ pub(super) struct Course {
 
 /// All that a run needs while it goes on.
 pub(super) struct Conductor<'a> {
-    pub(super) prepared: &'a Prepared,
+    pub(super) job: &'a Job<'a>,
     pub(super) lab: &'a Lab,
     pub(super) fleet: &'a mut Fleet,
     pub(super) stage: Rc<Stage>,
+    pub(super) stagehands: Stagehands<'a>,
     pub(super) sampler: &'a mut Sampler,
     pub(super) interrupt: Interrupt,
     pub(super) watcher: &'a dyn Watcher,
+}
+
+/// What comes back again and again.
+struct Ticks {
+    seconds: Interval,
+    looks: Interval,
+    /// A process has ended.
+    children: Signal,
+}
+
+/// What ends a part of a run.
+enum End<'r> {
+    /// This time.
+    At(Instant),
+    /// This time, or that nothing is to come.
+    Idle(Option<Instant>),
+    /// This time, or that all requesters are done.
+    Done(Instant, &'r mut JoinSet<()>),
 }
 
 impl Conductor<'_> {
@@ -57,25 +91,33 @@ impl Conductor<'_> {
         let phase = watch::Sender::new(Phase::Asking);
         let mut requesters = self.requesters(&phase);
         let mut course = Course::default();
-        let mut ticks = Ticks { seconds: ticks(Duration::from_secs(1)), looks: ticks(LOOK) };
-        let end = Instant::from_std(self.stage.origin) + self.prepared.plan.duration;
-        self.until(end, None, &mut ticks, &mut course).await?;
+        let children = signal(SignalKind::child());
+        let children = children.map_err(|error| RunError::Failed(format!("cannot listen to signals: {error}")))?;
+        let mut ticks = Ticks { seconds: ticks(Duration::from_secs(1)), looks: ticks(LOOK), children };
+        let end = self.job.length.map(|length| Instant::from_std(self.stage.origin) + length);
+        let end = match (self.job.plan, end) {
+            (Some(_), Some(end)) => End::At(end),
+            (_, end) => End::Idle(end),
+        };
+        self.until(end, &mut ticks, &mut course).await?;
         course.ran_s = self.stage.seconds();
-        if !course.interrupted {
+        if let Some(prepared) = self.job.plan.filter(|_| !course.interrupted) {
             phase.send_replace(Phase::Draining);
-            let end = Instant::now() + self.prepared.plan.drain;
-            self.until(end, Some(&mut requesters), &mut ticks, &mut course).await?;
+            let end = End::Done(Instant::now() + prepared.plan.drain, &mut requesters);
+            self.until(end, &mut ticks, &mut course).await?;
         }
         phase.send_replace(Phase::Over);
         while requesters.join_next().await.is_some() {}
         course.drain_s = self.stage.seconds() - course.ran_s;
         self.sample()?;
+        self.stagehands.end(self.stage.origin.elapsed());
         Ok(course)
     }
 
     fn requesters(&self, phase: &watch::Sender<Phase>) -> JoinSet<()> {
-        let plan = &self.prepared.plan;
         let mut requesters = JoinSet::new();
+        let Some(prepared) = self.job.plan else { return requesters };
+        let plan = &prepared.plan;
         for (index, (socket, alive)) in self.fleet.nodes().into_iter().enumerate() {
             let node = &self.stage.nodes[index];
             let settings = Settings {
@@ -94,18 +136,18 @@ impl Conductor<'_> {
         requesters
     }
 
-    /// Goes on until `end`, or until all of `requesters` are done.
-    async fn until(
-        &mut self,
-        end: Instant,
-        mut requesters: Option<&mut JoinSet<()>>,
-        ticks: &mut Ticks,
-        course: &mut Course,
-    ) -> Result<(), RunError> {
+    /// Goes on until the end, or until somebody stops it.
+    async fn until(&mut self, mut end: End<'_>, ticks: &mut Ticks, course: &mut Course) -> Result<(), RunError> {
         let stage = Rc::clone(&self.stage);
         let mut interrupt = self.interrupt.clone();
         loop {
-            let next = self.next_happening();
+            if self.stagehands.work(self.fleet, stage.origin.elapsed())? {
+                return Ok(());
+            }
+            if matches!(end, End::Idle(_)) && self.stagehands.is_over() {
+                return Ok(());
+            }
+            let next = self.stagehands.deadline().map(|at| Instant::from_std(stage.origin) + at);
             tokio::select! {
                 biased;
                 () = interrupt.wait() => {
@@ -114,42 +156,13 @@ impl Conductor<'_> {
                     return Ok(());
                 }
                 () = stage.journal.broken() => return Err(failure(&stage)),
-                () = sleep_until(next.unwrap_or(end)), if next.is_some() => {
-                    if self.happen()? {
-                        return Ok(());
-                    }
-                }
-                () = sleep_until(end) => return Ok(()),
+                () = end.reached() => return Ok(()),
+                () = at(next) => {}
+                _ = ticks.children.recv() => self.look(course),
                 _ = ticks.looks.tick() => self.look(course),
                 _ = ticks.seconds.tick() => self.sample()?,
-                joined = next_done(&mut requesters) => {
-                    if joined.is_none() {
-                        return Ok(());
-                    }
-                }
             }
         }
-    }
-
-    /// When the next thing on the schedule is due.
-    fn next_happening(&self) -> Option<Instant> {
-        let at = self.prepared.schedule.get(self.stage.happened.get())?.at;
-        Some(Instant::from_std(self.stage.origin) + at)
-    }
-
-    /// Does what is due next; whether it ends the run.
-    fn happen(&mut self) -> Result<bool, RunError> {
-        let place = self.stage.happened.get();
-        let Some(Happening { object, what, act, .. }) = self.prepared.schedule.get(place) else { return Ok(false) };
-        self.stage.happened.set(place + 1);
-        match *act {
-            Act::Told | Act::Halt => {}
-            Act::Kill(host, hub) => self.fleet.kill(host, hub),
-            Act::Stop(host, hub) => self.fleet.stop(host, hub),
-            Act::Start(host, hub) => self.fleet.restart(self.lab, host, hub)?,
-        }
-        self.stage.journal.incident(self.stage.seconds(), object.clone(), what.clone());
-        Ok(*act == Act::Halt)
     }
 
     fn look(&mut self, course: &mut Course) {
@@ -164,22 +177,33 @@ impl Conductor<'_> {
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
         let sample = self.sampler.sample(self.lab, t, active, tally)?;
         self.stage.journal.write(&Record::Sample(sample));
-        self.watcher.second(t, active, tally.completed, tally.failed);
+        let (programs, left) = self.stagehands.busy();
+        self.watcher.second(Glance { t, active, completed: tally.completed, failed: tally.failed, programs, left });
         Ok(())
     }
 }
 
-/// What comes back again and again.
-struct Ticks {
-    seconds: Interval,
-    looks: Interval,
+impl End<'_> {
+    /// Waits for it; safe to be broken off.
+    async fn reached(&mut self) {
+        match self {
+            Self::At(end) => sleep_until(*end).await,
+            Self::Idle(end) => at(*end).await,
+            Self::Done(end, requesters) => {
+                let all = async { while requesters.join_next().await.is_some() {} };
+                tokio::select! {
+                    () = sleep_until(*end) => {}
+                    () = all => {}
+                }
+            }
+        }
+    }
 }
 
-/// Waits for the next requester that is done, `None` if all are; for ever if
-/// they are not waited for.
-async fn next_done(requesters: &mut Option<&mut JoinSet<()>>) -> Option<()> {
-    match requesters {
-        Some(requesters) => requesters.join_next().await.map(drop),
+/// Waits for a time, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
 }

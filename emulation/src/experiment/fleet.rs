@@ -53,6 +53,11 @@ pub(super) struct Ready {
 }
 
 impl Fleet {
+    /// No daemons at all.
+    pub(super) const fn none() -> Self {
+        Self { daemons: Vec::new(), alive: Vec::new(), stopped: Vec::new() }
+    }
+
     /// Makes the identities and the files of all daemons; starts none.
     pub(super) fn prepare(
         plan: &Plan,

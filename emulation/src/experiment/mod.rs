@@ -3,33 +3,42 @@
 //! - [`plan`] is what to run, read from TOML.
 //! - [`prepare`](Prepared) checks a plan against its network and places it.
 //! - [`workload`] decides what each node asks for, without a clock.
+//! - [`Solo`] is a network that runs by itself: its programs and its traffic.
 //! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
 //!   is to break, and writes down what came of it.
 
+mod bar;
 mod conduct;
 mod daemon;
 mod error;
 mod fleet;
 mod identities;
 mod interrupt;
+mod job;
 mod journal;
 mod machine;
+mod measure;
 mod placement;
 pub mod plan;
 mod prepare;
+mod programs;
 mod requester;
 mod run;
 mod sampler;
+mod script;
 mod siblings;
+mod stage;
+mod traffic;
 mod vary;
 mod verdict;
 pub mod workload;
 
 pub use error::RunError;
 pub use interrupt::Interrupt;
+pub use job::Solo;
 pub use journal::Tally;
 pub use placement::{HubPlace, NodePlace, Placement};
 pub use plan::Plan;
 pub use prepare::Prepared;
-pub use run::{Finished, TOPOLOGY_FILE, run};
+pub use run::{Finished, TOPOLOGY_FILE, run, run_network};
 pub use vary::{Cell, cells, with_values};

@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Fault, FaultKind, Named, Plan, PlanError, Source};
+use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
-use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, Topology};
+use crate::scenario::topology::{Action, Change, Event, HostIndex, Topology};
 
 /// A plan, its network, and who runs what where. Nothing has been started.
 #[derive(Clone, Debug)]
@@ -25,33 +26,7 @@ pub struct Prepared {
     /// Who runs what where.
     pub placement: Placement,
     /// What is done at which time, besides the workload.
-    pub(super) schedule: Vec<Happening>,
-}
-
-/// Something that happens at a time.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Happening {
-    pub(super) at: Duration,
-    /// The host, link or LAN that it is about.
-    pub(super) object: String,
-    /// What, for records.
-    pub(super) what: String,
-    pub(super) act: Act,
-}
-
-/// Who does it, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// The lab, by itself and at its exact time: it is only told.
-    Told,
-    /// A daemon is killed.
-    Kill(HostIndex, bool),
-    /// A daemon is asked to leave.
-    Stop(HostIndex, bool),
-    /// A daemon is started again.
-    Start(HostIndex, bool),
-    /// The experiment ends.
-    Halt,
+    pub(super) script: Script,
 }
 
 impl Prepared {
@@ -71,11 +46,11 @@ impl Prepared {
         let plan = Plan::parse(text, file)?;
         let network = network(&plan.topology, file)?;
         let placement = placement::place(&plan, &network, file)?;
-        let (mut topology, mut schedule) = (network.clone(), Vec::new());
-        schedule_topology(&topology, &mut schedule);
-        Faults { file, placement: &placement }.schedule(&plan, &mut topology, &mut schedule)?;
-        schedule.sort_by_key(|happening| happening.at);
-        Ok(Self { plan, file: file.to_owned(), network, topology, placement, schedule })
+        let mut topology = network.clone();
+        let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
+        let mut script = Script::of(&topology);
+        daemons.into_iter().for_each(|item| script.add(Some(item)));
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
     }
 
     /// What would run, for people: what, and what it is.
@@ -99,7 +74,7 @@ impl Prepared {
             ("transport", plan.transport.name().to_owned()),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),
-            ("happenings", self.schedule.len().to_string()),
+            ("happenings", self.script.left().to_string()),
         ]
     }
 
@@ -107,6 +82,14 @@ impl Prepared {
     /// there runs the same.
     pub fn effective(&self) -> String {
         super::plan::write(&self.plan, &self.placement, &self.network)
+    }
+
+    /// The file of the topology; the plan's where it makes one.
+    pub(super) fn topology_file(&self) -> PathBuf {
+        match &self.plan.topology {
+            Source::File(path) => self.file.parent().unwrap_or(Path::new("")).join(path),
+            _ => self.file.clone(),
+        }
     }
 
     /// How long the run takes at most once all nodes are ready.
@@ -131,38 +114,6 @@ fn in_plan(file: &Path, error: &GenerateError) -> String {
     format!("{}: topology: {error}", file.display())
 }
 
-/// What the topology's own schedule holds, for the records.
-fn schedule_topology(topology: &Topology, schedule: &mut Vec<Happening>) {
-    for event in &topology.events {
-        let (what, act) = match &event.action {
-            Action::Net { net, from, change } => (describe(topology, *net, *from, *change), Act::Told),
-            Action::Halt => ("the topology's schedule ends the experiment".to_owned(), Act::Halt),
-            _ => continue,
-        };
-        schedule.push(Happening { at: event.at, object: event.object.clone(), what, act });
-    }
-}
-
-fn describe(topology: &Topology, net: NetIndex, from: Option<HostIndex>, change: Change) -> String {
-    let name = topology.nets.get(net).map_or("?", |net| net.name.as_str());
-    let side = from.and_then(|host| topology.hosts.get(host)).map(|host| format!(", from {}", host.name));
-    let side = side.unwrap_or_default();
-    let duration = crate::units::format_duration;
-    match change {
-        Change::Up => format!("{name}{side} is up"),
-        Change::Down => format!("{name}{side} is down"),
-        Change::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
-        Change::Delay(delay) => format!("the delay of {name}{side} is {}", duration(delay)),
-        Change::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
-        Change::Jitter(jitter) => format!("the jitter of {name}{side} is {}", duration(jitter)),
-        Change::Burst(burst) => {
-            let what = if burst.is_some() { "loses in bursts" } else { "does not lose in bursts any more" };
-            format!("{name}{side} {what}")
-        }
-        Change::Queue(queue) => format!("the queue of {name}{side} holds {}", queue.limit),
-    }
-}
-
 struct Faults<'a> {
     file: &'a Path,
     placement: &'a Placement,
@@ -170,28 +121,30 @@ struct Faults<'a> {
 
 impl Faults<'_> {
     /// Puts those of links among the topology's events, where they are exact;
-    /// at the end, since events refer to each other by their places.
-    fn schedule(&self, plan: &Plan, topology: &mut Topology, schedule: &mut Vec<Happening>) -> Result<(), PlanError> {
+    /// at the end, since events refer to each other by their places. Gives
+    /// those of daemons.
+    fn schedule(&self, plan: &Plan, topology: &mut Topology) -> Result<Vec<Item>, PlanError> {
+        let mut items = Vec::new();
         for fault in &plan.faults {
             match &fault.kind {
                 FaultKind::Net { net, from, changes } => {
-                    self.schedule_net(fault, net, from.as_ref(), changes, topology, schedule)?;
+                    self.schedule_net(fault, net, from.as_ref(), changes, topology)?;
                 }
                 FaultKind::Kill(daemon) => {
                     let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    schedule.push(happening(fault, &daemon.host, "is killed", Act::Kill(host, daemon.hub)));
+                    items.push(item(fault, &daemon.host, "is killed", Act::Kill(host, daemon.hub)));
                 }
                 FaultKind::Stop(daemon) => {
                     let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    schedule.push(happening(fault, &daemon.host, "is asked to leave", Act::Stop(host, daemon.hub)));
+                    items.push(item(fault, &daemon.host, "is asked to leave", Act::Stop(host, daemon.hub)));
                 }
                 FaultKind::Start(daemon) => {
                     let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    schedule.push(happening(fault, &daemon.host, "is started again", Act::Start(host, daemon.hub)));
+                    items.push(item(fault, &daemon.host, "is started again", Act::Start(host, daemon.hub)));
                 }
             }
         }
-        Ok(())
+        Ok(items)
     }
 
     fn schedule_net(
@@ -201,7 +154,6 @@ impl Faults<'_> {
         from: Option<&Named>,
         changes: &[Change],
         topology: &mut Topology,
-        schedule: &mut Vec<Happening>,
     ) -> Result<(), PlanError> {
         let unknown = |named: &Named, what| {
             PlanError::new(self.file, named.line, format!("the topology has no {what} `{}`", named.name))
@@ -219,8 +171,6 @@ impl Faults<'_> {
             let action = Action::Net { net: index, from: side, change: *change };
             let line = u32::try_from(net.line).unwrap_or(0);
             topology.events.push(Event { at: fault.at, object: net.name.clone(), line, after: None, action });
-            let what = describe(topology, index, side, *change);
-            schedule.push(Happening { at: fault.at, object: net.name.clone(), what, act: Act::Told });
         }
         Ok(())
     }
@@ -243,10 +193,11 @@ impl Faults<'_> {
     }
 }
 
-fn happening(fault: &Fault, host: &Named, what: &str, act: Act) -> Happening {
+fn item(fault: &Fault, host: &Named, what: &str, act: Act) -> Item {
     let is_hub = matches!(act, Act::Kill(_, true) | Act::Stop(_, true) | Act::Start(_, true));
     let which = if is_hub { "the hub" } else { "the node" };
-    Happening { at: fault.at, object: host.name.clone(), what: format!("{which} on {} {what}", host.name), act }
+    let what = format!("{which} on {} {what}", host.name);
+    Item { at: fault.at, after: None, object: host.name.clone(), what, act }
 }
 
 #[cfg(test)]
@@ -266,12 +217,11 @@ mod tests {
         let prepared = prepared(faults).unwrap();
         assert!(prepared.network.events.is_empty());
         assert_eq!(prepared.topology.events.len(), 2);
-        let told: Vec<(u64, &str)> =
-            prepared.schedule.iter().map(|happening| (happening.at.as_secs(), happening.what.as_str())).collect();
+        let told = prepared.script.told();
         let expected = [
-            (3, "the hub on node1 is killed"),
-            (9, "the delay of net, from server is 1s"),
-            (9, "the loss of net, from server is 50 %"),
+            (Duration::from_secs(3), "the hub on node1 is killed"),
+            (Duration::from_secs(9), "the delay of net, from server is 1s"),
+            (Duration::from_secs(9), "the loss of net, from server is 50 %"),
         ];
         assert_eq!(told, expected);
     }
@@ -296,7 +246,7 @@ mod tests {
         let text = first.effective();
         let second = Prepared::from_text(&text, Path::new("q.toml")).unwrap();
         assert_eq!(second.effective(), text);
-        assert_eq!((second.schedule, second.topology.events.len()), (first.schedule, 2));
+        assert_eq!((second.script, second.topology.events.len()), (first.script, 2));
         assert_eq!(second.placement.hubs, first.placement.hubs);
         assert!(text.contains("super_nodes = [\"node1\", \"node2\"]") && text.contains("idle = \"1s\""), "{text}");
     }

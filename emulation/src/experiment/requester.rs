@@ -32,7 +32,7 @@ pub(super) enum Phase {
 pub(super) struct Stage {
     /// Time 0 of the run.
     pub(super) origin: Instant,
-    pub(super) journal: Journal,
+    pub(super) journal: Rc<Journal>,
     pub(super) transport: Transport,
     pub(super) stream: Duration,
     pub(super) nodes: Vec<NodePlace>,
@@ -40,8 +40,6 @@ pub(super) struct Stage {
     pub(super) ids: Vec<NodeId>,
     /// Requests under way.
     pub(super) active: Cell<u32>,
-    /// How many things on the schedule have happened.
-    pub(super) happened: Cell<usize>,
 }
 
 impl Stage {

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample};
+use super::record::{Link, Node, Outcome, Program, Record, Request, Run, SCHEMA, Sample, Traffic};
 
 /// The events, one JSON object a line.
 pub const EVENTS_FILE: &str = "events.jsonl";
@@ -45,6 +45,10 @@ pub struct Results {
     pub nodes: BTreeMap<String, NodeSpan>,
     /// What each direction of each link carried.
     pub links: Vec<Link>,
+    /// The programs that have ended, in that order.
+    pub programs: Vec<Program>,
+    /// What each traffic agent has sent or received.
+    pub traffic: Vec<Traffic>,
     /// What was not as it should be in the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -169,6 +173,8 @@ impl Results {
             samples: Vec::new(),
             nodes: BTreeMap::new(),
             links: Vec::new(),
+            programs: Vec::new(),
+            traffic: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -228,6 +234,8 @@ impl Results {
                 }
             },
             Record::Link(link) => self.links.push(link),
+            Record::Program(program) => self.programs.push(program),
+            Record::Traffic(traffic) => self.traffic.push(traffic),
         }
     }
 
@@ -239,7 +247,7 @@ impl Results {
 
 /// Whether the line is a record of a kind that later versions may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 5] = ["request", "incident", "sample", "node", "link"];
+    const KNOWN: [&str; 7] = ["request", "incident", "sample", "node", "link", "program", "traffic"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

@@ -34,6 +34,10 @@ pub enum Record {
     Node(Node),
     /// What one direction of one link carried between the beginning of the workload and its end.
     Link(Link),
+    /// A program of the topology has ended.
+    Program(Program),
+    /// What a traffic agent of the topology has sent or received.
+    Traffic(Traffic),
 }
 
 /// One request of the workload.
@@ -184,6 +188,77 @@ pub struct Link {
     /// The rate it had when it was counted, bits per second; 0 is no limit.
     #[serde(default)]
     pub rate_bps: u64,
+}
+
+/// See [`Record::Program`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// When it was started.
+    pub t: f64,
+    /// Its name.
+    pub program: String,
+    /// The host.
+    pub host: String,
+    /// What the shell was given.
+    pub command: String,
+    /// How long it ran, seconds.
+    pub elapsed_s: f64,
+    /// Its exit code; 128 and the signal's number if one ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// How it came to its end.
+    pub end: ProgramEnd,
+    /// Why it was not started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Whether that is what the topology says should happen.
+    pub as_expected: bool,
+}
+
+/// How a program came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEnd {
+    /// By itself, or by somebody's signal.
+    Exited,
+    /// Its time was up.
+    TimedOut,
+    /// The schedule stopped it.
+    Stopped,
+    /// The run ended first.
+    Cut,
+    /// It never began.
+    NotStarted,
+}
+
+impl ProgramEnd {
+    /// In two words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exited => "exited",
+            Self::TimedOut => "timed out",
+            Self::Stopped => "stopped",
+            Self::Cut => "cut",
+            Self::NotStarted => "not started",
+        }
+    }
+}
+
+/// See [`Record::Traffic`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Its name.
+    pub agent: String,
+    /// The host.
+    pub host: String,
+    /// `source` or `sink`.
+    pub role: String,
+    /// `udp` or `tcp`.
+    pub protocol: String,
+    /// Packets sent or received; of a TCP sink, pieces read.
+    pub packets: u64,
+    /// Bytes of their payload.
+    pub bytes: u64,
 }
 
 /// `run.json`: what was run, where, and whether its figures can be trusted.

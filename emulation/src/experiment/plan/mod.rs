@@ -182,6 +182,12 @@ pub struct LabSettings {
     pub realtime: bool,
 }
 
+impl Default for LabSettings {
+    fn default() -> Self {
+        Self { backend: Backend::Auto, realtime: true }
+    }
+}
+
 /// By what device hosts are attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {

@@ -1,0 +1,53 @@
+//! How a run is going, on a terminal: with the time that is left.
+
+use std::cell::Cell;
+
+use roost_terminal::{Output, Steps};
+
+use super::conduct::{Glance, Watcher};
+use super::job::Job;
+
+/// A bar with one step for each second.
+pub(super) struct Bar {
+    steps: Steps,
+    name: String,
+    /// How long it is, seconds; none if nobody knows.
+    length: Option<f64>,
+    has_plan: bool,
+    shown: Cell<u64>,
+}
+
+impl Bar {
+    /// Begins to show a run.
+    pub(super) fn start(output: Output, job: &Job<'_>) -> Self {
+        let length = job.length.map(|length| length.as_secs_f64());
+        let name = job.name.to_owned();
+        let steps = Steps::start(output, name.clone(), length.unwrap_or(0.0) as usize);
+        Self { steps, name, length, has_plan: job.plan.is_some(), shown: Cell::new(0) }
+    }
+
+    fn text(&self, glance: Glance) -> String {
+        let Glance { t, active, completed, failed, programs, left } = glance;
+        let time = match self.length.map(|length| length - t) {
+            Some(left) if left > 0.0 => format!("{left:.0} s left"),
+            Some(_) if self.has_plan => "draining".to_owned(),
+            _ => format!("{t:.0} s"),
+        };
+        if self.has_plan {
+            format!("{}: {completed} completed, {failed} failed, {active} under way, {time}", self.name)
+        } else {
+            format!("{}: {programs} programs run, {left} happenings to come, {time}", self.name)
+        }
+    }
+}
+
+impl Watcher for Bar {
+    fn second(&self, glance: Glance) {
+        self.steps.say(self.text(glance));
+        while self.shown.get() < glance.t as u64 && self.length.is_some_and(|length| (self.shown.get() as f64) < length)
+        {
+            self.shown.set(self.shown.get() + 1);
+            self.steps.advance();
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a run is made from: a plan, or a network with its own programs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::RunError;
+use super::plan::LabSettings;
+use super::prepare::Prepared;
+use super::script::Script;
+use crate::scenario;
+use crate::scenario::topology::{Action, ProgramAction, Topology, TrafficAction};
+
+/// A network that runs by itself: its programs, its traffic, its schedule.
+#[derive(Clone, Debug)]
+pub struct Solo {
+    /// Its file.
+    pub file: PathBuf,
+    /// The network.
+    pub topology: Topology,
+    /// The seed of the losses.
+    pub seed: u64,
+    /// When it ends at the latest; without it when the schedule ends it, or
+    /// all programs have ended and nothing is to come.
+    pub length: Option<Duration>,
+    /// Whether the links are tested before.
+    pub linktest: bool,
+    /// How packets are carried.
+    pub lab: LabSettings,
+}
+
+impl Solo {
+    /// Reads the topology in a file, with the seed 1, and what a plan has
+    /// where it says nothing.
+    ///
+    /// # Errors
+    /// When the topology is wrong.
+    pub fn load(path: &Path) -> Result<Self, RunError> {
+        let topology = scenario::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
+        let (file, lab) = (path.to_owned(), LabSettings::default());
+        Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab })
+    }
+
+    /// What would run, for people: what, and what it is.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let Topology { name, hosts, nets, programs, traffic, .. } = &self.topology;
+        vec![
+            ("network", format!("{name}, {} hosts, {} links and LANs", hosts.len(), nets.len())),
+            ("programs", programs.len().to_string()),
+            ("traffic agents", traffic.len().to_string()),
+            ("happenings", Script::of(&self.topology).left().to_string()),
+            ("seed", self.seed.to_string()),
+        ]
+    }
+
+    /// Whether it would do anything, and come to an end.
+    ///
+    /// # Errors
+    /// When it would not, with what to do.
+    pub fn check(&self) -> Result<(), RunError> {
+        let wrong = |what: &str| Err(RunError::Topology(format!("{}: {what}", self.file.display())));
+        let events = &self.topology.events;
+        let starts = |action: &Action| {
+            matches!(action, Action::Program { what: ProgramAction::Start(_) | ProgramAction::Run(_), .. })
+                || matches!(action, Action::Traffic { what: TrafficAction::Start, .. })
+        };
+        if self.length.is_none() && !events.iter().any(|event| starts(&event.action)) {
+            return wrong(
+                "nothing starts a program or traffic: say how long to run with --for, or use `emulate shell`",
+            );
+        }
+        let ends = events.iter().any(|event| event.action == Action::Halt);
+        let forever = |agent: usize| {
+            let of = |wanted: TrafficAction| {
+                let is = |action: &Action| matches!(action, Action::Traffic { agent: a, what } if *a == agent && *what == wanted);
+                events.iter().any(|event| is(&event.action))
+            };
+            of(TrafficAction::Start) && !of(TrafficAction::Stop)
+        };
+        if self.length.is_none() && !ends && (0..self.topology.traffic.len()).any(forever) {
+            return wrong("nothing stops its traffic: say how long to run with --for, or halt it in the schedule");
+        }
+        Ok(())
+    }
+}
+
+/// A run, whatever it is of.
+pub(super) struct Job<'a> {
+    pub(super) name: &'a str,
+    /// The network as the results keep it.
+    pub(super) network: &'a Topology,
+    /// The network as it runs, with what is scheduled besides.
+    pub(super) topology: &'a Topology,
+    pub(super) script: Script,
+    /// Where the folders of programs begin.
+    pub(super) base: PathBuf,
+    pub(super) seed: u64,
+    pub(super) lab: LabSettings,
+    pub(super) linktest: bool,
+    /// Until when nodes ask, or the network runs.
+    pub(super) length: Option<Duration>,
+    /// The daemons and their workload.
+    pub(super) plan: Option<&'a Prepared>,
+    /// What a sweep has varied.
+    pub(super) varied: BTreeMap<String, String>,
+}
+
+impl<'a> Job<'a> {
+    /// The run of a plan.
+    pub(super) fn of_plan(prepared: &'a Prepared, varied: &BTreeMap<String, String>) -> Self {
+        let Prepared { plan, network, topology, script, .. } = prepared;
+        Self {
+            name: &plan.name,
+            network,
+            topology,
+            script: script.clone(),
+            base: folder_of(&prepared.topology_file()),
+            seed: plan.seed,
+            lab: plan.lab,
+            linktest: plan.linktest,
+            length: Some(plan.duration),
+            plan: Some(prepared),
+            varied: varied.clone(),
+        }
+    }
+
+    /// The run of a network by itself.
+    pub(super) fn of_network(solo: &'a Solo) -> Self {
+        let topology = &solo.topology;
+        Self {
+            name: &topology.name,
+            network: topology,
+            topology,
+            script: Script::of(topology),
+            base: folder_of(&solo.file),
+            seed: solo.seed,
+            lab: solo.lab,
+            linktest: solo.linktest,
+            length: solo.length,
+            plan: None,
+            varied: BTreeMap::new(),
+        }
+    }
+}
+
+/// The folder of a file, as a path that holds wherever the process goes.
+fn folder_of(file: &Path) -> PathBuf {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: &str = "[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\n\
+        [[program]]\nname = 'p'\nhost = 'a'\ncommand = 'true'\n[[traffic]]\nname = 'c'\nhost = 'a'\nrole = 'source'\n\
+        target = 'b'\nport = 5001\nrate = '8kbit'\n";
+
+    fn check(events: &str, length: Option<Duration>) -> Result<(), String> {
+        let file = PathBuf::from("pair.toml");
+        let topology = scenario::parse(&file, &format!("{PAIR}{events}")).unwrap();
+        let (seed, linktest, lab) = (1, false, LabSettings::default());
+        Solo { file, topology, seed, length, linktest, lab }.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_would_do_nothing_or_go_on_for_ever_is_refused() {
+        assert!(check("", None).unwrap_err().starts_with("pair.toml: nothing starts a program or traffic"));
+        assert_eq!(check("", Some(Duration::from_secs(1))), Ok(()));
+        let start = "[[event]]\nat = '0s'\ntraffic = 'c'\ndo = 'start'\n";
+        assert!(check(start, None).unwrap_err().contains("nothing stops its traffic"));
+        assert_eq!(check(&format!("{start}[[event]]\nat = '1s'\ntraffic = 'c'\ndo = 'stop'\n"), None), Ok(()));
+        assert_eq!(check(&format!("{start}[[event]]\nat = '1s'\ndo = 'halt'\n"), None), Ok(()));
+        assert_eq!(check("[[event]]\nat = '0s'\nprogram = 'p'\ndo = 'start'\n", None), Ok(()));
+    }
+}

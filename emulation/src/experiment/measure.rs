@@ -1,0 +1,199 @@
+//! What is counted around a run, and written down.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::bar::Bar;
+use super::conduct::{Conductor, Course};
+use super::error::RunError;
+use super::fleet::{Fleet, Ready};
+use super::interrupt::Interrupt;
+use super::job::Job;
+use super::journal::{Journal, Tally};
+use super::machine::Processors;
+use super::plan::Transport;
+use super::requester::Stage;
+use super::run::write;
+use super::sampler::Sampler;
+use super::stage::Stagehands;
+use super::verdict::{Observed, judge};
+use crate::lab::Lab;
+use crate::report::record::{Record, Run, SCHEMA, Verdict};
+use crate::report::{EVENTS_FILE, RUN_FILE};
+
+/// How long packets under way may take when all is over.
+const SETTLE: Duration = Duration::from_millis(200);
+/// What takes the place of an architecture where no plan says one.
+const NO_ARCHITECTURE: &str = "programs";
+
+/// What linktest said.
+#[derive(Debug, Default)]
+pub(super) struct Linktest {
+    /// One line for each link or LAN.
+    pub(super) lines: Vec<String>,
+    /// How many of them are not as they are described.
+    pub(super) failed: usize,
+}
+
+/// A run from its beginning to its last record.
+pub(super) struct Measurement<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) lab: &'a Lab,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) bar: &'a Bar,
+}
+
+/// What a run is counted against.
+struct Before {
+    sampler: Sampler,
+    /// How long each daemon had waited for a processor.
+    waited: Vec<(String, f64)>,
+    processors: Processors,
+    linktest: Linktest,
+}
+
+impl Measurement<'_> {
+    /// Conducts the run, counts, judges, and writes it all down.
+    pub(super) async fn make(
+        &self,
+        fleet: &mut Fleet,
+        ready: Ready,
+        linktest: Linktest,
+        machine: BTreeMap<String, String>,
+    ) -> Result<(Run, Tally), RunError> {
+        let mut run = self.facts(&ready, machine);
+        write_run(&run)?;
+        let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
+        for node in fleet.records(0.0, &ready.statuses) {
+            journal.write(&Record::Node(node));
+        }
+        let stagehands = Stagehands::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
+        let (waited, processors) = (fleet.waited(), Processors::now());
+        let mut before = Before { sampler: Sampler::begin(self.lab)?, waited, processors, linktest };
+        self.lab.begin()?;
+        let stage = Rc::new(self.stage(Rc::clone(&journal), ready));
+        let conductor = Conductor {
+            job: self.job,
+            lab: self.lab,
+            fleet,
+            stage: Rc::clone(&stage),
+            stagehands,
+            sampler: &mut before.sampler,
+            interrupt: self.interrupt.clone(),
+            watcher: self.bar,
+        };
+        let course = conductor.conduct().await?;
+        run.verdict = self.conclude(fleet, &stage, before, &course).await?;
+        (run.ran_s, run.drain_s, run.interrupted) = (course.ran_s, course.drain_s, course.interrupted);
+        write_run(&run)?;
+        journal.failure().map_or(Ok(()), Err)?;
+        Ok((run, journal.tally()))
+    }
+
+    /// What requesters share; from now on time is counted.
+    fn stage(&self, journal: Rc<Journal>, ready: Ready) -> Stage {
+        let plan = self.job.plan.map(|prepared| &prepared.plan);
+        Stage {
+            origin: Instant::now(),
+            journal,
+            transport: plan.map_or(Transport::Paper, |plan| plan.transport),
+            stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
+            nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
+            ids: ready.ids,
+            active: Cell::new(0),
+        }
+    }
+
+    /// Asks everybody for the last time, and judges.
+    async fn conclude(
+        &self,
+        fleet: &mut Fleet,
+        stage: &Stage,
+        before: Before,
+        course: &Course,
+    ) -> Result<Verdict, RunError> {
+        tokio::time::sleep(SETTLE).await;
+        let Before { sampler, linktest, .. } = before;
+        let (t, processors) = (stage.seconds(), Processors::now());
+        let links = sampler.links(self.lab)?;
+        let statuses = fleet.statuses().await;
+        for node in fleet.records(t, &statuses) {
+            stage.journal.write(&Record::Node(node));
+        }
+        for link in links {
+            stage.journal.write(&Record::Link(link));
+        }
+        let silent = fleet.silent(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
+        let during = |(name, now): (String, f64)| {
+            let earlier = before.waited.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, wait)| *wait);
+            (name, (now - earlier).max(0.0))
+        };
+        Ok(judge(Observed {
+            lateness: sampler.lateness(self.lab),
+            overruns: sampler.overruns(self.lab)?,
+            cpu_busy: processors.busy_since(&before.processors),
+            waited: fleet.waited().into_iter().map(during).collect(),
+            ran_s: t,
+            links_failed: linktest.failed,
+            linktest: linktest.lines,
+            losses: course.losses.iter().cloned().chain(silent).collect(),
+        }))
+    }
+
+    /// `run.json` as far as it is known at the beginning: it is there then, so
+    /// that a run that breaks off can be read.
+    fn facts(&self, ready: &Ready, machine: BTreeMap<String, String>) -> Run {
+        let Job { name, topology, seed, length, plan, varied, .. } = self.job;
+        let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
+        versions.extend(self.daemon_versions(ready));
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let placement = plan.map(|prepared| &prepared.placement);
+        let hubs = placement.map_or(&[][..], |placement| &placement.hubs);
+        let architecture = plan.map_or(NO_ARCHITECTURE, |prepared| prepared.plan.architecture.name());
+        Run {
+            schema: SCHEMA,
+            name: (*name).to_owned(),
+            architecture: architecture.to_owned(),
+            transport: plan.map_or("none", |prepared| prepared.plan.transport.name()).to_owned(),
+            topology: topology.name.clone(),
+            nodes: placement.map_or(0, |placement| u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX)),
+            hubs: hubs.iter().map(|hub| topology.hosts[hub.host].name.clone()).collect(),
+            seed: *seed,
+            duration_s: length.unwrap_or_default().as_secs_f64(),
+            ran_s: 0.0,
+            drain_s: 0.0,
+            started_unix_s: since_epoch.as_secs(),
+            interrupted: true,
+            versions,
+            machine,
+            varied: varied.clone(),
+            lab: self.lab.facts().clone(),
+            verdict: Verdict {
+                reasons: vec!["the run broke off before it could be judged".to_owned()],
+                ..Verdict::default()
+            },
+        }
+    }
+
+    fn daemon_versions(&self, ready: &Ready) -> BTreeMap<String, String> {
+        let Some(prepared) = self.job.plan else { return BTreeMap::new() };
+        let program = |role| match role {
+            roost_proto::Role::Node => "overlay-node",
+            _ => prepared.plan.architecture.hub_program(),
+        };
+        let statuses = ready.statuses.iter().flatten();
+        statuses.map(|status| (program(status.role).to_owned(), status.version.clone())).collect()
+    }
+}
+
+/// Writes `run.json` under another name first, so that nobody reads half of it.
+fn write_run(run: &Run) -> Result<(), RunError> {
+    let text = serde_json::to_string_pretty(run).map_err(|error| RunError::Failed(error.to_string()))?;
+    let part = format!("{RUN_FILE}.part");
+    write(&part, &text)?;
+    fs::rename(&part, RUN_FILE).map_err(|error| RunError::file("write", Path::new(RUN_FILE), &error))
+}

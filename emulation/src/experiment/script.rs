@@ -1,0 +1,222 @@
+//! What happens besides the workload, and in which order: a schedule without
+//! a clock.
+//!
+//! An item is due at its time, or, if it waits for a program that another item
+//! starts, when that program has ended, whichever is later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, ProgramAction, Topology, TrafficAction};
+use crate::units::format_duration;
+
+/// Something that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Item {
+    pub(super) at: Duration,
+    /// The item whose program has to end first.
+    pub(super) after: Option<usize>,
+    /// The host, link, program or agent that it is about.
+    pub(super) object: String,
+    /// What, for records.
+    pub(super) what: String,
+    pub(super) act: Act,
+}
+
+/// Who does it, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    /// The lab, by itself and at its exact time: it is only told.
+    Told,
+    /// A link or LAN changes when others are through.
+    Net(NetIndex, Option<HostIndex>, Change),
+    /// A daemon is killed; the hub if so.
+    Kill(HostIndex, bool),
+    /// A daemon is asked to leave.
+    Stop(HostIndex, bool),
+    /// A daemon is started again.
+    Start(HostIndex, bool),
+    /// Something is done to a program.
+    Program(usize, ProgramAction),
+    /// Something is done to a traffic agent.
+    Traffic(usize, TrafficAction),
+    /// The experiment ends.
+    Halt,
+}
+
+/// A schedule, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Script {
+    items: Vec<Option<Item>>,
+    /// What waits for its time only.
+    open: BTreeSet<(Duration, usize)>,
+    /// What waits for the program of an item.
+    blocked: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Script {
+    /// The schedule of a topology. What has no effect here is left out.
+    pub(super) fn of(topology: &Topology) -> Self {
+        let mut script = Self::default();
+        for event in &topology.events {
+            // An item has its event's place, since events refer to each other by their places.
+            script.add(item(topology, event));
+        }
+        script
+    }
+
+    /// Adds something, after what is there at the same time.
+    pub(super) fn add(&mut self, item: Option<Item>) {
+        let place = self.items.len();
+        if let Some(item) = &item {
+            // What has no effect here is not waited for.
+            match item.after.filter(|other| self.items.get(*other).is_none_or(Option::is_some)) {
+                Some(other) => self.blocked.entry(other).or_default().push(place),
+                None => {
+                    self.open.insert((item.at, place));
+                }
+            }
+        }
+        self.items.push(item);
+    }
+
+    /// What is due by `now`, and its place; each comes once.
+    pub(super) fn next(&mut self, now: Duration) -> Option<(usize, Item)> {
+        let (at, place) = *self.open.first().filter(|(at, _)| *at <= now)?;
+        self.open.remove(&(at, place));
+        self.items.get_mut(place)?.take().map(|item| (place, item))
+    }
+
+    /// When something is due next.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.open.first().map(|(at, _)| *at)
+    }
+
+    /// The program that the item at `place` started has ended.
+    pub(super) fn ended(&mut self, place: usize) {
+        for waiting in self.blocked.remove(&place).unwrap_or_default() {
+            if let Some(Some(item)) = self.items.get(waiting) {
+                self.open.insert((item.at, waiting));
+            }
+        }
+    }
+
+    /// How much is still to come.
+    pub(super) fn left(&self) -> usize {
+        self.open.len() + self.blocked.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Whether it starts programs or traffic.
+    pub(super) fn has_work(&self) -> bool {
+        let starts = |act: &Act| matches!(act, Act::Program(..) | Act::Traffic(..));
+        self.items.iter().flatten().any(|item| starts(&item.act))
+    }
+
+    /// All that is still to come, by time: for tests, and for those who ask.
+    #[cfg(test)]
+    pub(super) fn told(&self) -> Vec<(Duration, &str)> {
+        let mut told: Vec<_> = self.items.iter().flatten().map(|item| (item.at, item.what.as_str())).collect();
+        told.sort_by_key(|(at, _)| *at);
+        told
+    }
+}
+
+fn item(topology: &Topology, event: &Event) -> Option<Item> {
+    let (what, act) = match &event.action {
+        Action::Net { net, from, change } => {
+            let act = if event.after.is_some() { Act::Net(*net, *from, *change) } else { Act::Told };
+            (describe_change(topology, *net, *from, *change), act)
+        }
+        Action::Program { program, what } => {
+            let name = topology.programs.get(*program).map_or("?", |program| &program.name);
+            (describe_program(name, what), Act::Program(*program, what.clone()))
+        }
+        Action::Traffic { agent, what } => {
+            let name = topology.traffic.get(*agent).map_or("?", |agent| &agent.name);
+            (describe_traffic(name, *what), Act::Traffic(*agent, *what))
+        }
+        Action::Halt => ("the schedule ends the experiment".to_owned(), Act::Halt),
+        Action::Other { .. } => return None,
+    };
+    Some(Item { at: event.at, after: event.after, object: event.object.clone(), what, act })
+}
+
+/// What a change does to a link or LAN, as a sentence.
+pub(super) fn describe_change(topology: &Topology, net: NetIndex, from: Option<HostIndex>, change: Change) -> String {
+    let name = topology.nets.get(net).map_or("?", |net| net.name.as_str());
+    let side = from.and_then(|host| topology.hosts.get(host)).map(|host| format!(", from {}", host.name));
+    let side = side.unwrap_or_default();
+    match change {
+        Change::Up => format!("{name}{side} is up"),
+        Change::Down => format!("{name}{side} is down"),
+        Change::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
+        Change::Delay(delay) => format!("the delay of {name}{side} is {}", format_duration(delay)),
+        Change::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
+        Change::Jitter(jitter) => format!("the jitter of {name}{side} is {}", format_duration(jitter)),
+        Change::Burst(Some(_)) => format!("{name}{side} loses in bursts"),
+        Change::Burst(None) => format!("{name}{side} does not lose in bursts any more"),
+        Change::Queue(queue) => format!("the queue of {name}{side} holds {}", queue.limit),
+    }
+}
+
+fn describe_program(name: &str, what: &ProgramAction) -> String {
+    match what {
+        ProgramAction::Start(_) | ProgramAction::Run(_) => format!("{name} is started"),
+        ProgramAction::Stop => format!("{name} is stopped"),
+        ProgramAction::Kill(signal) => format!("{name} gets the signal {signal}"),
+        ProgramAction::Set(command) => format!("the command of {name} is `{command}`"),
+    }
+}
+
+fn describe_traffic(name: &str, what: TrafficAction) -> String {
+    match what {
+        TrafficAction::Start => format!("{name} begins to send"),
+        TrafficAction::Stop => format!("{name} stops"),
+        TrafficAction::PacketBytes(bytes) => format!("{name} sends packets of {bytes} bytes"),
+        TrafficAction::Rate(rate) => format!("{name} sends at {rate}"),
+        TrafficAction::Interval(seconds) => format!("{name} sends every {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn script(items: &[(u64, Option<usize>)]) -> Script {
+        let mut script = Script::default();
+        for (index, (at, after)) in items.iter().enumerate() {
+            let what = index.to_string();
+            script.add(Some(Item { at: s(*at), after: *after, object: String::new(), what, act: Act::Told }));
+        }
+        script
+    }
+
+    fn due(script: &mut Script, now: u64) -> Vec<usize> {
+        std::iter::from_fn(|| script.next(s(now)).map(|(place, _)| place)).collect()
+    }
+
+    #[test]
+    fn things_happen_by_time_and_at_one_time_in_the_files_order() {
+        let mut script = script(&[(5, None), (1, None), (5, None), (9, None)]);
+        assert_eq!(script.deadline(), Some(s(1)));
+        assert_eq!((due(&mut script, 0), due(&mut script, 5)), (vec![], vec![1, 0, 2]));
+        assert_eq!((script.deadline(), script.left()), (Some(s(9)), 1));
+        assert_eq!((due(&mut script, 60), script.left(), script.deadline()), (vec![3], 0, None));
+    }
+
+    #[test]
+    fn who_waits_for_a_program_comes_when_it_has_ended_and_not_before_its_time() {
+        let mut script = script(&[(1, None), (1, Some(0)), (1, Some(1)), (30, Some(0))]);
+        assert_eq!((due(&mut script, 20), script.left()), (vec![0], 3));
+        script.ended(0);
+        assert_eq!(due(&mut script, 20), [1]);
+        script.ended(0);
+        assert_eq!((due(&mut script, 40), script.left()), (vec![3], 1));
+        script.ended(1);
+        assert_eq!((due(&mut script, 40), script.left()), (vec![2], 0));
+    }
+}
