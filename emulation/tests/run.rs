@@ -376,3 +376,30 @@ fn a_network_that_would_do_nothing_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("trial.toml: nothing starts a program or traffic"), "{}", said(&output));
 }
+
+#[test]
+fn a_sweep_goes_on_with_what_is_not_complete() {
+    let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
+    let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
+    let sweep = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
+        command.args(["sweep", "trial.toml", "-o", "out"]).current_dir(trial.folder.path()).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let output = sweep();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
+    assert!(said(&output).contains("2 of 2: seed-2"), "{}", said(&output));
+    let run = |seed: &str| trial.results().join(seed).join("run.json");
+    let first = fs::read(run("seed-1")).unwrap();
+    assert_eq!(report::read(&trial.results().join("seed-2")).unwrap().run.varied["seed"], "2");
+    // As if it had broken off.
+    fs::remove_file(run("seed-2")).unwrap();
+    let output = sweep();
+    assert!(said(&output).contains("1 of 1: seed-2") && run("seed-2").exists(), "{}", said(&output));
+    assert_eq!(fs::read(run("seed-1")).unwrap(), first);
+    assert!(trial.results().join("index.html").is_file());
+    fs::write(trial.folder.path().join("trial.toml"), format!("{plan}idle = '2s'\n[sweep]\nseed = [1, 2]\n")).unwrap();
+    let output = sweep();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("holds a run of another plan"), "{}", said(&output));
+}

@@ -14,6 +14,7 @@ use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
+use super::report::{failure, trusted};
 use crate::failure::{Code, Failure, Outcome};
 
 /// How long a run takes before nodes ask, roughly: the network, its test, and
@@ -58,6 +59,9 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
+    for note in warnings(&subject) {
+        output.say(note);
+    }
     let interrupt = Interrupt::listen()?;
     let name = match &subject {
         Subject::Plan(prepared) => &prepared.plan.name,
@@ -69,9 +73,22 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
         Subject::Plan(prepared) => execute(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
         Subject::Network(solo) => figures(experiment::run_network(solo, &folder, output, &interrupt)?, output)?,
     };
-    let results = report::read(&finished.folder).map_err(|error| Failure::failed(error.to_string()))?;
+    let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
     show(&finished, &results, output)?;
-    conclude(&finished, &results)
+    conclude(&finished, &results, output)
+}
+
+/// What is doubtful about the network.
+fn warnings(subject: &Subject) -> impl Iterator<Item = String> {
+    let topology = match subject {
+        Subject::Plan(prepared) => &prepared.network,
+        Subject::Network(solo) => &solo.topology,
+    };
+    let name = &topology.name;
+    topology.notes.warnings.iter().map(move |note| match note.line {
+        0 => format!("{name}: warning: {}", note.text),
+        line => format!("{name}, line {line}: warning: {}", note.text),
+    })
 }
 
 fn subject(args: &RunArgs) -> Outcome<Subject> {
@@ -181,10 +198,11 @@ fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
         output.table(&table)?;
         output.data("\n")?;
     }
-    let word = output.verdict(run.verdict.valid, if run.verdict.valid { "Valid." } else { "Not valid." });
-    let page = folder.join("index.html");
-    let sentence = sentence(finished, &metrics);
-    Ok(output.data(&format!("{sentence}\n{word} {}\nResults: {}\n", trust(run), page.display()))?)
+    output.data(&format!("{}\n", sentence(finished, &metrics)))?;
+    if run.verdict.valid {
+        output.data(&format!("{} {}\n", output.verdict(true, "Valid:"), trust(run)))?;
+    }
+    Ok(output.data(&format!("Look at {}\n", folder.join("index.html").display()))?)
 }
 
 /// What came of it.
@@ -257,21 +275,17 @@ fn services(metrics: &Metrics) -> Table {
     table
 }
 
-/// Whether the emulation kept up, in a sentence.
+/// How well the emulation kept up.
 fn trust(run: &record::Run) -> String {
-    let verdict = &run.verdict;
-    if !verdict.valid {
-        return verdict.reasons.join("; ");
-    }
     format!(
         "99 % of the packets were at most {:.0} us late, none was lost by the emulator, {:.0} % of the processors were in use.",
-        verdict.lateness_p99_us,
-        verdict.cpu_busy * 100.0
+        run.verdict.lateness_p99_us,
+        run.verdict.cpu_busy * 100.0
     )
 }
 
 /// The end of a run as the end of the command.
-fn conclude(finished: &Finished, results: &Results) -> Outcome {
+fn conclude(finished: &Finished, results: &Results, output: Output) -> Outcome {
     let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
         return Err(Failure::new(Code::Interrupted, "interrupted; what had been measured is in the results"));
@@ -280,10 +294,7 @@ fn conclude(finished: &Finished, results: &Results) -> Outcome {
         let all = results.programs.len();
         return Err(Failure::failed(format!("{unexpected} of {all} programs did not end as expected")));
     }
-    if !finished.run.verdict.valid {
-        return Err(Failure::new(Code::Invalid, "the figures of this run cannot be trusted: its verdict says why"));
-    }
-    Ok(())
+    trusted(&finished.run.verdict.reasons, output)
 }
 
 /// The time, for names of folders: `20261121-103025`.

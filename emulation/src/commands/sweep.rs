@@ -1,6 +1,5 @@
 //! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +11,7 @@ use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
+use super::report::{failure, trusted};
 use super::run::execute;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -39,33 +39,44 @@ struct Task {
 
 /// Runs what is not complete yet, and shows all.
 pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
-    let tasks = tasks(args)?;
+    let (folder, tasks) = tasks(args)?;
     if args.check {
         return check(&tasks, output);
     }
-    if tasks.iter().any(|task| !task.is_complete) {
-        if let Entry::Done(code) = sandbox::enter().map_err(RunError::from)? {
+    let open: Vec<&Task> = tasks.iter().filter(|task| !task.is_complete).collect();
+    let mut failures = Vec::new();
+    if !open.is_empty() {
+        if let Entry::Done(code) = sandbox::enter()? {
             return Err(Failure::Passed(code));
         }
-        let interrupt = Interrupt::listen()?;
-        run_all(&tasks, output, &interrupt)?;
+        failures = run_all(&open, output, &Interrupt::listen()?)?;
     }
-    show(&tasks, output)
+    let page = report::combine(&folder).map_err(failure)?.page;
+    let untrusted = show(&tasks, output)?;
+    output.say(format!("Look at {}", page.display()));
+    if let Some(first) = failures.first() {
+        let (count, all) = (failures.len(), tasks.len());
+        return Err(Failure::failed(format!("{count} of {all} runs did not come about; the first: {first}")));
+    }
+    trusted(&untrusted, output)
 }
 
-fn tasks(args: &SweepArgs) -> Outcome<Vec<Task>> {
+/// The folder of the sweep, and its runs.
+fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
     let text = Plan::text(&args.plan).map_err(RunError::from)?;
     let cells = experiment::cells(&text, &args.plan).map_err(RunError::from)?;
-    let folder = |name: &str| args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
+    // It is made by the plan's name, which a sweep does not vary.
+    let name = Prepared::from_text(&text, &args.plan)?.plan.name;
+    let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
     let mut tasks = Vec::with_capacity(cells.len());
     for cell in cells {
         let prepared = Prepared::from_text(&cell.text, &args.plan)
             .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
-        let folder = folder(&prepared.plan.name).join(&cell.name);
+        let folder = all.join(&cell.name);
         let is_complete = is_complete(&folder, &prepared)?;
         tasks.push(Task { cell, prepared, folder, is_complete });
     }
-    Ok(tasks)
+    Ok((all, tasks))
 }
 
 /// Whether the folder holds a whole run of the plan.
@@ -86,8 +97,9 @@ fn is_complete(folder: &Path, prepared: &Prepared) -> Outcome<bool> {
     Ok(report::read(folder).is_ok_and(|results| !results.run.interrupted))
 }
 
-fn run_all(tasks: &[Task], output: Output, interrupt: &Interrupt) -> Outcome {
-    let open: Vec<&Task> = tasks.iter().filter(|task| !task.is_complete).collect();
+/// Runs what is open; gives what went wrong with runs that did not come about.
+fn run_all(open: &[&Task], output: Output, interrupt: &Interrupt) -> Outcome<Vec<String>> {
+    let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
         if interrupt.is_set() {
             return Err(interrupted());
@@ -97,12 +109,17 @@ fn run_all(tasks: &[Task], output: Output, interrupt: &Interrupt) -> Outcome {
             // It broke off: what it holds is of no use.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         }
-        let finished = execute(&task.prepared, &task.folder, &task.cell.varied, output, interrupt)?;
-        if finished.run.interrupted {
-            return Err(interrupted());
+        match execute(&task.prepared, &task.folder, &task.cell.varied, output, interrupt) {
+            Ok(finished) if finished.run.interrupted => return Err(interrupted()),
+            Ok(_) => {}
+            // The others may do better.
+            Err(Failure::Said { code: Code::Failed, message }) => {
+                failures.push(format!("{}: {message}", task.cell.name))
+            }
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(())
+    Ok(failures)
 }
 
 fn interrupted() -> Failure {
@@ -143,29 +160,20 @@ struct Object<'a> {
     runs: Vec<Row<'a>>,
 }
 
-fn show(tasks: &[Task], output: Output) -> Outcome {
-    let cannot = |error: report::ReadError| Failure::failed(error.to_string());
-    let all = tasks.iter().map(|task| Ok((task, report::read(&task.folder).map_err(cannot)?)));
-    let all: Vec<(&Task, Results)> = all.collect::<Outcome<_>>()?;
+/// Shows all runs; gives why some cannot be trusted.
+fn show(tasks: &[Task], output: Output) -> Outcome<Vec<String>> {
+    // Those that did not come about are told apart.
+    let all = tasks.iter().filter_map(|task| Some((task, report::read(&task.folder).ok()?)));
+    let all: Vec<(&Task, Results)> = all.collect();
     let rows: Vec<Row<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
-    let invalid = rows.iter().filter(|row| !row.valid).count();
-    let count = rows.len();
+    let (invalid, count) = (rows.iter().filter(|row| !row.valid).count(), rows.len());
     if output.is_json() {
         output.json(&Object { schema: SCHEMA, runs: rows })?;
     } else {
         output.table(&table(&rows))?;
     }
-    for folder in tasks.iter().filter_map(|task| task.folder.parent()).collect::<BTreeSet<_>>() {
-        let cannot = |error| Failure::failed(format!("the runs are in {}, but: {error}", folder.display()));
-        output.say(format!("Look at {}", report::combine(folder).map_err(cannot)?.page.display()));
-    }
-    match invalid {
-        0 => Ok(()),
-        _ => {
-            let message = format!("the figures of {invalid} of {count} runs cannot be trusted: their pages say why");
-            Err(Failure::new(Code::Invalid, message))
-        }
-    }
+    let reason = (invalid > 0).then(|| format!("{invalid} of {count} runs are not valid; their pages say why"));
+    Ok(reason.into_iter().collect())
 }
 
 fn row<'a>(task: &'a Task, results: &Results) -> Row<'a> {

@@ -40,5 +40,5 @@ pub use journal::Tally;
 pub use placement::{HubPlace, NodePlace, Placement};
 pub use plan::Plan;
 pub use prepare::Prepared;
-pub use run::{Finished, TOPOLOGY_FILE, run, run_network};
+pub use run::{Finished, run, run_network};
 pub use vary::{Cell, cells, with_values};

@@ -19,12 +19,9 @@ use super::plan::{Backend, LabSettings};
 use super::prepare::Prepared;
 use super::siblings::Programs;
 use crate::lab::{self, Lab, linktest};
-use crate::report::PLAN_FILE;
 use crate::report::record::Run;
+use crate::report::{PLAN_FILE, TOPOLOGY_FILE};
 use crate::scenario;
-
-/// What the results call the network.
-pub const TOPOLOGY_FILE: &str = "topology.toml";
 
 /// A run that came to an end, its own or by Ctrl-C.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fault::Daemon;
 use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
 use crate::experiment::placement::Placement;
-use crate::experiment::run::TOPOLOGY_FILE;
+use crate::report::TOPOLOGY_FILE;
 use crate::scenario::generate::{LegParameters, Star, Tree, TreeShape};
 use crate::scenario::topology::{Change, Topology};
 use crate::units::format_duration;
