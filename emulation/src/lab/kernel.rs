@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
-use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl};
+use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::UnshareFlags;
 
@@ -28,6 +28,7 @@ const REQUEST_REST_BYTES: usize = 24;
 
 const TUNGETFEATURES: Opcode = libc::TUNGETFEATURES as Opcode;
 const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
+const TUNSETPERSIST: Opcode = libc::TUNSETPERSIST as Opcode;
 const TUNSETIFINDEX: Opcode = libc::TUNSETIFINDEX as Opcode;
 const SIOCETHTOOL: Opcode = 0x8946;
 const ETHTOOL_STXCSUM: u32 = 0x17;
@@ -57,7 +58,9 @@ pub(crate) fn probe_tap() -> io::Result<()> {
 /// Makes a TAP device in the calling thread's network namespace.
 ///
 /// Reads and writes of the descriptor move one Ethernet frame, without any
-/// header before it, and do not wait. The device goes when the descriptor is closed.
+/// header before it, and do not wait. The device stays when the descriptor is
+/// closed, and goes with its namespace: the kernel takes the devices of many
+/// namespaces down together, but waits some 20 ms for each that goes by itself.
 ///
 /// # Errors
 /// When `/dev/net/tun` is not there or not for this user, or the kernel refuses.
@@ -70,6 +73,8 @@ pub(crate) fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
     let mut request = TapRequest { name: interface_name(name)?, kind, rest: [0; REQUEST_REST_BYTES - 2] };
     // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which `TapRequest` is laid out as.
     unsafe { ioctl(&device, Updater::<TUNSETIFF, TapRequest>::new(&mut request))? };
+    // SAFETY: TUNSETPERSIST takes a number, not a pointer.
+    unsafe { ioctl(&device, IntegerSetter::<TUNSETPERSIST>::new_usize(1))? };
     Ok(device.into())
 }
 

@@ -36,6 +36,7 @@ const OUTSIDE: &[(&str, fn())] = &[
     ("a_key_of_the_terminal_reaches_the_inside_once", outside::a_key_of_the_terminal_reaches_the_inside_once),
     ("nothing_outlives_a_kill_of_any_of_the_three", outside::nothing_outlives_a_kill_of_any_of_the_three),
     ("without_rights_all_works_the_same", outside::without_rights_all_works_the_same),
+    ("too_few_open_files_are_told", outside::too_few_open_files_are_told),
     ("a_system_without_user_namespaces_is_told_so", outside::a_system_without_user_namespaces_is_told_so),
 ];
 

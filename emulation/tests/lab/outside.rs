@@ -106,6 +106,14 @@ pub(crate) fn without_rights_all_works_the_same() {
     assert_eq!(unprivileged(&["inside", "exit", "7"]).status().unwrap().code(), Some(7));
 }
 
+pub(crate) fn too_few_open_files_are_told() {
+    let mut command = Command::new("prlimit");
+    command.arg("--nofile=300:300").arg(program()).args(["inside", "measure", "100", "veth"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("needs 556 open files, and this user may have 300"), "{text}");
+}
+
 pub(crate) fn a_system_without_user_namespaces_is_told_so() {
     // A user namespace of its own is a system with other limits; without
     // capabilities its root is a user like any other.
