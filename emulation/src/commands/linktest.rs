@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use roost_emulation::lab::Lab;
+use roost_emulation::lab::linktest::criteria::DELAY_ERROR_MS;
 use roost_emulation::lab::linktest::{self, Measurement, Options, Outcome as Ending, Report, Test};
 use roost_emulation::scenario::Topology;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
@@ -137,6 +138,7 @@ pub(crate) fn show(report: &Report, output: Output) -> Outcome {
 fn row(one: &Measurement) -> Vec<String> {
     let nothing = || "-".to_owned();
     let result = match (one.outcome, &one.why) {
+        (Ending::Passed, _) if is_noise(one) => "passed: within its noise".to_owned(),
         (Ending::Passed, _) => "passed".to_owned(),
         (Ending::Failed, _) => "FAILED".to_owned(),
         (Ending::Skipped, Some(why)) => format!("not measured: {why}"),
@@ -151,6 +153,12 @@ fn row(one: &Measurement) -> Vec<String> {
         one.error.map_or_else(nothing, |error| one.test.show_error(error)),
         result,
     ]
+}
+
+/// Whether a delay that is off passed only since it varied so much.
+fn is_noise(one: &Measurement) -> bool {
+    let (low, high) = DELAY_ERROR_MS;
+    one.test == Test::Delay && one.error.is_some_and(|error| error <= low || error >= high)
 }
 
 fn show_reach(report: &Report, output: Output) -> Outcome {
@@ -175,11 +183,15 @@ fn closing(report: &Report) -> String {
     let median = errors.get(errors.len() / 2).map_or_else(String::new, |error| {
         format!("; half of the mean delays are within {error:.3} ms of the description")
     });
+    let late = match report.lateness_p99_ms {
+        0.0 => String::new(),
+        late => format!("; the core delivered 99 % of packets within {late:.3} ms of their time"),
+    };
     let overruns = match report.overruns {
         0 => String::new(),
         count => format!("; {count} packets were lost because this machine was too slow"),
     };
-    format!("{measured} measurements in {:.1} s{median}{overruns}", report.seconds)
+    format!("{measured} measurements in {:.1} s{median}{late}{overruns}", report.seconds)
 }
 
 /// The failure of a test that found one.

@@ -122,7 +122,7 @@ impl Words {
             ["on"] => hosts.collect(),
             ["link" | "net"] => nets.chain(hosts).collect(),
             ["link" | "net", first] if self.nets.iter().any(|net| net == first) => {
-                CHANGES.into_iter().chain(["from"]).collect()
+                CHANGES.into_iter().chain(hosts).collect()
             }
             ["link" | "net", _] => hosts.collect(),
             ["link" | "net", _, "from"] => hosts.collect(),
@@ -169,7 +169,7 @@ mod tests {
         assert!(candidates("").contains(&"linktest".to_owned()) && candidates("").contains(&"b".to_owned()));
         assert_eq!(candidates("link "), ["ab", "a", "b"]);
         assert_eq!(candidates("link a "), ["a", "b"]);
-        assert!(candidates("link ab ").contains(&"from".to_owned()));
+        assert!(candidates("link ab ").contains(&"b".to_owned()) && candidates("link ab ").contains(&"up".to_owned()));
         assert_eq!(candidates("link ab from "), ["a", "b"]);
         assert_eq!(candidates("link a b "), CHANGES);
         assert_eq!(candidates("links "), ["ab"]);

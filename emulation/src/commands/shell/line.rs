@@ -109,7 +109,7 @@ fn links(words: &[&str], topology: &Topology) -> Result<Line, String> {
     }
 }
 
-/// `NET CHANGE…`, `NET from HOST CHANGE…`, `A B CHANGE…`, `A > B CHANGE…`.
+/// `NET CHANGE…`, `NET [from] HOST CHANGE…`, `A B CHANGE…`, `A > B CHANGE…`.
 fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
     const HOW: &str = "write `link A B down`, or `link NAME delay 30ms`; `help` has more";
     let host = |name: &str| find_host(topology, name).ok_or_else(|| format!("there is no host `{name}`"));
@@ -118,7 +118,12 @@ fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
             let net = find_net(topology, name).ok_or_else(|| no_such_net(name))?;
             (net, Some(host(from)?), rest)
         }
-        [name, rest @ ..] if find_net(topology, name).is_some() => (find_net(topology, name).unwrap_or(0), None, rest),
+        [name, from, rest @ ..] if find_net(topology, name).is_some() && !CHANGES.contains(from) => {
+            (find_net(topology, name).unwrap_or_default(), Some(host(from)?), rest)
+        }
+        [name, rest @ ..] if find_net(topology, name).is_some() => {
+            (find_net(topology, name).unwrap_or_default(), None, rest)
+        }
         [a, ">" | "->" | "→", b, rest @ ..] => (between(topology, host(a)?, host(b)?)?, Some(host(a)?), rest),
         [a, b, rest @ ..] if find_host(topology, a).is_some() => (between(topology, host(a)?, host(b)?)?, None, rest),
         [name, ..] => return Err(no_such_net(name)),
@@ -149,7 +154,7 @@ fn between(topology: &Topology, a: HostIndex, b: HostIndex) -> Result<NetIndex, 
         [net] if topology.nets[*net].kind == NetKind::Lan => {
             let lan = name(net);
             Err(format!(
-                "{name_a} and {name_b} are on LAN {lan}: write `link {lan} …`, or `link {lan} from {name_a} …` for {name_a}'s legs of it"
+                "{name_a} and {name_b} are on LAN {lan}: write `link {lan} …`, or `link {lan} {name_a} …` for {name_a}'s legs of it"
             ))
         }
         [net] => Ok(*net),
@@ -282,8 +287,10 @@ delay = "5ms"
         assert_eq!(read("link b > a down"), down(Some(1)));
         assert_eq!(read("link a -> b down"), down(Some(0)));
         assert_eq!(read("link ab from b down"), down(Some(1)));
+        assert_eq!(read("link ab b down"), down(Some(1)));
+        assert!(wrong("link ab off").contains("there is no host `off`"));
         assert!(wrong("link a links down").contains("no link between a and links"));
-        assert!(wrong("link b links down").contains("link lan from b"));
+        assert!(wrong("link b links down").contains("link lan b"));
         assert!(wrong("link ab from links down").contains("links is not on ab"));
         assert!(wrong("link x down").contains("no link or LAN `x`"));
         assert!(wrong("link a a down").contains("itself"));
@@ -315,7 +322,7 @@ delay = "5ms"
             ("link ab loss -1%", "is no loss"),
             ("link ab rate 5Mb", "is no rate"),
             ("link ab queue 0", "is no queue"),
-            ("link ab off", "write down, up, delay"),
+            ("link ab up off", "write down, up, delay"),
             ("wait", "for how long?"),
             ("wait 2", "is no duration"),
             ("exit now", "no exit code"),
@@ -323,6 +330,13 @@ delay = "5ms"
             ("links x", "no link or LAN `x`"),
         ] {
             assert!(wrong(line).contains(part), "{line}: {}", wrong(line));
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_line_is_understood_or_refused(words in proptest::collection::vec("[a-z>#-]{0,8}|link|ab|a|from|delay|loss|9e9ms|-1%|µs", 0..6)) {
+            let _ = parse(&words.join(" "), &topology());
         }
     }
 

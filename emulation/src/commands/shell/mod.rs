@@ -26,7 +26,7 @@ nodes                      the hosts and their addresses
 links [NAME]               the links and LANs as they are now, and what went through them
 link A B CHANGE…           changes the link between two hosts; A > B is what A sends only
 link NAME CHANGE…          changes a link or LAN by its name
-link NAME from A CHANGE…   changes what A sends on a link, or A's legs of a LAN
+link NAME A CHANGE…        changes what A sends on a link, or A's legs of a LAN
     CHANGE: down, up, delay 30ms, rate 5Mbit, loss 5%, jitter 2ms, queue 50 (packets)
 lateness                   how late packets were delivered: the error of the emulation
 events                     what the file schedules, and what has happened

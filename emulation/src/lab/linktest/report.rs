@@ -115,6 +115,10 @@ pub struct Report {
     pub interrupted: bool,
     /// Packets that the core was too slow to take while it went on.
     pub overruns: u64,
+    /// What 99 % of the packets were not delivered later than by the core, milliseconds:
+    /// its part of the errors.
+    #[serde(default)]
+    pub lateness_p99_ms: f64,
     /// Whether hosts reach one another; none where nothing is routed, or it was not asked for.
     pub reach: Option<Reach>,
     /// Every path measured.

@@ -31,7 +31,7 @@ pub fn run(
     watch: &mut (dyn FnMut(&'static str) + Send),
 ) -> Result<Report, LabError> {
     let began = Instant::now();
-    let overruns = lab.overruns()?;
+    let (overruns, lateness) = (lab.overruns()?, lab.lateness());
     let described = with_addresses(described, lab.topology());
     let sockets = (0..described.hosts.len()).map(|host| {
         let failed = |error| LabError::kernel(format!("open a socket in {}", described.hosts[host].name), error);
@@ -55,6 +55,7 @@ pub fn run(
     });
     let mut report = result.map_err(|error: io::Error| LabError::kernel("send probes", error))?;
     report.seconds = began.elapsed().as_secs_f64();
+    report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     report.overruns = lab.overruns()?.saturating_sub(overruns);
     Ok(report)
 }
