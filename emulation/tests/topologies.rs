@@ -103,7 +103,7 @@ fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
                            [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Mbit\"\n").unwrap();
     assert!(refusal(&path).starts_with(&format!("error: {shown}:1: with routing none, `a` has no way to `c`")));
     std::fs::write(&path, b"name = \"\xff\"").unwrap();
-    assert!(refusal(&path).contains("valid UTF-8"));
+    assert!(refusal(&path).contains("invalid utf-8"));
 }
 
 #[test]

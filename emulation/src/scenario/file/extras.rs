@@ -17,6 +17,7 @@ use super::shape::Shape;
 use super::stanza::{Stanza, list, quote, table};
 use super::write;
 use crate::scenario::topology::{Action, Event, Host, Member, Net, Note, Topology};
+use crate::scenario::validate::{self, Lines, Policy};
 
 /// How such a line begins.
 const MARK: &str = "# roost:";
@@ -52,7 +53,12 @@ pub(crate) fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>>
     let mut reader = Reader::over(&source, topology);
     reader.lay_over(&fields);
     let topology = reader.topology;
-    if source.problems() > 0 { Err(source.into_problems()) } else { Ok(topology) }
+    if source.problems() > 0 {
+        return Err(source.into_problems());
+    }
+    // The file itself was looked over before: what is wrong now is from these lines.
+    let errors = validate::check(&topology, &Lines::default(), Policy::Lenient).errors;
+    if errors.is_empty() { Ok(topology) } else { Err(errors) }
 }
 
 /// The pairs of names that the lines begin with.
@@ -114,9 +120,14 @@ pub(crate) fn lines(read: &Topology, wanted: &Topology, names: &[(&str, &str)]) 
     if events {
         stanzas.extend(schedule_text::events(wanted));
     }
+    Some(marked(&stanzas))
+}
+
+/// Stanzas as lines that are comments to everyone else.
+fn marked(stanzas: &[Stanza]) -> String {
     let texts = stanzas.iter().filter(|stanza| !stanza.is_empty()).map(Stanza::to_string);
     let text = texts.collect::<Vec<_>>().join("\n");
-    Some(text.lines().map(|line| format!("{MARK} {line}").trim_end().to_owned() + "\n").collect())
+    text.lines().map(|line| format!("{MARK} {line}").trim_end().to_owned() + "\n").collect()
 }
 
 /// Gives hosts and nets the names that the file they come from has.
@@ -256,16 +267,27 @@ impl<'t> Reader<'t> {
         for word in words {
             match word.value {
                 "route" => self.topology.manual_routes.clear(),
-                "program" => (self.topology.programs.clear(), self.programs.clear()).0,
-                "traffic" => (self.topology.traffic.clear(), self.traffic.clear()).0,
-                "event" => {
-                    self.topology.events.clear();
-                    // They show the events that were there.
-                    self.topology.emulab.events.clear();
+                "program" => {
+                    self.topology.programs.clear();
+                    self.programs.clear();
+                    self.clear_events();
                 }
+                "traffic" => {
+                    self.topology.traffic.clear();
+                    self.traffic.clear();
+                    self.clear_events();
+                }
+                "event" => self.clear_events(),
                 other => self.source.refuse(word.at, format!("`{other}` is not one of {}", SECTIONS.join(", "))),
             }
         }
+    }
+
+    /// Events go by the places of programs and agents, so they go with those;
+    /// and Emulab's listing shows the events that were there.
+    fn clear_events(&mut self) {
+        self.topology.events.clear();
+        self.topology.emulab.events.clear();
     }
 
     fn lay_over_hosts(&mut self, fields: &Fields<'t>) {

@@ -39,9 +39,7 @@ pub enum GenerateError {
         low: usize,
     },
     /// Each of a class has at least one of the next below it behind it.
-    #[error(
-        "{lower} {lower_class} are too few for {upper} {upper_class}: each has at least one behind it, and there is at least one of each"
-    )]
+    #[error("{lower} {lower_class} are too few for {upper} {upper_class}: at least one is behind each")]
     Level {
         /// The upper class.
         upper_class: &'static str,

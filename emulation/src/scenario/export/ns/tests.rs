@@ -70,6 +70,18 @@ fn a_mistake_in_the_lines_for_us_is_told_with_its_line() {
     assert_eq!(error.to_string(), format!("x.ns:{line}: `clas` is no key of a host; did you mean `class`?"));
 }
 
+#[test]
+fn lines_for_us_that_take_things_away_leave_nothing_that_points_at_them() {
+    let text = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\nset p [$a program-agent -command ls]\n\
+                $ns at 1 \"$p start\"\n$ns run\n# roost: replace = [\"program\"]\n";
+    let topology = back(text);
+    assert!(topology.programs.is_empty() && topology.events.is_empty());
+    let twice =
+        "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n$ns run\n# roost: names = [[\"a\", \"b\"]]\n";
+    let error = parse(Path::new("x.ns"), twice).unwrap_err();
+    assert_eq!(error.to_string(), "x.ns: `b` is already the name of a host");
+}
+
 proptest! {
     #[test]
     fn any_topology_comes_back_from_ns_as_it_went(topology in fixture::any_topology()) {
