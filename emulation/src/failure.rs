@@ -1,5 +1,4 @@
 //! How a command ends: the exit codes, and the sentence that goes with them.
-#![allow(dead_code, reason = "the codes are settled before every command that ends with one is there")]
 
 use std::io;
 use std::path::Path;
