@@ -46,6 +46,9 @@ impl Capture {
     pub(super) fn finish(self, bench: &Bench<'_>) -> Result<Vec<Frame>, Failed> {
         self.program.interrupt();
         let finished = self.program.finish(Duration::from_secs(10), bench.stop)?;
+        if !finished.success {
+            return Err(Failed::Said(finished.last_words(program::TCPDUMP)));
+        }
         if let Some(lost) = lost(&finished.errors).filter(|lost| *lost > 0) {
             return Err(Failed::Said(format!("tcpdump was too slow for {lost} packets")));
         }

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZero;
+use std::num::{NonZero, NonZeroU64};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::lab::kernel;
+
+/// The carrier's: before all that is not real-time.
+pub(super) const PRIORITY: u8 = 1;
 /// Of the processor times in `/proc/stat`, those in which nothing ran: idle, and waiting for a disk.
 const IDLE: [usize; 2] = [3, 4];
 /// How many of them add up to all; the others are parts of the first two.
@@ -51,6 +56,30 @@ fn since_start(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     // Neither is negative: both count from zero.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// How late a thread is woken that only sleeps, nanoseconds: no emulation is
+/// more exact than that. With `realtime` it has the carrier's priority.
+pub(super) fn wake_ups(count: u32, interval: Duration, realtime: bool, stop: &AtomicBool) -> Vec<f64> {
+    let body = || {
+        // Both are only asked for, as the carrier does.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        if realtime {
+            let _ = kernel::become_realtime(PRIORITY);
+        }
+        let mut late = Vec::new();
+        for _ in 0..count {
+            if stop.load(Relaxed) {
+                break;
+            }
+            let due = Instant::now() + interval;
+            thread::sleep(interval);
+            late.push(due.elapsed().as_nanos() as f64);
+        }
+        late
+    };
+    // A thread of its own, since its priority ends with it.
+    thread::scope(|scope| scope.spawn(body).join().unwrap_or_default())
 }
 
 /// Processor times until now, in ticks.
@@ -120,6 +149,13 @@ mod tests {
         );
         assert_eq!(own_times("42 (short) S 1"), None);
         assert_eq!(model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), Some("Some CPU @ 2 GHz".to_owned()));
+    }
+
+    #[test]
+    fn nobody_is_woken_early() {
+        let late = wake_ups(3, Duration::from_micros(100), false, &AtomicBool::new(false));
+        assert!(late.len() == 3 && late.iter().all(|late| *late >= 0.0), "{late:?}");
+        assert!(wake_ups(3, Duration::from_secs(9), false, &AtomicBool::new(true)).is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod analysis;
 mod capture;
 mod cases;
+mod flood;
 mod iperf;
 mod machine;
 mod networks;
@@ -159,7 +160,7 @@ struct Bench<'a> {
 /// Measures each of `cases`, in their order, [inside a sandbox](crate::lab::sandbox::enter).
 ///
 /// `watch` hears which case begins. When `stop` is set it ends within about a
-/// second, and the report has what was measured by then.
+/// second, and the report has the cases that were complete by then.
 ///
 /// # Errors
 /// When a lab cannot be made, or breaks. What one program lacks is no error:
@@ -180,6 +181,9 @@ pub fn run(
         watch(*case);
         let before = Snapshot::take();
         let rows = bench.measure(*case)?;
+        if bench.is_stopped() {
+            break;
+        }
         if let Some(part) = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before))) {
             report.beside.insert(case.name(), part);
         }

@@ -26,8 +26,6 @@ pub(super) const HEADERS: u32 = 14 + 20 + 8;
 const NUMBER_BYTES: usize = 4;
 /// The largest payload of a packet that is not fragmented.
 const LARGEST: usize = 1472;
-/// With the carrier, before all that is not real-time.
-const PRIORITY: u8 = 1;
 /// Packets that are due within this are sent at once: sleeping takes as long.
 const TOO_SHORT_TO_SLEEP: u64 = 20_000;
 /// How long a receiver waits before it looks whether all is over.
@@ -136,7 +134,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The sockets of a flow: its sender's, and its receiver's.
-fn open(lab: &Lab, flow: &Flow) -> Result<(UdpSocket, UdpSocket), BenchError> {
+pub(super) fn open(lab: &Lab, flow: &Flow) -> Result<(UdpSocket, UdpSocket), BenchError> {
     let address = lab.address(flow.to).ok_or_else(|| LabError::NoSuch("a host has no address".to_owned()))?;
     let receiver = lab.run_in(flow.to, || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -238,7 +236,7 @@ impl Setting<'_> {
     fn prepare(self) {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         if self.realtime {
-            let _ = kernel::become_realtime(PRIORITY);
+            let _ = kernel::become_realtime(machine::PRIORITY);
         }
     }
 

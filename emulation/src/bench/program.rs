@@ -153,12 +153,17 @@ impl Drop for Program {
 impl Finished {
     /// Its output as text, if it succeeded.
     pub(super) fn text(self, tool: Tool) -> Result<String, Failed> {
-        let text = String::from_utf8_lossy(&self.output).into_owned();
-        if self.success {
-            return Ok(text);
+        match self.success {
+            true => Ok(String::from_utf8_lossy(&self.output).into_owned()),
+            false => Err(Failed::Said(self.last_words(tool))),
         }
-        let said = if self.errors.trim().is_empty() { &text } else { &self.errors };
-        Err(Failed::Said(format!("{} failed: {}", tool.name, one_line(said))))
+    }
+
+    /// What it said before it failed.
+    pub(super) fn last_words(&self, tool: Tool) -> String {
+        let output = String::from_utf8_lossy(&self.output);
+        let said = if self.errors.trim().is_empty() { &output } else { self.errors.as_str() };
+        format!("{} failed: {}", tool.name, one_line(said))
     }
 }
 

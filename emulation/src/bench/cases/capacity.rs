@@ -3,48 +3,68 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::bench::{Bench, BenchError, Case, Row, iperf, networks};
+use crate::bench::probe::{self, Flow, HEADERS};
+use crate::bench::{Bench, BenchError, Case, Row, flood, iperf, networks, system};
 use crate::lab::{Lab, LabError};
 use crate::scenario::topology::{HostIndex, Leg};
 
 const LENGTH: Duration = Duration::from_secs(5);
-/// Payload of UDP in a frame of 64 bytes.
-const SMALLEST: &str = "22";
+/// Bytes of the smallest frame.
+const SMALLEST: u32 = 64;
 /// Packets a second.
 const PACKETS: f64 = 200_000.0;
 /// TCP payload, bits per second.
 const TCP: f64 = 1.8e9;
 
-/// Measures small packets, then TCP.
+/// Measures small packets, then TCP. Sender, core and receiver share this machine's processors.
 pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
-    let lab = bench.lab(&networks::links([Leg::default()]))?;
-    let mut rows = vec![packets(bench, &lab)?];
-    drop(lab);
-    if !bench.is_stopped() {
+    let mut rows = Vec::new();
+    for measure in [packets, packets_of_iperf, tcp] {
+        if bench.is_stopped() {
+            break;
+        }
+        // A lab for each, so that overruns are its own.
         let lab = bench.lab(&networks::links([Leg::default()]))?;
-        rows.push(tcp(bench, &lab)?);
+        rows.push(measure(bench, &lab)?);
     }
     Ok(rows)
 }
 
-/// As many small packets as `iperf3` can send; those count that the receiving
-/// host's interface got, as the kernel says.
+/// As many small packets as a thread can send.
 fn packets(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
-    let (what, target) = ("UDP packets of 64 bytes through one link", format!("≥ {:.0} k/s", PACKETS / 1e3));
-    let (_, to) = networks::ends(0);
+    let (from, to) = networks::ends(0);
+    let flow = Flow { from, to, bytes: SMALLEST, count: 0, interval: Duration::ZERO, uneven: false };
+    let (sender, receiver) = probe::open(lab, &flow)?;
     let before = arrived(lab, to)?;
-    let length = bench.length(LENGTH);
-    let sent = iperf::run(bench, lab, networks::ends(0), length, &["-u", "-b", "0", "-l", SMALLEST]);
-    let received = match sent {
-        Ok(received) => received,
-        Err(failed) => return Ok(Row::unmeasured(Case::Capacity, what, target, failed.reason()?)),
-    };
+    let payload = (SMALLEST - HEADERS) as usize;
+    let flood = flood::run((&sender, &receiver), payload, bench.length(LENGTH), bench.stop);
+    let flood = flood.map_err(system("send packets"))?;
+    let pace = |packets: u64| packets as f64 / flood.time.as_secs_f64().max(f64::EPSILON);
+    let (through, received, overruns) = (pace(arrived(lab, to)? - before), pace(flood.received), lab.overruns()?);
+    let target = format!("≥ {:.0} k/s", PACKETS / 1e3);
+    let seen = format!("{:.0} k/s ({:.0} k/s read), overruns {overruns}", through / 1e3, received / 1e3);
+    Ok(Row::judged(Case::Capacity, "UDP packets of 64 bytes through one link", target, seen, through >= PACKETS)
+        .with("packets_per_s", through)
+        .with("sent_per_s", pace(flood.sent))
+        .with("received_per_s", received)
+        .with("overruns", overruns as f64))
+}
+
+/// The same by a program that others wrote, which takes longer to send a packet than to have it carried.
+fn packets_of_iperf(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {
+    let what = "the same, as many as iperf3 sends";
+    let (_, to) = networks::ends(0);
+    let (before, length) = (arrived(lab, to)?, bench.length(LENGTH));
+    let payload = (SMALLEST - HEADERS).to_string();
+    let sent = iperf::run(bench, lab, networks::ends(0), length, &["-u", "-b", "0", "-l", &payload]);
+    if let Err(failed) = sent {
+        return Ok(Row::unmeasured(Case::Capacity, what, "", failed.reason()?));
+    }
     let (packets, overruns) = (arrived(lab, to)? - before, lab.overruns()?);
-    // iperf3 sends for whole seconds.
+    // It sends for whole seconds.
     let pace = packets as f64 / length.as_secs().max(1) as f64;
-    let seen = format!("{:.0} k/s, overruns {overruns}", pace / 1e3);
-    let row = Row::judged(Case::Capacity, what, target, seen, pace >= PACKETS);
-    Ok(row.with("packets_per_s", pace).with("overruns", overruns as f64).with("sent", received.packets as f64))
+    let row = Row::shown(Case::Capacity, what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
+    Ok(row.with("packets_per_s", pace).with("overruns", overruns as f64))
 }
 
 fn tcp(bench: &Bench<'_>, lab: &Lab) -> Result<Row, BenchError> {

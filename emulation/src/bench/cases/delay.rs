@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::bench::analysis::{Spread, drift};
 use crate::bench::probe::{self, Flow, HEADERS, Trace};
 use crate::bench::program::{Failed, PING, Program, SHELL};
-use crate::bench::{Bench, BenchError, Case, Row, is_realtime, networks};
+use crate::bench::{Bench, BenchError, Case, Row, is_realtime, machine, networks};
 use crate::lab::Lab;
 use crate::scenario::topology::Queue;
 use crate::units::{Rate, format_duration};
@@ -57,6 +57,7 @@ pub(in crate::bench) fn quiet(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchEr
         .collect();
     rows.push(drift_row(&errors));
     rows.push(ping_row(bench, &lab)?);
+    rows.extend(floor_row(bench, Case::Delay, is_realtime(&lab)));
     Ok(rows)
 }
 
@@ -78,10 +79,12 @@ pub(in crate::bench) fn busy(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchErr
     };
     bench.rest(WARM_UP);
     let traces = probes(bench, &lab)?;
+    let floor = floor_row(bench, Case::Busy, true);
     drop(load);
     let rows = DELAYS_MS.iter().zip(spreads(&traces)).zip(&traces);
     let judge = |error: Spread| error.p99 <= P99_MS;
-    Ok(rows.map(|((ms, error), trace)| row(Case::Busy, what(ms), target.clone(), (error, trace), judge)).collect())
+    let rows = rows.map(|((ms, error), trace)| row(Case::Busy, what(ms), target.clone(), (error, trace), judge));
+    Ok(rows.chain(floor).collect())
 }
 
 fn start(bench: &mut Bench<'_>) -> Result<Lab, BenchError> {
@@ -141,6 +144,17 @@ fn drift_row(errors: &[Option<Spread>]) -> Row {
         }
         None => Row::unmeasured(Case::Delay, what, target, "too few links were measured"),
     }
+}
+
+/// What this machine allows: a thread that only sleeps, with the priority of the core.
+fn floor_row(bench: &Bench<'_>, case: Case, realtime: bool) -> Option<Row> {
+    let interval = INTERVAL / 5;
+    let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
+    let late = machine::wake_ups(count, interval, realtime, bench.stop);
+    let late = Spread::of(late.into_iter().map(|late| late / 1e6).collect())?;
+    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", late.p50, late.p99, late.max);
+    let row = Row::shown(case, "for comparison, a sleeping thread is woken late by", seen);
+    Some(row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max))
 }
 
 /// All links again, by a program that others wrote.

@@ -3,10 +3,11 @@
 //!
 //! What a rate counts is Ethernet frames: IP packets and 14 bytes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bench::capture::{self, Capture};
 use crate::bench::iperf::{self, Received};
+use crate::bench::probe::{self, Flow, HEADERS};
 use crate::bench::program::Failed;
 use crate::bench::{Bench, BenchError, Case, Row, analysis, networks};
 use crate::lab::Lab;
@@ -16,13 +17,13 @@ use crate::units::Rate;
 const DELAY: Duration = Duration::from_millis(5);
 /// What is offered, of the rate.
 const OFFERED: f64 = 1.2;
-/// Ethernet, IP and UDP.
-const UDP_HEADERS: u32 = 14 + 20 + 8;
 /// Of a full TCP segment with time stamps: 1500 bytes of IP are 1448 of payload.
 const TCP_PART: f64 = 1448.0 / 1514.0;
 /// Part of the possible.
 const TCP_TARGET: f64 = 0.98;
 const LENGTH: Duration = Duration::from_secs(5);
+/// Beyond what waits in the queue.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// TCP's beginning, which is not what is to be measured: slow start, and the
 /// filling of the queue.
 const TCP_BEGINNING: Duration = Duration::from_secs(2);
@@ -36,10 +37,20 @@ struct Step {
     payload: u32,
     /// How far the rate of UDP may be off, as a part of it.
     tolerance: f64,
-    /// Who is asked what came: `tcpdump`, which has the time of each frame, or
-    /// above what it keeps up with, `iperf3`, second by second.
+    /// Whether the time of each frame is known, from `tcpdump`. It does not keep
+    /// up with the fastest; there `iperf3` says what came in each second.
     by_frames: bool,
     tcp: bool,
+}
+
+/// A rate as it was seen.
+struct Seen {
+    /// A second, as the emulator counts them.
+    bits: f64,
+    /// By whom.
+    by: &'static str,
+    /// Why by nobody else.
+    note: Option<String>,
 }
 
 const STEPS: [Step; 5] = [
@@ -59,19 +70,24 @@ const STEPS: [Step; 5] = [
 
 impl Step {
     const fn frame_bytes(&self) -> u32 {
-        self.payload + UDP_HEADERS
+        self.payload + HEADERS
     }
 
-    fn udp_row(&self, seen: Result<f64, String>) -> Row {
+    fn payload_part(&self) -> f64 {
+        f64::from(self.payload) / f64::from(self.frame_bytes())
+    }
+
+    fn udp_row(&self, seen: Result<Seen, String>) -> Row {
         let what = format!("UDP at {}/s, 120 % offered, error", self.rate);
         let target = format!("within ±{} %", self.tolerance * 100.0);
-        let error = match seen {
-            Ok(bits) => bits / self.rate.bps() as f64 - 1.0,
+        let Seen { bits, by, note } = match seen {
+            Ok(seen) => seen,
             Err(why) => return Row::unmeasured(Case::Rate, what, target, why),
         };
-        let witness = if self.by_frames { "tcpdump" } else { "iperf3" };
-        let seen = format!("{:+.3} % by {witness}", error * 100.0);
-        Row::judged(Case::Rate, what, target, seen, error.abs() <= self.tolerance).with("error_percent", error * 100.0)
+        let error = bits / self.rate.bps() as f64 - 1.0;
+        let seen = format!("{:+.3} % by {by}", error * 100.0);
+        let row = Row::judged(Case::Rate, what, target, seen, error.abs() <= self.tolerance);
+        Row { note, ..row }.with("error_percent", error * 100.0)
     }
 
     fn tcp_row(&self, seen: Result<f64, String>) -> Row {
@@ -109,33 +125,61 @@ fn noting_overruns(row: Row, overruns: u64) -> Row {
     if overruns == 0 { row } else { row.noting(format!("{overruns} packets were too many for this machine")) }
 }
 
-fn seen(measured: Result<f64, Failed>) -> Result<Result<f64, String>, BenchError> {
+fn seen<T>(measured: Result<T, Failed>) -> Result<Result<T, String>, BenchError> {
     match measured {
         Ok(value) => Ok(Ok(value)),
         Err(failed) => Ok(Err(failed.reason()?)),
     }
 }
 
-/// Bits per second, as the emulator counts them, that came of 120 % offered.
-fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<f64, Failed> {
-    let payload_part = f64::from(step.payload) / f64::from(step.frame_bytes());
-    let offered = format!("{:.0}", step.rate.bps() as f64 * OFFERED * payload_part);
-    let arguments = ["-u", "-b", &offered, "-l", &step.payload.to_string()];
-    let length = bench.length(LENGTH);
-    let run = || iperf::run(bench, lab, networks::ends(0), length, &arguments);
+/// What came of 120 % offered.
+fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
     if !step.by_frames {
-        let payload = run()?.rate(skip(length, Duration::from_secs(1)));
-        return payload.map(|bits| bits / payload_part).ok_or_else(too_short);
+        let payload = offer(bench, lab, step)?.rate(skip(bench.length(LENGTH), Duration::from_secs(1)));
+        return match payload {
+            Some(bits) => Ok(Seen { bits: bits / step.payload_part(), by: "iperf3", note: None }),
+            None => Err(too_short()),
+        };
     }
     let (_, to) = networks::ends(0);
-    let capture = Capture::start(lab, to, "ip")?;
-    // What the server saw is not needed, and at 56 kbit/s its answer may not get through.
-    let sent = run();
-    let frames = capture.finish(bench)?;
-    match between_data(&frames, step.frame_bytes()).and_then(analysis::rate) {
-        Some(rate) => Ok(rate),
-        None => sent.and(Err(too_short())),
+    let frames = Capture::start(lab, to, "ip").and_then(|capture| {
+        // What the server saw is not needed, and at 56 kbit/s its answer may not get through.
+        let sent = offer(bench, lab, step);
+        let frames = capture.finish(bench)?;
+        if frames.is_empty() { sent.map(|_| frames) } else { Ok(frames) }
+    });
+    match frames {
+        Ok(frames) => {
+            let bits = between_data(&frames, step.frame_bytes()).and_then(analysis::rate).ok_or_else(too_short)?;
+            Ok(Seen { bits, by: "tcpdump", note: None })
+        }
+        // As a user without rights has it, for whom tcpdump does not run.
+        Err(Failed::Said(why)) => Ok(Seen { note: Some(why), ..by_probes(bench, lab, step)? }),
+        Err(broken) => Err(broken),
     }
+}
+
+/// Has iperf3 offer 120 %.
+fn offer(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Received, Failed> {
+    let offered = format!("{:.0}", step.rate.bps() as f64 * OFFERED * step.payload_part());
+    let arguments = ["-u", "-b", &offered, "-l", &step.payload.to_string()];
+    iperf::run(bench, lab, networks::ends(0), bench.length(LENGTH), &arguments)
+}
+
+/// The same offered and seen by our own probes.
+fn by_probes(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
+    let (from, to) = networks::ends(0);
+    let transmission = step.rate.time_for(step.frame_bytes().into());
+    let interval = transmission.div_f64(OFFERED);
+    // Some seconds of packets that take 0.1 ms at least fit.
+    let count = (bench.length(LENGTH).as_nanos() / interval.as_nanos().max(1)) as u32;
+    let flow = Flow { from, to, bytes: step.frame_bytes(), count, interval, uneven: false };
+    let patience = transmission * step.queue + PATIENCE;
+    let traces = probe::carry(bench, lab, &[flow], Instant::now(), patience)?.traces;
+    let arrivals = traces.iter().flat_map(|trace| trace.received.iter().flatten());
+    let frames: Vec<capture::Frame> = arrivals.map(|arrival| (*arrival, step.frame_bytes())).collect();
+    let bits = analysis::rate(&frames).ok_or_else(too_short)?;
+    Ok(Seen { bits, by: "probes", note: None })
 }
 
 /// All frames from the first to the last of data: others, of iperf3's own
@@ -172,7 +216,10 @@ mod tests {
 
     #[test]
     fn a_rate_is_judged_by_its_own_tolerance() {
-        let judge = |step: &Step, error: f64| step.udp_row(Ok(step.rate.bps() as f64 * (1.0 + error))).verdict;
+        let judge = |step: &Step, error: f64| {
+            let bits = step.rate.bps() as f64 * (1.0 + error);
+            step.udp_row(Ok(Seen { bits, by: "tcpdump", note: None })).verdict
+        };
         assert_eq!(judge(&STEPS[0], 0.0019), Verdict::Met);
         assert_eq!(judge(&STEPS[0], -0.0021), Verdict::Missed);
         assert_eq!(judge(&STEPS[4], -0.019), Verdict::Met);
