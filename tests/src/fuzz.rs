@@ -1,10 +1,12 @@
-//! One function for each parser that sees the network. `tests/fuzz` runs them
+//! One function for each parser that sees the network or a stranger's file. `tests/fuzz` runs them
 //! under libFuzzer; `tests/tests/corpus.rs` replays the committed corpus.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use roost_control::Frames;
+use roost_emulation::ns::{self, Limits};
+use roost_emulation::scenario::describe::describe;
 use roost_proto::hub::{Config, Hub, Kind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
@@ -16,7 +18,7 @@ pub use roost_transport::fuzzing::{tcp_frames, udp_session};
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -27,6 +29,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("objects", objects),
     ("udp_session", udp_session),
     ("tcp_frames", tcp_frames),
+    ("ns_file", ns_file),
 ];
 
 /// The overlay's messages: what is read must encode to what reads the same.
@@ -114,4 +117,19 @@ pub fn track(bytes: &[u8]) {
 pub fn objects(bytes: &[u8]) {
     let _ = image::jpeg::is_complete(bytes);
     let _ = sensor::senml::check(bytes);
+}
+
+/// Emulab's topologies, which are programs: read with little to spend, alone
+/// and after the beginning that most of them share.
+pub fn ns_file(bytes: &[u8]) {
+    const BEGINNING: &str = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
+        set l [$ns duplex-link $a $b 10Mb 20ms RED]\nset m [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
+        set p [$a program-agent -command date]\n";
+    let limits = Limits { steps: 5000, value_bytes: 10_000, variables: 1000, ..Limits::default() };
+    let text = String::from_utf8_lossy(bytes);
+    for source in [text.to_string(), format!("{BEGINNING}{text}\n$ns run\n")] {
+        if let Ok(topology) = ns::parse("fuzz.ns", &source, &limits) {
+            let _ = describe(&topology, "fuzz.ns");
+        }
+    }
 }

@@ -23,6 +23,7 @@
 mod build;
 mod events;
 mod methods;
+mod naming;
 mod nets;
 mod nodes;
 mod schedules;

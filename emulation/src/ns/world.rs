@@ -9,9 +9,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::events::Made;
-use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::flow::{Flow, fail};
 use super::tcl::interp::Interp;
-use super::tcl::is_command;
 use super::tcl::table::Table;
 use super::tcl::value::Value;
 use crate::scenario::topology::{Note, Notes, Topology};
@@ -34,7 +33,7 @@ pub(crate) struct World {
     objects: Vec<Object>,
     names: HashMap<String, Id>,
     /// The object that the next global variable names.
-    pending: Option<Id>,
+    pub pending: Option<Id>,
     /// Emulab counts what `$ns` makes…
     made: u32,
     /// …and what `new` makes, and the queues.
@@ -262,6 +261,16 @@ impl World {
         Ok(id)
     }
 
+    /// Gives an object another name, which must be free.
+    pub(crate) fn rename(&mut self, id: Id, name: &str) {
+        let old = std::mem::replace(&mut self.object_mut(id).name, name.to_owned());
+        self.names.remove(&old);
+        self.names.insert(name.to_owned(), id);
+        if let Some(id) = self.blockstores.remove(&old) {
+            self.blockstores.insert(name, id);
+        }
+    }
+
     /// Lets the next global variable name `id`.
     pub(crate) fn expect_name(&mut self, id: Id) {
         self.pending = Some(id);
@@ -294,149 +303,4 @@ impl Interp {
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.world.note(true, self.line, text.into());
     }
-
-    /// Stores `value` in `variable`, which names the object that was just made
-    /// if the variable is global and the value is the object. Gives the value
-    /// that is stored: the new name.
-    pub(crate) fn name_object(&mut self, variable: &str, value: &Value) -> Outcome {
-        self.set(variable, value.clone())?;
-        let Some(id) = self.world.pending else { return Ok(value.clone()) };
-        let base = variable.split('(').next().unwrap_or_default();
-        if !self.is_global(base) {
-            return Ok(value.clone());
-        }
-        self.world.pending = None;
-        if self.world.name(id) != value.as_str() {
-            return Ok(value.clone());
-        }
-        let name = variable.replace('(', "-").replace(')', "");
-        self.rename_object(id, &name)?;
-        let named = Value::from(name);
-        self.set(variable, named.clone())?;
-        Ok(named)
-    }
-
-    /// Emulab's own procedures assign their variables by the same `set`: one
-    /// that shares its name with a global of the file ends the wait for a
-    /// name. Files that make objects in procedures can depend on it.
-    pub(crate) fn assigns(&mut self, command: &str) {
-        if self.world.pending.is_none() {
-            return;
-        }
-        let command = command.trim_start_matches("::");
-        let names = ASSIGNED.iter().find(|(name, _)| *name == command).map_or(&[][..], |(_, names)| names);
-        if names.iter().any(|name| self.is_global(name)) {
-            self.world.pending = None;
-        }
-    }
-
-    fn rename_object(&mut self, id: Id, name: &str) -> Result<(), Flow> {
-        if self.world.name(id) == name {
-            return Ok(());
-        }
-        if let Some(other) = self.world.find(name) {
-            let line = self.world.object(other).line;
-            return fail(format!("there is an object \"{name}\" already, made on line {line}: names must be unique"));
-        }
-        let taken = is_command(name) || super::tb::find(name).is_some() || RESERVED.contains(&name);
-        if taken || self.procedures.contains_key(name) {
-            return fail(format!(
-                "\"{name}\" is the name of a command, and every object is a command of its name: choose another variable"
-            ));
-        }
-        let object = self.world.object_mut(id);
-        let old = std::mem::replace(&mut object.name, name.to_owned());
-        self.world.names.remove(&old);
-        self.world.names.insert(name.to_owned(), id);
-        if let Some(id) = self.world.blockstores.remove(&old) {
-            self.world.blockstores.insert(name, id);
-        }
-        Ok(())
-    }
 }
-
-/// Classes and procedures of Emulab's own, which are commands there.
-const RESERVED: [&str; 44] = [
-    "Agent",
-    "Application",
-    "Blockstore",
-    "Bridge",
-    "Class",
-    "Console",
-    "Custom",
-    "Disk",
-    "EventGroup",
-    "EventSequence",
-    "EventTimeline",
-    "Firewall",
-    "LLink",
-    "Lan",
-    "LanLink",
-    "Link",
-    "NSObject",
-    "Node",
-    "NullClass",
-    "Object",
-    "Path",
-    "Program",
-    "Queue",
-    "SimplexLink",
-    "Simulator",
-    "Topography",
-    "Vtype",
-    "begin_oml_code_generator",
-    "convert_to_mebi",
-    "inet_atohl",
-    "inet_hltoa",
-    "lpop",
-    "new",
-    "parse_backfill",
-    "parse_bw",
-    "parse_delay",
-    "perror",
-    "punsup",
-    "real_set",
-    "real_source",
-    "spitxml_data",
-    "usage",
-    "var_import",
-    "xmlencode",
-];
-
-/// What some of Emulab's procedures assign.
-const ASSIGNED: [(&str, &[&str]); 16] = [
-    (
-        "at",
-        &[
-            "ptime",
-            "time",
-            "eventlist",
-            "rc",
-            "obj",
-            "cmd",
-            "evargs",
-            "vnode",
-            "vname",
-            "otype",
-            "etype",
-            "args",
-            "atstring",
-            "cl",
-        ],
-    ),
-    ("link", &["reallink", "dir", "name"]),
-    ("lanlink", &["port", "name"]),
-    ("cost", &["reallink"]),
-    ("connect", &["error"]),
-    ("tb-set-hardware", &["remote", "isv", "issub"]),
-    ("tb-set-ip", &["caller", "port"]),
-    ("tb-set-ip-interface", &["sim", "reallink", "caller", "port"]),
-    ("tb-set-ip-lan", &["caller", "port"]),
-    ("tb-set-ip-link", &["caller", "port"]),
-    ("tb-set-lan-loss", &["adjloss"]),
-    ("tb-set-link-loss", &["reallink", "lossrate", "adjloss"]),
-    ("tb-set-link-simplex-params", &["port", "adjloss", "np", "onp", "realdelay", "realbw", "val"]),
-    ("tb-set-netmask", &["netmaskint"]),
-    ("tb-set-node-lan-delay", &["port", "rdelay", "val"]),
-    ("tb-set-node-startcmd", &["newprog"]),
-];
