@@ -180,6 +180,8 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
     assert_eq!(incidents.iter().map(|(what, _)| *what).collect::<Vec<_>>(), expected.map(|(what, _)| what));
     assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| (seen.1 - at).abs() < 0.5), "{incidents:?}");
     assert!(!results.run.verdict.reasons.iter().any(|reason| reason.contains("died")), "the plan killed it");
+    let killed = &results.nodes["node4"];
+    assert!(killed.last.sent_bytes > killed.first.sent_bytes + 1_000, "both of its processes count: {killed:?}");
     let own = results.links.iter().find(|link| link.host == "node3" && link.direction == "to-net").unwrap();
     assert!(own.dropped_down > 0, "{own:?}");
     check_conservation(&results);

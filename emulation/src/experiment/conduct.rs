@@ -14,7 +14,7 @@ use super::interrupt::Interrupt;
 use super::job::Job;
 use super::requester::{Phase, Requester, Stage};
 use super::sampler::Sampler;
-use super::stage::Stagehands;
+use super::stagehands::Stagehands;
 use super::workload::{Settings, Workload, generator};
 use crate::lab::Lab;
 use crate::report::record::Record;
@@ -141,7 +141,7 @@ impl Conductor<'_> {
         let stage = Rc::clone(&self.stage);
         let mut interrupt = self.interrupt.clone();
         loop {
-            if self.stagehands.work(self.fleet, stage.origin.elapsed())? {
+            if self.stagehands.work(self.fleet, stage.origin.elapsed()).await? {
                 return Ok(());
             }
             if matches!(end, End::Idle(_)) && self.stagehands.is_over() {

@@ -1,6 +1,7 @@
 //! One daemon of a run: a process in a host's namespace. It ends when this
 //! value goes, whatever happens.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
@@ -17,6 +18,9 @@ use crate::scenario::topology::HostIndex;
 
 /// How long a daemon may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long it may take to tell what it has counted before it is ended.
+const LAST_WORD: Duration = Duration::from_millis(250);
 
 /// What a daemon is to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) struct Launch {
     pub(super) name: String,
     pub(super) host: HostIndex,
     pub(super) class: String,
+    /// What records call it: `node`, `supernode` or `server`.
+    pub(super) title: &'static str,
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
     pub(super) socket: PathBuf,
@@ -52,12 +58,43 @@ pub(super) struct Daemon {
     before: Usage,
     /// The last look at the present one.
     last: Usage,
+    /// What its earlier processes had counted when they were ended.
+    counted: Counters,
+}
+
+/// What a daemon counts since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Bytes of messages by class of traffic.
+    pub(super) traffic_sent_bytes: BTreeMap<String, u64>,
+    /// Bytes that its sockets sent.
+    pub(super) sent_bytes: u64,
+    /// Bytes that its sockets received.
+    pub(super) received_bytes: u64,
+}
+
+impl Counters {
+    /// Adds what a process says that it has counted.
+    pub(super) fn add(&mut self, status: &Status) {
+        for (class, bytes) in &status.traffic_sent_bytes {
+            *self.traffic_sent_bytes.entry(class.clone()).or_default() += bytes;
+        }
+        self.sent_bytes += status.transport.sent_bytes;
+        self.received_bytes += status.transport.received_bytes;
+    }
 }
 
 impl Daemon {
     /// A daemon that has not been started yet.
     pub(super) fn new(launch: Launch) -> Self {
-        Self { launch, child: None, ended: None, before: Usage::default(), last: Usage::default() }
+        Self {
+            launch,
+            child: None,
+            ended: None,
+            before: Usage::default(),
+            last: Usage::default(),
+            counted: Counters::default(),
+        }
     }
 
     /// Starts it in its host's namespace; its log is added to.
@@ -112,6 +149,23 @@ impl Daemon {
             client.status().await.ok()
         };
         tokio::time::timeout(ANSWER, ask).await.ok().flatten()
+    }
+
+    /// What all its processes have counted, of which the present one says this.
+    pub(super) fn counted(&self, status: Option<&Status>) -> Counters {
+        let mut counted = self.counted.clone();
+        if let Some(status) = status {
+            counted.add(status);
+        }
+        counted
+    }
+
+    /// Keeps what its process has counted, before that is ended.
+    pub(super) async fn keep_counters(&mut self) {
+        let ask = Self::status(self.launch.socket.clone());
+        if let Ok(Some(status)) = tokio::time::timeout(LAST_WORD, ask).await {
+            self.counted.add(&status);
+        }
     }
 
     /// What all its processes have used. Of one that was killed it is what

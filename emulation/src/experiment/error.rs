@@ -34,6 +34,8 @@ pub enum RunError {
 impl RunError {
     /// What went wrong with a file: `doing` is "read", "create" and the like.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
-        Self::Failed(format!("cannot {doing} {}: {error}", path.display()))
+        // A run's own folder is its working folder, which nobody else knows.
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self::Failed(format!("cannot {doing} {}: {error}", whole.display()))
     }
 }

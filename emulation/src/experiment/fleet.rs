@@ -1,6 +1,5 @@
 //! All daemons of a run: started in order, watched, asked, and ended.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -85,12 +84,7 @@ impl Fleet {
         }
         for launch in &launches {
             interrupt.check()?;
-            let role = match (launch.role, plan.architecture) {
-                (Role::Node(_), _) => "node",
-                (Role::Hub(_), Architecture::ClientServer) => "server",
-                (Role::Hub(_), Architecture::SuperNode) => "supernode",
-            };
-            identities::issue(programs, &group, &launch.name, role, &identity(&launch.name))?;
+            identities::issue(programs, &group, &launch.name, launch.title, &identity(&launch.name))?;
             step();
         }
         let alive = launches.iter().map(|_| watch::Sender::new(true)).collect();
@@ -173,19 +167,21 @@ impl Fleet {
         self.daemons.iter().position(|daemon| fits(&daemon.launch))
     }
 
-    /// Kills the daemon of a host.
-    pub(super) fn kill(&mut self, host: HostIndex, hub: bool) {
+    /// Kills the daemon of a host, having asked what it has counted.
+    pub(super) async fn kill(&mut self, host: HostIndex, hub: bool) {
         if let Some(index) = self.find(host, hub) {
             self.stopped[index] = true;
+            self.daemons[index].keep_counters().await;
             self.daemons[index].kill();
             self.alive[index].send_replace(false);
         }
     }
 
-    /// Asks the daemon of a host to leave.
-    pub(super) fn stop(&mut self, host: HostIndex, hub: bool) {
+    /// Asks the daemon of a host to leave, having asked what it has counted.
+    pub(super) async fn stop(&mut self, host: HostIndex, hub: bool) {
         if let Some(index) = self.find(host, hub) {
             self.stopped[index] = true;
+            self.daemons[index].keep_counters().await;
             self.daemons[index].leave();
         }
     }
@@ -204,8 +200,9 @@ impl Fleet {
     /// Asks all daemons that run what they have counted.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
         let mut statuses = Vec::new();
-        for daemon in &mut self.daemons {
-            let runs = daemon.is_running();
+        for (daemon, stopped) in self.daemons.iter_mut().zip(&self.stopped) {
+            // One that was asked to leave has said it before.
+            let runs = !stopped && daemon.is_running();
             statuses.push(if runs { Daemon::status(daemon.launch.socket.clone()).await } else { None });
         }
         statuses
@@ -226,8 +223,10 @@ impl Fleet {
 
     /// The daemons that gave no status though they should run.
     pub(super) fn silent(&mut self, statuses: &[Option<Status>]) -> Vec<String> {
-        let all = self.daemons.iter_mut().zip(statuses);
-        let silent = all.filter_map(|(daemon, status)| (status.is_none() && daemon.is_running()).then_some(daemon));
+        let all = self.daemons.iter_mut().zip(statuses).zip(&self.stopped);
+        let silent = all.filter_map(|((daemon, status), stopped)| {
+            (status.is_none() && !stopped && daemon.is_running()).then_some(daemon)
+        });
         silent.map(|daemon| daemon.launch.name.clone()).collect()
     }
 
@@ -258,20 +257,16 @@ fn not_ready(missing: &[&Daemon]) -> RunError {
 }
 
 fn record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::Node {
-    let usage = daemon.usage();
+    let (usage, counted) = (daemon.usage(), daemon.counted(status));
     let launch = &daemon.launch;
-    let role = match launch.role {
-        Role::Node(_) => "node",
-        Role::Hub(_) => status.map_or("hub", |status| status.role.name()),
-    };
     record::Node {
         t,
         node: launch.name.clone(),
         class: launch.class.clone(),
-        role: role.to_owned(),
-        traffic_sent_bytes: status.map_or_else(BTreeMap::new, |status| status.traffic_sent_bytes.clone()),
-        sent_bytes: status.map_or(0, |status| status.transport.sent_bytes),
-        received_bytes: status.map_or(0, |status| status.transport.received_bytes),
+        role: launch.title.to_owned(),
+        traffic_sent_bytes: counted.traffic_sent_bytes,
+        sent_bytes: counted.sent_bytes,
+        received_bytes: counted.received_bytes,
         cpu_s: usage.cpu.as_secs_f64(),
         waited_s: usage.waited.as_secs_f64(),
         memory_bytes: usage.peak_memory_bytes,
@@ -364,6 +359,11 @@ impl Maker<'_> {
             name: name.to_owned(),
             host,
             class: class.to_owned(),
+            title: match (role, self.plan.architecture) {
+                (Role::Node(_), _) => "node",
+                (Role::Hub(_), Architecture::ClientServer) => "server",
+                (Role::Hub(_), Architecture::SuperNode) => "supernode",
+            },
             program: self.programs.path(program)?,
             args,
             socket: socket(name),

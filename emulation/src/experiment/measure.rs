@@ -19,7 +19,7 @@ use super::plan::Transport;
 use super::requester::Stage;
 use super::run::write;
 use super::sampler::Sampler;
-use super::stage::Stagehands;
+use super::stagehands::Stagehands;
 use super::verdict::{Observed, judge};
 use crate::lab::Lab;
 use crate::report::record::{Record, Run, SCHEMA, Verdict};

@@ -27,7 +27,7 @@ mod run;
 mod sampler;
 mod script;
 mod siblings;
-mod stage;
+mod stagehands;
 mod traffic;
 mod vary;
 mod verdict;

@@ -20,7 +20,7 @@ use super::prepare::Prepared;
 use super::siblings::Programs;
 use crate::lab::{self, Lab, linktest};
 use crate::report::record::Run;
-use crate::report::{PLAN_FILE, TOPOLOGY_FILE};
+use crate::report::{EVENTS_FILE, PLAN_FILE, TOPOLOGY_FILE};
 use crate::scenario;
 
 /// A run that came to an end, its own or by Ctrl-C.
@@ -80,7 +80,12 @@ fn carry_out(job: &Job<'_>, folder: &Path, output: Output, interrupt: &Interrupt
     let result = runtime.block_on(tasks.run_until(session.run()));
     // Keys, sockets: of no use any more. What cannot be removed does no harm.
     let _ = fs::remove_dir_all(RUN_FOLDER);
-    let (run, tally) = result?;
+    let (run, tally) = result.map_err(|error| match error {
+        RunError::Failed(why) if Path::new(EVENTS_FILE).exists() => {
+            RunError::Failed(format!("{why}; what was recorded until then is in {}", folder.display()))
+        }
+        other => other,
+    })?;
     Ok(Finished { folder, run, tally })
 }
 

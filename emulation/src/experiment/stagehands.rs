@@ -50,7 +50,7 @@ impl<'a> Stagehands<'a> {
     }
 
     /// Does all that is due `now` after the beginning; whether that ends the run.
-    pub(super) fn work(&mut self, fleet: &mut Fleet, now: Duration) -> Result<bool, RunError> {
+    pub(super) async fn work(&mut self, fleet: &mut Fleet, now: Duration) -> Result<bool, RunError> {
         let ended = self.programs.look(now);
         self.note(ended);
         while let Some((place, item)) = self.script.next(now) {
@@ -59,7 +59,7 @@ impl<'a> Stagehands<'a> {
             if item.act == Act::Halt {
                 return Ok(true);
             }
-            if let Err(why) = self.act(fleet, place, &item, now)? {
+            if let Err(why) = self.act(fleet, place, &item, now).await? {
                 self.journal.incident(t, item.object, format!("was not done: {why}"));
             }
             if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
@@ -70,7 +70,7 @@ impl<'a> Stagehands<'a> {
     }
 
     /// Does one thing; the inner error is what is said if it is not possible.
-    fn act(
+    async fn act(
         &mut self,
         fleet: &mut Fleet,
         place: usize,
@@ -80,8 +80,8 @@ impl<'a> Stagehands<'a> {
         match &item.act {
             Act::Told | Act::Halt => {}
             Act::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            Act::Kill(host, hub) => fleet.kill(*host, *hub),
-            Act::Stop(host, hub) => fleet.stop(*host, *hub),
+            Act::Kill(host, hub) => fleet.kill(*host, *hub).await,
+            Act::Stop(host, hub) => fleet.stop(*host, *hub).await,
             Act::Start(host, hub) => fleet.restart(self.lab, *host, *hub)?,
             Act::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));
