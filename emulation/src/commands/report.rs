@@ -27,7 +27,11 @@ pub(crate) fn run(args: &ReportArgs, output: Output) -> Outcome {
         return tell(&report::write(&args.dir).map_err(failure)?, output);
     }
     for folder in &runs {
-        output.detail(report::write(folder).map_err(failure)?.page.display());
+        match report::write(folder) {
+            Ok(written) => output.detail(written.page.display()),
+            // The page about all of them tells it as well.
+            Err(error) => output.say(error),
+        }
     }
     tell(&report::combine(&args.dir).map_err(failure)?, output)
 }

@@ -3,21 +3,30 @@
 //! Columns are only ever added. What cannot be known is an empty cell.
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
-use super::record::Run;
+use super::read::Results;
+use super::record::{Program, Run, Traffic};
 
 /// A file's name and its text.
 pub(super) type File = (&'static str, String);
 
-/// All files.
-pub(super) fn files(run: &Run, metrics: &Metrics) -> Vec<File> {
-    vec![
+/// All files; those about programs and traffic agents if there are any.
+pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
+    let run = &results.run;
+    let mut files = vec![
         ("summary.csv", summary(run, metrics)),
         ("services.csv", services(metrics)),
         ("latency.csv", latency(metrics)),
         ("nodes.csv", nodes(metrics)),
         ("links.csv", links(metrics)),
         ("timeline.csv", timeline(metrics)),
-    ]
+    ];
+    if !results.programs.is_empty() {
+        files.push(("programs.csv", programs(&results.programs)));
+    }
+    if !results.traffic.is_empty() {
+        files.push(("agents.csv", agents(&results.traffic)));
+    }
+    files
 }
 
 /// Rows under a heading.
@@ -238,6 +247,39 @@ fn timeline(metrics: &Metrics) -> String {
     csv.0
 }
 
+fn programs(programs: &[Program]) -> String {
+    let mut csv = Csv::new("program,host,command,started_s,ran_s,end,code,as_expected,error");
+    for program in programs {
+        csv.row([
+            program.program.clone(),
+            program.host.clone(),
+            program.command.clone(),
+            number(program.t),
+            number(program.elapsed_s),
+            program.end.name().to_owned(),
+            program.code.map_or_else(String::new, |code| code.to_string()),
+            u8::from(program.as_expected).to_string(),
+            program.error.clone().unwrap_or_default(),
+        ]);
+    }
+    csv.0
+}
+
+fn agents(agents: &[Traffic]) -> String {
+    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes");
+    for agent in agents {
+        csv.row([
+            agent.agent.clone(),
+            agent.host.clone(),
+            agent.role.clone(),
+            agent.protocol.clone(),
+            agent.packets.to_string(),
+            agent.bytes.to_string(),
+        ]);
+    }
+    csv.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::synthetic;
@@ -267,7 +309,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_its_heading() {
         let results = synthetic::small().results;
-        for (name, text) in files(&results.run, &Metrics::of(&results)) {
+        for (name, text) in files(&results, &Metrics::of(&results)) {
             let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
             assert!(counts.len() > 1 && counts.iter().all(|count| *count == counts[0]), "{name}: {counts:?}");
         }

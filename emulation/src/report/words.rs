@@ -76,11 +76,25 @@ pub(super) fn milliseconds(value: f64) -> String {
     if value >= 999.5 { format!("{} s", three(value / 1e3)) } else { format!("{} ms", three(value)) }
 }
 
+/// A rate in Mbit/s: `12.4 Mbit/s`, `5.76 kbit/s`.
+pub(super) fn rate(mbit_s: f64) -> String {
+    match mbit_s {
+        _ if mbit_s >= 0.9995 => format!("{} Mbit/s", three(mbit_s)),
+        _ if mbit_s >= 0.000_999_5 => format!("{} kbit/s", three(mbit_s * 1e3)),
+        _ => format!("{} bit/s", three((mbit_s * 1e6).round())),
+    }
+}
+
+/// A moment or a short length: `0 s` up to a hundredth.
+pub(super) fn moment(seconds: f64) -> String {
+    format!("{} s", three(if seconds < 0.01 { 0.0 } else { seconds }))
+}
+
 /// Seconds: `60 s`, `15 min`, `1 h 20 min`.
 pub(super) fn seconds(value: f64) -> String {
     let whole = value.round() as u64;
     match whole {
-        _ if value < 120.0 => format!("{} s", three(value)),
+        _ if value < 120.0 => moment(value),
         _ if whole < 3600 && whole.is_multiple_of(60) => format!("{} min", whole / 60),
         _ if whole < 3600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
@@ -131,6 +145,8 @@ mod tests {
         assert_eq!([bytes(999.0), bytes(48_000.0), bytes(1_234_567.0)], ["999 B", "48 kB", "1.23 MB"]);
         assert_eq!([milliseconds(0.13), milliseconds(412.4), milliseconds(10_400.0)], ["0.13 ms", "412 ms", "10.4 s"]);
         assert_eq!([seconds(69.4), seconds(900.0), seconds(4800.0)], ["69.4 s", "15 min", "1 h 20 min"]);
+        assert_eq!([rate(12.43), rate(0.00576), rate(0.0)], ["12.4 Mbit/s", "5.76 kbit/s", "0 bit/s"]);
+        assert_eq!([moment(0.000_057), moment(1.5)], ["0 s", "1.5 s"]);
         assert_eq!([percent(0.947), percent(1.0)], ["94.7 %", "100 %"]);
         assert_eq!(
             [counted(1, "node"), counted(2, "node"), count(1234), count(1_000_000)].join("|"),

@@ -76,7 +76,7 @@ pub fn write(folder: &Path) -> Result<Written, WriteError> {
     let results = read(folder)?;
     let metrics = Metrics::of(&results);
     let mut files = Vec::new();
-    for (name, text) in csv::files(&results.run, &metrics) {
+    for (name, text) in csv::files(&results, &metrics) {
         files.push(put(&folder.join(name), &text)?);
     }
     for figure in figure::of_run(&results, &metrics) {
@@ -140,6 +140,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::{Program, ProgramEnd, Traffic};
     use super::super::synthetic;
     use super::*;
 
@@ -215,6 +216,29 @@ mod tests {
         run.write(folder.path());
         let page = fs::read_to_string(write(folder.path()).unwrap().page).unwrap();
         assert!(page.contains("Packets dropped") && !page.contains("Completed services"));
+    }
+
+    #[test]
+    fn programs_and_traffic_agents_are_told() {
+        let mut run = synthetic::small();
+        run.results.programs.push(Program {
+            t: 1.0,
+            program: "ask".into(),
+            host: "n1".into(),
+            command: "ping -c 5 <n2>, twice".into(),
+            elapsed_s: 4.1,
+            code: Some(1),
+            end: ProgramEnd::Exited,
+            error: None,
+            as_expected: false,
+        });
+        run.results.traffic.push(Traffic { agent: "cbr0".into(), packets: 12, bytes: 12_000, ..Traffic::default() });
+        let text = page::of_run(&run.results, &Metrics::of(&run.results));
+        assert!(text.contains("ping -c 5 &lt;n2&gt;") && text.contains("0 of 1 ended as they should"));
+        let files = csv::files(&run.results, &Metrics::of(&run.results));
+        let programs = &files.iter().find(|(name, _)| *name == "programs.csv").unwrap().1;
+        assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,\n"), "{programs}");
+        assert!(files.iter().any(|(name, text)| *name == "agents.csv" && text.contains("cbr0,,,,12,12000")));
     }
 
     #[test]

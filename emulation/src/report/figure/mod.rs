@@ -21,7 +21,7 @@ pub(super) use self::ink::{Ink, dark_rules};
 pub(super) use self::lines::{Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service};
 use super::read::Results;
-use super::words::{bytes, capital, count, counted, milliseconds, percent, three};
+use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// How many links are shown.
 const LINKS: usize = 12;
@@ -135,9 +135,9 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
     (!metrics.timeline.is_empty()).then(|| Figure {
         name: "timeline".into(),
-        title: format!("Hosts offered {} Mbit/s on average, {} at most", three(mean), three(peak)),
+        title: format!("Hosts offered {} on average, {} at most", rate(mean), rate(peak)),
         caption: format!("The run second by second.{marks}"),
-        sheet: time::panels(&metrics.timeline, &results.incidents),
+        sheet: time::panels(&metrics.timeline, &results.incidents, metrics.requests.asked > 0),
     })
 }
 
@@ -192,13 +192,13 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
         Bar {
             name: direction(one),
             parts: vec![(length(one), if is_hub { Ink::Vermilion } else { Ink::Blue })],
-            value: one.mbit_s.map_or_else(|| bytes(one.link.bytes_in as f64), |rate| format!("{}{used}", three(rate))),
+            value: one.mbit_s.map_or_else(|| bytes(one.link.bytes_in as f64), |mean| format!("{}{used}", rate(mean))),
         }
     };
     let shown: Vec<Bar> = links.iter().take(LINKS).map(bar).collect();
     let title = match (first.utilisation.filter(|_| by_rate), first.mbit_s) {
         (Some(part), _) => format!("The fullest direction, {}, used {} of its rate", direction(first), percent(part)),
-        (None, Some(rate)) => format!("The busiest direction, {}, took {} Mbit/s", direction(first), three(rate)),
+        (None, Some(mean)) => format!("The busiest direction, {}, took {}", direction(first), rate(mean)),
         (None, None) => format!("The busiest direction was {}", direction(first)),
     };
     let which = if by_rate { "fullest" } else { "busiest" };
@@ -212,7 +212,7 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
     Some(Figure {
         name: "links".into(),
         title,
-        caption: format!("{of}: mean Mbit/s into it, and the part of its rate that was used."),
+        caption: format!("{of}: the mean rate into it, and the part of its rate that was used."),
         sheet: bars(&shown, key),
     })
 }

@@ -22,15 +22,41 @@ struct Panel {
     name: &'static str,
     ink: Ink,
     value: fn(&Second) -> f64,
+    /// Whether it says nothing of a run without requests.
+    of_requests: bool,
     /// Seconds that share a point show their highest value, not their mean.
     peaks: bool,
 }
 
 const PANELS: [Panel; 4] = [
-    Panel { name: "offered by hosts, Mbit/s", ink: Ink::Blue, value: |s| s.offered_mbit_s, peaks: false },
-    Panel { name: "requests under way", ink: Ink::Green, value: |s| f64::from(s.active), peaks: false },
-    Panel { name: "services completed each second", ink: Ink::Purple, value: per_second, peaks: false },
-    Panel { name: "lateness of the core, p99, ms", ink: Ink::Amber, value: |s| s.lateness_p99_ms, peaks: true },
+    Panel {
+        name: "offered by hosts, Mbit/s",
+        ink: Ink::Blue,
+        value: |s| s.offered_mbit_s,
+        of_requests: false,
+        peaks: false,
+    },
+    Panel {
+        name: "requests under way",
+        ink: Ink::Green,
+        value: |s| f64::from(s.active),
+        of_requests: true,
+        peaks: false,
+    },
+    Panel {
+        name: "services completed each second",
+        ink: Ink::Purple,
+        value: per_second,
+        of_requests: true,
+        peaks: false,
+    },
+    Panel {
+        name: "lateness of the core, p99, ms",
+        ink: Ink::Amber,
+        value: |s| s.lateness_p99_ms,
+        of_requests: false,
+        peaks: true,
+    },
 ];
 
 fn per_second(second: &Second) -> f64 {
@@ -38,11 +64,12 @@ fn per_second(second: &Second) -> f64 {
 }
 
 /// The run second by second, with what was scheduled or broke in it.
-pub(super) fn panels(timeline: &[Second], incidents: &[Incident]) -> Sheet {
+pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: bool) -> Sheet {
+    let panels: Vec<&Panel> = PANELS.iter().filter(|panel| has_requests || !panel.of_requests).collect();
     let end = timeline.last().map_or(1.0, |second| second.t);
     let (left, right) = (46.0, WIDTH - 14.0);
     let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
-    let bottom = mark_room + PANELS.len() as f64 * (ABOVE + FIELD);
+    let bottom = mark_room + panels.len() as f64 * (ABOVE + FIELD);
     let x = Scale::exact(0.0, end, left, right);
     Canvas::sheet(bottom + 42.0, |canvas| {
         for (number, incident) in incidents.iter().take(MARKS).enumerate() {
@@ -50,14 +77,14 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident]) -> Sheet {
             canvas.dashes((at, mark_room), (at, bottom), Ink::Vermilion);
             canvas.bold(&(number + 1).to_string(), (at, mark_room - 8.0), Side::Middle, Ink::Vermilion);
         }
-        for (index, panel) in PANELS.iter().enumerate() {
+        for (index, panel) in panels.iter().enumerate() {
             let top = mark_room + index as f64 * (ABOVE + FIELD) + ABOVE;
             let values = points(timeline, panel);
             let highest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
             let y = Scale::from_zero(highest, top + FIELD, top);
             let frame = Frame { left, right, top, bottom: top + FIELD, x, y };
             panel.draw(canvas, &frame, &values);
-            if index + 1 == PANELS.len() {
+            if index + 1 == panels.len() {
                 frame.columns(canvas, 7, three, "seconds since the workload began");
             }
         }

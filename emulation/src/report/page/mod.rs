@@ -1,6 +1,7 @@
 //! Pages: one file each, with everything in it and nothing fetched.
 
 mod compare;
+mod programs;
 mod run;
 mod sweep;
 mod tables;

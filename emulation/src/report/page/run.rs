@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Page, tables};
+use super::{Page, programs, tables};
 use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use crate::report::record::Run;
-use crate::report::words::{bytes, count, counted, milliseconds, or_dash, percent, seconds, three};
+use crate::report::words::{bytes, count, counted, milliseconds, moment, or_dash, percent, rate, seconds};
 
 /// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
@@ -27,6 +27,7 @@ pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String 
     page.element("h2", "", "What was seen");
     page.figures(&figure::of_run(results, metrics));
     incidents(&mut page, results);
+    programs::all(&mut page, results);
     tables::all(&mut page, results, metrics);
     facts(&mut page, results);
     page.element("h2", "", "What the words mean");
@@ -49,7 +50,7 @@ fn lead(run: &Run) -> String {
     };
     if run.nodes == 0 {
         let (ran, date) = (seconds(run.ran_s), date(run.started_unix_s));
-        return format!("{} on {} · {ran} · seed {} · {date}", run.architecture, run.topology, run.seed);
+        return format!("{} of {} · {ran} · seed {} · {date}", run.architecture, run.topology, run.seed);
     }
     format!(
         "{} on {} with {}{hubs} · {transport} · {} · seed {} · {}",
@@ -126,15 +127,15 @@ fn numbers_of_network(page: &mut Page, results: &Results, metrics: &Metrics) {
     let traffic = &metrics.traffic;
     let lasted = results.run.ran_s + results.run.drain_s;
     let offered = traffic.offered_bytes.map(|bytes| bytes as f64);
-    let rate = offered.filter(|_| lasted > 0.0).map(|bytes| bytes * 8e-6 / lasted);
+    let mean = offered.filter(|_| lasted > 0.0).map(|bytes| bytes * 8e-6 / lasted);
     page.markup("<dl class=\"numbers\">");
+    if !results.programs.is_empty() {
+        let (good, all) = programs::as_expected(&results.programs);
+        page.number("Programs", &good.to_string(), &format!("of {all} ended as they should"));
+    }
     let ports = format!("{} over all ports", or_dash(traffic.port_bytes.map(|bytes| bytes as f64), bytes));
     page.number("Offered by hosts", &or_dash(offered, bytes), &ports);
-    page.number(
-        "Mean rate",
-        &or_dash(rate, |rate| format!("{} Mbit/s", three(rate))),
-        &format!("over {}", seconds(lasted)),
-    );
+    page.number("Mean rate", &or_dash(mean, rate), &format!("over {}", seconds(lasted)));
     let drops = &traffic.drops;
     let why = format!(
         "{} at full queues, {} by loss, {} on links down",
@@ -160,7 +161,7 @@ fn incidents(page: &mut Page, results: &Results) {
     page.element("h2", "", "What happened in between");
     page.markup("<div class=\"card\"><ol class=\"incidents\">");
     for incident in &results.incidents {
-        let text = format!("{} s, {}: {}", three(incident.t), incident.object, incident.what);
+        let text = format!("{}, {}: {}", moment(incident.t), incident.object, incident.what);
         page.element("li", "", &text);
     }
     page.markup("</ol></div>");

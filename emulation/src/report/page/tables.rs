@@ -4,7 +4,7 @@ use super::{Page, Rows};
 use crate::report::figure::{direction, part_name};
 use crate::report::metrics::{Metrics, NodeUse, Service, Tally};
 use crate::report::read::Results;
-use crate::report::words::{bytes, count, milliseconds, or_dash, percent, seconds, three};
+use crate::report::words::{bytes, count, milliseconds, or_dash, percent, rate, seconds};
 
 /// More rows than these are folded away.
 const OPEN: usize = 15;
@@ -77,24 +77,23 @@ fn tally_cells(tally: &Tally) -> [String; 6] {
 fn traffic(page: &mut Page, metrics: &Metrics) {
     let traffic = &metrics.traffic;
     page.element("h2", "", "Traffic");
-    let mut rows = Rows::new(&["bytes", "in all", "per completed service", "of those offered"]);
     let offered = traffic.offered_bytes.filter(|offered| *offered > 0);
     let share = |part: Option<u64>| or_dash(part.zip(offered).map(|(part, all)| part as f64 / all as f64), percent);
+    let has_services = metrics.requests.asked > 0;
+    let mut headings = vec!["bytes", "in all", "of those offered"];
+    headings.extend(has_services.then_some("per completed service"));
+    let mut rows = Rows::new(&headings);
     let mut row = |class: &str, name: &str, all: Option<u64>, each: Option<f64>, share: String| {
-        let all = or_dash(all.map(|all| all as f64), bytes);
-        rows.row(class, name, [all.as_str(), &or_dash(each, bytes), &share]);
+        let cells = [or_dash(all.map(|all| all as f64), bytes), share, or_dash(each, bytes)];
+        rows.row(class, name, cells.iter().map(String::as_str).take(if has_services { 3 } else { 2 }));
     };
     row("all", "offered by hosts", traffic.offered_bytes, traffic.offered_per_service, share(traffic.offered_bytes));
     for part in &traffic.parts {
         row("", part_name(&part.part), Some(part.bytes), part.per_service, share(Some(part.bytes)));
     }
-    row(
-        "all",
-        "overhead: all but payload",
-        traffic.overhead_bytes,
-        traffic.overhead_per_service,
-        share(traffic.overhead_bytes),
-    );
+    if let Some(over) = traffic.overhead_bytes.filter(|_| has_services) {
+        row("all", "overhead: all but payload", Some(over), traffic.overhead_per_service, share(Some(over)));
+    }
     row("all", "over all ports", traffic.port_bytes, traffic.port_per_service, "–".to_owned());
     row("", "multicast, as offered", traffic.multicast_bytes, None, share(traffic.multicast_bytes));
     page.markup(rows.end());
@@ -149,12 +148,12 @@ fn hubs(page: &mut Page, results: &Results, metrics: &Metrics) {
     ]);
     let lasted = results.run.ran_s + results.run.drain_s;
     for hub in hubs {
-        let rate = (lasted > 0.0).then(|| hub.sent_bytes as f64 * 8e-6 / lasted);
+        let mean = (lasted > 0.0).then(|| hub.sent_bytes as f64 * 8e-6 / lasted);
         let cells = [
             format!("<{}", hub.role),
             bytes(hub.sent_bytes as f64),
             bytes(hub.received_bytes as f64),
-            or_dash(rate, |rate| format!("{} Mbit/s", three(rate))),
+            or_dash(mean, rate),
             or_dash(hub.cpu_share, percent),
             seconds(hub.cpu_s),
             or_dash(hub.waited_share, percent),
@@ -190,13 +189,14 @@ fn nodes(page: &mut Page, metrics: &Metrics) {
 }
 
 fn links(page: &mut Page, metrics: &Metrics) {
-    let mut rows = Rows::new(&["direction", "packets", "bytes", "Mbit/s", "of its rate", "queue full", "lost", "down"]);
+    let mut rows =
+        Rows::new(&["direction", "packets", "bytes", "mean rate", "of its rate", "queue full", "lost", "down"]);
     for one in metrics.links.iter().take(MOST) {
         let link = &one.link;
         let cells = [
             count(link.packets_in),
             bytes(link.bytes_in as f64),
-            or_dash(one.mbit_s, three),
+            or_dash(one.mbit_s, rate),
             or_dash(one.utilisation, percent),
             count(link.dropped_queue),
             count(link.dropped_loss),

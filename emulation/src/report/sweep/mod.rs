@@ -57,20 +57,12 @@ pub(super) struct Cell<'a> {
 /// with figures across what they differ in, and `runs.csv` and `cells.csv`.
 /// Runs with the same plan but for the seed are one cell; figures show means
 /// with 95 % confidence intervals over the seeds. Runs that are not valid are
-/// named and left out, unless none is valid.
+/// named and left out, unless none is valid; so are runs that cannot be read.
 ///
 /// # Errors
-/// When there is no run, one cannot be read or a file not be written.
+/// When there is no run, none can be read or a file not be written.
 pub fn combine(folder: &Path) -> Result<Written, WriteError> {
-    let mut remarks = Vec::new();
-    let mut points = Vec::new();
-    for path in runs(folder)? {
-        let results = read(&path)?;
-        let metrics = Metrics::of(&results);
-        let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
-        remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
-        points.push(Point::of(below, results, &metrics));
-    }
+    let (points, remarks) = read_all(folder)?;
     let overview = Overview::of(&points);
     let mut files = vec![
         put(&folder.join("runs.csv"), &files::runs(&points))?,
@@ -89,6 +81,30 @@ pub fn combine(folder: &Path) -> Result<Written, WriteError> {
         ("cells".to_owned(), overview.cells.len().to_string()),
     ];
     Ok(Written { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
+}
+
+/// The points of all runs, and what was not as it should be. A run that cannot
+/// be read is told and left out, unless none can.
+fn read_all(folder: &Path) -> Result<(Vec<Point>, Vec<String>), WriteError> {
+    let (mut points, mut remarks, mut failure) = (Vec::new(), Vec::new(), None);
+    for path in runs(folder)? {
+        let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
+        match read(&path) {
+            Ok(results) => {
+                remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
+                let metrics = Metrics::of(&results);
+                points.push(Point::of(below, results, &metrics));
+            }
+            Err(error) => {
+                remarks.push(format!("{} is left out: {error}", below.display()));
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    match failure {
+        Some(error) if points.is_empty() => Err(error.into()),
+        _ => Ok((points, remarks)),
+    }
 }
 
 /// The cells of several runs, and what they differ in.
@@ -203,6 +219,20 @@ mod tests {
         assert!(page.contains("1 run is not valid and left out of all figures") && page.contains("super-node/10/4"));
         let cells = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
         assert!(!cells.contains(",nodes,4,"));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_read_is_told_and_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        sweep(folder.path());
+        fs::write(folder.path().join("super-node/10/1/events.jsonl"), "{}\n").unwrap();
+        let written = combine(folder.path()).unwrap();
+        assert_eq!((written.headline[0].1.as_str(), written.remarks.len()), ("11", 1));
+        assert!(written.remarks[0].starts_with("super-node/10/1 is left out:"), "{:?}", written.remarks);
+        for entry in runs(folder.path()).unwrap() {
+            fs::write(entry.join("run.json"), "{}").unwrap();
+        }
+        assert!(matches!(combine(folder.path()), Err(WriteError::Read(_))));
     }
 
     #[test]
