@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -198,6 +198,19 @@ pub(crate) fn hosts_that_do_nothing_send_nothing() {
         let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
         let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
         assert_eq!((sent, read), (0, 0), "{backend}");
+    }
+}
+
+pub(crate) fn interfaces_go_with_their_namespaces_and_not_before() {
+    // Those that went by themselves would do so one by one, 20 ms each.
+    for backend in backends() {
+        let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
+        let mut later = Command::new("sh");
+        later.args(["-c", "read line; cat /proc/net/dev"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let later = lab.run_in(0, || later.spawn().unwrap()).unwrap();
+        lab.stop(Duration::ZERO).unwrap();
+        let devices = later.wait_with_output().unwrap().stdout;
+        assert!(String::from_utf8_lossy(&devices).contains("eth0"), "{backend}");
     }
 }
 

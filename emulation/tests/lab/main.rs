@@ -25,6 +25,7 @@ const INSIDE: &[(&str, fn())] = &[
     ("without_tap_devices_it_is_veth_pairs", inside::without_tap_devices_it_is_veth_pairs),
     ("a_hundred_hosts_are_set_up", inside::a_hundred_hosts_are_set_up),
     ("hosts_that_do_nothing_send_nothing", inside::hosts_that_do_nothing_send_nothing),
+    ("interfaces_go_with_their_namespaces_and_not_before", inside::interfaces_go_with_their_namespaces_and_not_before),
     ("one_lab_follows_another", inside::one_lab_follows_another),
 ];
 
