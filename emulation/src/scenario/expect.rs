@@ -9,6 +9,7 @@
 //! is DropTail of 50 packets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use serde_json::Value;
@@ -124,8 +125,13 @@ impl Differences {
                 self.leg(&format!("{place}.{leg}"), &ours[leg], &expected[leg]);
             }
             let (ours, expected) = (queue(&ours["queue"]), queue(&expected["queue"]));
-            if ours != expected {
-                self.lines.push(format!("{place}.queue is {ours:?}, not {expected:?}"));
+            for (key, ours) in &ours {
+                match expected.get(key) {
+                    Some(expected) if expected != ours => {
+                        self.lines.push(format!("{place}.queue.{key} is {ours}, not {expected}"))
+                    }
+                    _ => {}
+                }
             }
         }
     }
@@ -184,10 +190,10 @@ impl Differences {
                 Some(at) => {
                     ours.swap_remove(at);
                 }
-                None => self.lines.push(format!("events has no {event:?}")),
+                None => self.lines.push(format!("events lacks: {event}")),
             }
         }
-        self.lines.extend(ours.into_iter().map(|event| format!("events has {event:?}, which is not expected")));
+        self.lines.extend(ours.into_iter().map(|event| format!("events has, and is not expected to: {event}")));
     }
 }
 
@@ -200,6 +206,20 @@ struct EventLine {
     event: String,
     args: String,
     parent: Option<String>,
+}
+
+impl fmt::Display for EventLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} {} {}", self.t, self.object, self.event)?;
+        for (before, text) in
+            [(" ", &self.args), (" on ", &self.node), (" in ", self.parent.as_ref().unwrap_or(&String::new()))]
+        {
+            if !text.is_empty() {
+                write!(f, "{before}{text}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn event_lines(events: &Value) -> Vec<EventLine> {
@@ -339,10 +359,12 @@ mod tests {
                 ours["lans"][0]["members"][1]["to_net"]["bw_kbps"] = json!(1001);
             }),
             ("lans.l.members[0].from_net.loss", |ours| ours["lans"][0]["members"][0]["from_net"]["loss"] = json!(0.01)),
-            ("lans.l.members[0].queue", |ours| ours["lans"][0]["members"][0]["queue"] = json!({"limit": 40})),
+            ("lans.l.members[0].queue.limit is 40, not 50", |ours| {
+                ours["lans"][0]["members"][0]["queue"] = json!({"limit": 40})
+            }),
             ("nodes.c is not expected", |ours| ours["nodes"].as_array_mut().unwrap().push(json!({"name": "c"}))),
             ("nodes.a.os is FBSD", |ours| ours["nodes"][0]["os"] = json!("FBSD")),
-            ("events has no", |ours| ours["events"][0]["t"] = json!(2)),
+            ("events lacks: at 1 l LINK DOWN", |ours| ours["events"][0]["t"] = json!(2)),
         ];
         for (told, change) in changes {
             let lines = after(change);
