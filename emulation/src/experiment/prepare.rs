@@ -250,4 +250,16 @@ mod tests {
         assert_eq!(second.placement.hubs, first.placement.hubs);
         assert!(text.contains("super_nodes = [\"node1\", \"node2\"]") && text.contains("idle = \"1s\""), "{text}");
     }
+
+    #[test]
+    fn the_effective_plan_keeps_the_shape_of_a_hierarchy() {
+        let tree = "{ tree = { nodes = 12, x45 = 2, tactical = 4, low_delay = '30ms', server_delay = '300ms' } }";
+        let text = PLAN.replace("{ star = { nodes = 4 } }", tree);
+        let first = Prepared::from_text(&text, Path::new("p.toml")).unwrap();
+        let second = Prepared::from_text(&first.effective(), Path::new("q.toml")).unwrap();
+        assert_eq!(second.plan.topology, first.plan.topology);
+        assert!(
+            matches!(&second.plan.topology, Source::Tree(tree) if tree.shape.low == 6 && tree.low.delay.as_millis() == 30)
+        );
+    }
 }

@@ -40,6 +40,12 @@ struct TreeFile {
     x45: Option<usize>,
     tactical: Option<usize>,
     low: Option<usize>,
+    x45_rate: Option<RateText>,
+    x45_delay: Option<Span>,
+    tactical_rate: Option<RateText>,
+    tactical_delay: Option<Span>,
+    low_rate: Option<RateText>,
+    low_delay: Option<Span>,
     server_rate: Option<RateText>,
     server_delay: Option<Span>,
 }
@@ -72,7 +78,13 @@ impl TreeFile {
             return Err(GenerateError::Sum { nodes: self.nodes, x45, tactical, low });
         }
         let published = Tree::published(shape);
-        Ok(Tree { server: legs(published.server, self.server_rate, self.server_delay), ..published })
+        Ok(Tree {
+            shape,
+            x45: legs(published.x45, self.x45_rate, self.x45_delay),
+            tactical: legs(published.tactical, self.tactical_rate, self.tactical_delay),
+            low: legs(published.low, self.low_rate, self.low_delay),
+            server: legs(published.server, self.server_rate, self.server_delay),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use super::fault::Daemon;
 use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
-use crate::scenario::generate::{LegParameters, Star, Tree, TreeShape};
+use crate::scenario::generate::{LegParameters, Star, TreeShape};
 use crate::scenario::topology::{Change, Topology};
 use crate::units::format_duration;
 
@@ -60,23 +60,21 @@ fn source(source: &Source) -> String {
     match source {
         Source::File(_) => quoted(TOPOLOGY_FILE),
         Source::Star(Star { nodes, node, server }) => {
-            let legs = format!("rate = {}, delay = {}, {}", rate(*node), span(node.delay), far(*server));
-            format!("{{ star = {{ nodes = {nodes}, {legs} }} }}")
+            let node = format!("rate = {}, delay = {}", quoted(&node.rate.to_string()), span(node.delay));
+            format!("{{ star = {{ nodes = {nodes}, {node}, {} }} }}", legs("server", *server))
         }
-        Source::Tree(Tree { shape, server, .. }) => {
-            let TreeShape { x45, tactical, low } = shape;
-            let shape = format!("nodes = {}, x45 = {x45}, tactical = {tactical}, low = {low}", shape.nodes());
-            format!("{{ tree = {{ {shape}, {} }} }}", far(*server))
+        Source::Tree(tree) => {
+            let TreeShape { x45, tactical, low } = tree.shape;
+            let shape = format!("nodes = {}, x45 = {x45}, tactical = {tactical}, low = {low}", tree.shape.nodes());
+            let classes = [("x45", tree.x45), ("tactical", tree.tactical), ("low", tree.low), ("server", tree.server)];
+            let all = classes.map(|(class, of)| legs(class, of)).join(", ");
+            format!("{{ tree = {{ {shape}, {all} }} }}")
         }
     }
 }
 
-fn rate(legs: LegParameters) -> String {
-    quoted(&legs.rate.to_string())
-}
-
-fn far(server: LegParameters) -> String {
-    format!("server_rate = {}, server_delay = {}", rate(server), span(server.delay))
+fn legs(class: &str, legs: LegParameters) -> String {
+    format!("{class}_rate = {}, {class}_delay = {}", quoted(&legs.rate.to_string()), span(legs.delay))
 }
 
 fn float(value: f64) -> String {
