@@ -4,7 +4,7 @@ use super::tcl::flow::{Flow, Outcome, fail};
 use super::tcl::interp::Interp;
 use super::tcl::value::Value;
 use super::tcl::{number, short};
-use super::world::{Id, Kind, Object};
+use super::world::{Id, Kind, Object, QueueOf};
 
 impl Object {
     /// The name of its class in Emulab.
@@ -129,31 +129,7 @@ impl Interp {
     fn default_variable(&self, id: Id, name: &str) -> Option<Value> {
         let object = self.world.object(id);
         let text = match (&object.kind, name) {
-            (Kind::Queue(queue), _) => match name {
-                "red_" => {
-                    if queue.red {
-                        "1"
-                    } else {
-                        "0"
-                    }
-                }
-                "gentle_" => {
-                    if queue.gentle {
-                        "1"
-                    } else {
-                        "0"
-                    }
-                }
-                "limit_" => "50",
-                "maxthresh_" => "15",
-                "thresh_" => "5",
-                "q_weight_" => "0.002",
-                "linterm_" => "10",
-                "queue-in-bytes_" | "bytes_" | "setbit_" | "traced" => "0",
-                "mean_pktsize_" => "500",
-                "wait_" | "drop-tail_" => "1",
-                _ => return None,
-            },
+            (Kind::Queue(queue), _) => default_of_queue(queue, name)?,
             (Kind::Node(_), "type") => "pc",
             (Kind::Node(_), "osid" | "fixed" | "startup" | "cmdline" | "role" | "X_" | "Y_") => "",
             (Kind::Node(_), "simulated" | "isvirt" | "isremote") => "0",
@@ -265,6 +241,23 @@ impl Interp {
             (false, _) => Err(Flow::refuse(format!("\"{}\" is a {}, not a {what}", object.name, object.class()))),
         }
     }
+}
+
+/// The parameters of a queue that nobody has set: ns's defaults.
+fn default_of_queue(queue: &QueueOf, name: &str) -> Option<&'static str> {
+    Some(match name {
+        "red_" if queue.red => "1",
+        "gentle_" if queue.gentle => "1",
+        "red_" | "gentle_" | "queue-in-bytes_" | "bytes_" | "setbit_" | "traced" => "0",
+        "limit_" => "50",
+        "maxthresh_" => "15",
+        "thresh_" => "5",
+        "q_weight_" => "0.002",
+        "linterm_" => "10",
+        "mean_pktsize_" => "500",
+        "wait_" | "drop-tail_" => "1",
+        _ => return None,
+    })
 }
 
 /// `-name value` pairs of a method; every name must be one of `names`.

@@ -21,6 +21,7 @@
 //! ```
 
 mod build;
+mod classes;
 mod events;
 mod methods;
 mod naming;

@@ -1,7 +1,7 @@
 //! `$ns`: what makes nodes, links, LANs, events, and the network of them.
 
 use super::methods::arity;
-use super::tcl::flow::{Flow, Outcome, fail};
+use super::tcl::flow::{Flow, Outcome};
 use super::tcl::interp::Interp;
 use super::tcl::short;
 use super::tcl::value::Value;
@@ -16,30 +16,11 @@ impl Interp {
                 self.extra(arguments, 0, "node");
                 self.make_node(false)
             }
-            "bridge" => {
-                self.warn("a bridge is a host like any other here: it does not join its links");
-                self.make_node(true)
-            }
             "duplex-link" => self.duplex_link(arguments),
             "make-lan" => self.make_lan(arguments),
-            "make-san" => {
-                arity(arguments, 1, 1, "$ns make-san nodes")?;
-                self.make_lan(&[arguments[0].clone(), Value::from("~"), Value::from("0ms")])
+            "bridge" | "make-san" | "make-cloud" | "make-portinvlan" | "make-path" => {
+                self.make_special(method, arguments)
             }
-            "make-cloud" => {
-                let name = self.make_lan(arguments)?;
-                let id = self.net_named(&name)?;
-                if let Some(net) = self.world.net_mut(id) {
-                    net.cloud = true;
-                }
-                Ok(name)
-            }
-            "make-portinvlan" => {
-                arity(arguments, 2, 2, "$ns make-portinvlan node token")?;
-                self.ignored("the token of make-portinvlan has no effect here");
-                self.make_lan(&[arguments[0].clone(), Value::from("*"), Value::from("0ms")])
-            }
-            "make-path" => self.make_idle("tbpath-path", "Path", "paths are Emulab's business"),
             "blockstore" => self.make_blockstore(),
             "link" => self.link_side(arguments),
             "lanlink" => self.lan_side(arguments),
@@ -62,6 +43,34 @@ impl Interp {
                 self.finish()
             }
             other => self.unknown_of_simulator(other),
+        }
+    }
+
+    /// What few files make: LANs of some special kind, and what is no more than a host here.
+    fn make_special(&mut self, method: &str, arguments: &[Value]) -> Outcome {
+        match method {
+            "bridge" => {
+                self.warn("a bridge is a host like any other here: it does not join its links");
+                self.make_node(true)
+            }
+            "make-san" => {
+                arity(arguments, 1, 1, "$ns make-san nodes")?;
+                self.make_lan(&[arguments[0].clone(), Value::from("~"), Value::from("0ms")])
+            }
+            "make-portinvlan" => {
+                arity(arguments, 2, 2, "$ns make-portinvlan node token")?;
+                self.ignored("the token of make-portinvlan has no effect here");
+                self.make_lan(&[arguments[0].clone(), Value::from("*"), Value::from("0ms")])
+            }
+            "make-cloud" => {
+                let name = self.make_lan(arguments)?;
+                let id = self.net_named(&name)?;
+                if let Some(net) = self.world.net_mut(id) {
+                    net.cloud = true;
+                }
+                Ok(name)
+            }
+            _ => self.make_idle("tbpath-path", "Path", "paths are Emulab's business"),
         }
     }
 
@@ -189,70 +198,5 @@ impl Interp {
         self.finish_blockstores()?;
         self.world.finished = Some(super::build::build(self)?);
         Ok(Value::default())
-    }
-}
-
-/// `new class ?argument?`.
-pub(crate) fn new(interp: &mut Interp, words: &[Value]) -> Outcome {
-    let [_, class, arguments @ ..] = words else { return fail("wrong # args: should be \"new class ?arg ...?\"") };
-    match class.as_str() {
-        "Simulator" => {
-            if interp.world.objects().any(|(_, object)| matches!(object.kind, Kind::Simulator)) {
-                return Err(Flow::refuse("there is a Simulator already, and a topology has one"));
-            }
-            interp.add_new("Simulator", Kind::Simulator)
-        }
-        "Program" => {
-            interp.expect_simulator(arguments, "Program")?;
-            let id = interp.new_program()?;
-            Ok(Value::from(interp.world.name(id)))
-        }
-        "EventGroup" => {
-            interp.expect_simulator(arguments, "EventGroup")?;
-            interp.add_new("EventGroup", Kind::Group(Vec::new()))
-        }
-        "EventTimeline" => {
-            interp.expect_simulator(arguments, "EventTimeline")?;
-            interp.add_new("EventTimeline", Kind::Timeline(Vec::new()))
-        }
-        "Blockstore" => {
-            interp.expect_simulator(arguments, "Blockstore")?;
-            interp.make_blockstore()
-        }
-        "Firewall" => {
-            interp.warn("there are no firewalls here: left out");
-            interp.add_new("Firewall", Kind::Idle("Firewall"))
-        }
-        known @ ("Topography" | "Path" | "Console") => {
-            let class = ["Topography", "Path", "Console"].into_iter().find(|class| *class == known).unwrap_or("Path");
-            interp.ignored(format!("a {class} has no effect here"));
-            interp.add_new(class, Kind::Idle(class))
-        }
-        other if super::traffic::is_class(other) => interp.new_traffic(other),
-        other => {
-            interp.warn(format!("\"{}\" is no class that Emulab knows: its objects do nothing", short(other)));
-            let name = format!("null{}", interp.world.next_numbered(0));
-            interp.world.add(name.clone(), interp.line, Kind::Null(short(other)))?;
-            Ok(Value::from(name))
-        }
-    }
-}
-
-impl Interp {
-    /// Adds what `new` makes, which the next global variable names.
-    pub(crate) fn add_new(&mut self, class: &str, kind: Kind) -> Outcome {
-        let name = format!("{class}{}", self.world.next_numbered(0));
-        let id = self.world.add(name.clone(), self.line, kind)?;
-        self.world.expect_name(id);
-        Ok(Value::from(name))
-    }
-
-    fn expect_simulator(&mut self, arguments: &[Value], class: &str) -> Result<(), Flow> {
-        let Some(word) = arguments.first() else { return fail(format!("wrong # args: should be \"new {class} $ns\"")) };
-        let id = self.object_named(word)?;
-        match self.world.object(id).kind {
-            Kind::Simulator => Ok(()),
-            _ => Err(Flow::refuse(format!("\"new {class}\" takes the Simulator, and \"{}\" is none", word.as_str()))),
-        }
     }
 }

@@ -1,8 +1,8 @@
-//! Events of programs, traffic, nodes, lists of events, and the simulator.
+//! Events of programs and traffic.
 
 use super::{Effect, Flow, Interp, Made, Wanted};
-use crate::ns::tcl::short;
 use crate::ns::tcl::value::Value;
+use crate::ns::tcl::{number, short};
 use crate::ns::units;
 use crate::ns::world::{Id, Kind};
 use crate::scenario::emulab::Row;
@@ -46,40 +46,43 @@ impl Interp {
             return self.nse_event(first, wanted);
         }
         let node = if wanted.is_group { String::new() } else { self.node_of_application(first)? };
-        let traffic = |event: &str, args: String, what: Option<TrafficAction>| {
-            let row = Row { node: node.clone(), ..wanted.row("TRAFGEN", event, args) };
-            wanted.each(row, |source| what.map_or(Effect::Other, |what| Effect::Traffic { source, what }))
-        };
-        Ok(match wanted.verb {
-            "start" => traffic("START", String::new(), Some(TrafficAction::Start)),
-            "stop" => traffic("STOP", String::new(), Some(TrafficAction::Stop)),
-            "reset" => traffic("RESET", String::new(), None),
+        let (event, args, what) = match wanted.verb {
+            "start" => ("START", String::new(), Some(TrafficAction::Start)),
+            "stop" => ("STOP", String::new(), Some(TrafficAction::Stop)),
+            "reset" => ("RESET", String::new(), None),
             "set" => {
-                wanted.need(2, "set packetSize_ 500")?;
-                let text = wanted.argument(1);
-                let wrong = || Flow::refuse(format!("\"{}\" is no value for {}", short(text), wanted.argument(0)));
-                match wanted.argument(0) {
-                    "packetSize_" => {
-                        let bytes = text.parse().map_err(|_| wrong())?;
-                        traffic("MODIFY", format!("PACKETSIZE={text}"), Some(TrafficAction::PacketBytes(bytes)))
-                    }
-                    "rate_" => {
-                        let kbps = units::bandwidth(text).map_err(Flow::refuse)?.kbps();
-                        let what = TrafficAction::Rate(Rate::from_bps(kbps * 1000));
-                        traffic("MODIFY", format!("RATE={kbps}"), Some(what))
-                    }
-                    "interval_" => {
-                        let seconds = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0).ok_or_else(wrong)?;
-                        traffic("MODIFY", format!("INTERVAL={text}"), Some(TrafficAction::Interval(seconds)))
-                    }
-                    "iptos_" => traffic("MODIFY", format!("IPTOS={text}"), None),
-                    other => {
-                        self.warn(format!("events do not change \"{}\" of traffic", short(other)));
-                        traffic("MODIFY", String::new(), None)
-                    }
-                }
+                let (args, what) = self.traffic_change(wanted)?;
+                ("MODIFY", args, what)
             }
             _ => return wanted.unknown_verb("traffic", "\"start\", \"stop\", \"reset\" or \"set rate_ 1Mb\""),
+        };
+        let row = Row { node, ..wanted.row("TRAFGEN", event, args) };
+        Ok(wanted.each(row, |source| what.map_or(Effect::Other, |what| Effect::Traffic { source, what })))
+    }
+
+    fn traffic_change(&mut self, wanted: &Wanted<'_>) -> Result<(String, Option<TrafficAction>), Flow> {
+        wanted.need(2, "set packetSize_ 500")?;
+        let (name, text) = (wanted.argument(0), wanted.argument(1));
+        let wrong = || Flow::refuse(format!("\"{}\" is no value for {name}", short(text)));
+        Ok(match name {
+            "packetSize_" => {
+                let bytes = text.parse().map_err(|_| wrong())?;
+                (format!("PACKETSIZE={text}"), Some(TrafficAction::PacketBytes(bytes)))
+            }
+            "rate_" => {
+                let kbps = units::bandwidth(text).map_err(Flow::refuse)?.kbps();
+                (format!("RATE={kbps}"), Some(TrafficAction::Rate(Rate::from_bps(kbps * 1000))))
+            }
+            "interval_" => {
+                let whole = number::prefix(text).filter(|(seconds, len)| *len == text.len() && *seconds >= 0.0);
+                let (seconds, _) = whole.ok_or_else(wrong)?;
+                (format!("INTERVAL={text}"), Some(TrafficAction::Interval(seconds)))
+            }
+            "iptos_" => (format!("IPTOS={text}"), None),
+            other => {
+                self.warn(format!("events do not change \"{}\" of traffic", short(other)));
+                (String::new(), None)
+            }
         })
     }
 
@@ -138,89 +141,4 @@ fn command(wanted: &Wanted<'_>, own: &str) -> Result<(String, Option<String>), F
         folder => format!("cd '{}' && {command}", folder.replace('\'', "'\\''")),
     };
     Ok((args, Some(run)))
-}
-
-pub(super) fn list_event(wanted: &Wanted<'_>, kind: &str) -> Result<Made, Flow> {
-    match wanted.verb {
-        "start" | "run" => Ok(wanted.each(wanted.row(kind, &wanted.verb.to_uppercase(), ""), Effect::Run)),
-        "reset" => Ok(Wanted::without_effect(wanted.row(kind, "RESET", ""))),
-        _ => wanted.unknown_verb("a list of events", "\"start\", \"run\" or \"reset\""),
-    }
-}
-
-pub(super) fn node_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
-    let row = match wanted.verb {
-        "reboot" => wanted.row("NODE", "REBOOT", ""),
-        "reload" => {
-            let image = wanted.named(&["-image"])?;
-            let image = image.last().map_or(String::new(), |(_, image)| format!("IMAGE={image}"));
-            wanted.row("NODE", "RELOAD", image)
-        }
-        "snapshot-to" => {
-            wanted.need(1, "snapshot-to IMAGE")?;
-            wanted.row("NODE", "SNAPSHOT", format!("IMAGE={}", wanted.argument(0)))
-        }
-        "setdest" => {
-            wanted.need(3, "setdest X Y SPEED")?;
-            let (x, y, speed) = (wanted.argument(0), wanted.argument(1), wanted.argument(2));
-            let orientation = if wanted.argument(3) == "-orientation" { wanted.argument(4) } else { "0" };
-            wanted.row("NODE", "SETDEST", format!("X={x} Y={y} SPEED={speed} ORIENTATION={orientation}"))
-        }
-        _ => {
-            return wanted
-                .unknown_verb("a node", "\"reboot\", \"reload\", \"snapshot-to IMAGE\" or \"setdest X Y SPEED\"");
-        }
-    };
-    Ok(Wanted::without_effect(row))
-}
-
-pub(super) fn simulator_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
-    let text: Vec<&str> = wanted.arguments.iter().map(Value::as_str).collect();
-    let simulator = |event: &str, args: String| Row { node: "*".to_owned(), ..wanted.row("SIMULATOR", event, args) };
-    let row =
-        match wanted.verb {
-            "halt" | "terminate" => {
-                return Ok(Made { row: simulator("HALT", String::new()), effects: vec![Effect::Halt] });
-            }
-            "swapout" => {
-                return Ok(Made { row: simulator("SWAPOUT", String::new()), effects: vec![Effect::Halt] });
-            }
-            "stoprun" => simulator("STOPRUN", String::new()),
-            "stabilize" => simulator("MODIFY", "mode=stabilize".to_owned()),
-            "msg" | "message" => simulator("MESSAGE", text.join(" ")),
-            "log" => simulator("LOG", text.join(" ")),
-            "report" => {
-                let given = wanted.named(&["-digester", "-archive"])?;
-                let last = |name: &str| given.iter().rev().find(|(other, value)| *other == name && !value.is_empty());
-                let digester = last("-digester").map_or(String::new(), |(_, value)| format!("DIGESTER={{{value}}}"));
-                let archive = last("-archive").map_or(String::new(), |(_, value)| format!("ARCHIVE={{{value}}} "));
-                simulator("REPORT", archive + &digester)
-            }
-            "snapshot" => simulator("SNAPSHOT", "LOGHOLE_ARGS='-s'".to_owned()),
-            "cleanlogs" => simulator("RESET", "ASPECT=LOGHOLE".to_owned()),
-            "trace-for" => {
-                wanted.need(1, "trace-for SECONDS")?;
-                let row = wanted.row("SLOTHD", "START", format!("DURATION={}", wanted.argument(0)));
-                Row { object: "slothd".to_owned(), node: "*".to_owned(), ..row }
-            }
-            "linktest" => {
-                let given = wanted.named(&["-bw", "-stopat"])?;
-                let stop = given.iter().rev().find(|(name, _)| *name == "-stopat").map_or("3", |(_, value)| value);
-                let row = wanted.row("LINKTEST", "START", format!("STARTAT=1 STOPAT={stop}"));
-                Row { object: "linktest".to_owned(), node: "*".to_owned(), ..row }
-            }
-            "reset-lans" => {
-                Row { object: "__all_lans".to_owned(), node: "*".to_owned(), ..wanted.row("LINK", "RESET", "") }
-            }
-            _ => return wanted.unknown_verb(
-                "the simulator",
-                "\"halt\", \"terminate\", \"swapout\", \"stoprun\", \"snapshot\", \"report\", \"linktest\" or \"log\"",
-            ),
-        };
-    Ok(Wanted::without_effect(row))
-}
-
-/// Events of what has no effect here.
-pub(super) fn idle_event(class: &str, wanted: &Wanted<'_>) -> Made {
-    Wanted::without_effect(wanted.row(&class.to_uppercase(), &wanted.verb.to_uppercase(), ""))
 }

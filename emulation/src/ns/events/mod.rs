@@ -2,6 +2,7 @@
 
 mod agents;
 mod nets;
+mod others;
 
 use super::tcl::flow::{Flow, fail};
 use super::tcl::interp::Interp;
@@ -180,11 +181,11 @@ impl Interp {
                 self.application_event(first, &class, wanted)
             }
             Kind::Agent(agent) if agent.class.starts_with("Agent/TCP/FullTcp") => self.nse_event(first, wanted),
-            Kind::Node(node) if !node.bridge => agents::node_event(wanted),
-            Kind::Sequence(_) => agents::list_event(wanted, "SEQUENCE"),
-            Kind::Timeline(_) => agents::list_event(wanted, "TIMELINE"),
-            Kind::Simulator => agents::simulator_event(wanted),
-            Kind::Idle(class @ ("Console" | "Disk" | "Custom")) => Ok(agents::idle_event(class, wanted)),
+            Kind::Node(node) if !node.bridge => others::node_event(wanted),
+            Kind::Sequence(_) => others::list_event(wanted, "SEQUENCE"),
+            Kind::Timeline(_) => others::list_event(wanted, "TIMELINE"),
+            Kind::Simulator => others::simulator_event(wanted),
+            Kind::Idle(class @ ("Console" | "Disk" | "Custom")) => Ok(others::idle_event(class, wanted)),
             _ => Err(Flow::refuse(format!(
                 "nothing can happen to \"{}\": events are about links, LANs, queues, programs, traffic, nodes and groups",
                 wanted.object

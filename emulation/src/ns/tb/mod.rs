@@ -13,7 +13,7 @@ use super::world::{Id, Kind, Member};
 /// The command of this name, `new` among them.
 pub(crate) fn find(name: &str) -> Option<Builtin> {
     Some(match name {
-        "new" => super::simulator::new,
+        "new" => super::classes::new,
         "tb-set-node-os" => tb_set_node_os,
         "tb-set-hardware" => tb_set_hardware,
         "tb-set-node-startcmd" => tb_set_node_startcmd,

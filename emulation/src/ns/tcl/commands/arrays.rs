@@ -15,42 +15,38 @@ pub(super) fn array(interp: &mut Interp, words: &[Value]) -> Outcome {
         "names" => names(interp, words),
         "get" => {
             let found = matching(interp, name, words.get(3));
-            let mut items = Vec::with_capacity(found.len() * 2);
-            for (key, value) in found {
-                items.extend([Value::from(key), value]);
-            }
-            interp.spend(items.len())?;
-            Ok(Value::from_list(items))
+            interp.spend(found.len() * 2)?;
+            Ok(Value::from_list(found.into_iter().flat_map(|(key, value)| [Value::from(key), value]).collect()))
         }
-        "set" => {
-            usage(words, 3, 3, "array set arrayName list")?;
-            let items = interp.list(&words[3])?;
-            if !items.len().is_multiple_of(2) {
-                return fail("list must have an even number of elements");
-            }
-            interp.make_array(name)?;
-            for pair in items.chunks(2) {
-                interp.set(&format!("{name}({})", pair[0].as_str()), pair[1].clone())?;
+        "set" => set(interp, words),
+        "unset" if words.len() == 3 => {
+            if interp.array(name).is_some() {
+                interp.unset(name);
             }
             Ok(Value::default())
         }
         "unset" => {
-            match words.get(3) {
-                None => {
-                    if interp.array(name).is_some() {
-                        interp.unset(name);
-                    }
-                }
-                pattern => {
-                    for (key, _) in matching(interp, name, pattern) {
-                        interp.unset(&format!("{name}({key})"));
-                    }
-                }
+            for (key, _) in matching(interp, name, words.get(3)) {
+                interp.unset(&format!("{name}({key})"));
             }
             Ok(Value::default())
         }
         other => fail(format!("\"array {other}\" is not understood here")),
     }
+}
+
+fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 3, 3, "array set arrayName list")?;
+    let name = words[2].as_str();
+    let items = interp.list(&words[3])?;
+    if !items.len().is_multiple_of(2) {
+        return fail("list must have an even number of elements");
+    }
+    interp.make_array(name)?;
+    for pair in items.chunks(2) {
+        interp.set(&format!("{name}({})", pair[0].as_str()), pair[1].clone())?;
+    }
+    Ok(Value::default())
 }
 
 fn names(interp: &mut Interp, words: &[Value]) -> Outcome {

@@ -1,0 +1,90 @@
+//! Events of nodes, lists of events, and the simulator.
+
+use super::{Effect, Flow, Made, Wanted};
+use crate::ns::tcl::value::Value;
+use crate::scenario::emulab::Row;
+
+pub(super) fn list_event(wanted: &Wanted<'_>, kind: &str) -> Result<Made, Flow> {
+    match wanted.verb {
+        "start" | "run" => Ok(wanted.each(wanted.row(kind, &wanted.verb.to_uppercase(), ""), Effect::Run)),
+        "reset" => Ok(Wanted::without_effect(wanted.row(kind, "RESET", ""))),
+        _ => wanted.unknown_verb("a list of events", "\"start\", \"run\" or \"reset\""),
+    }
+}
+
+pub(super) fn node_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
+    let row = match wanted.verb {
+        "reboot" => wanted.row("NODE", "REBOOT", ""),
+        "reload" => {
+            let image = wanted.named(&["-image"])?;
+            let image = image.last().map_or(String::new(), |(_, image)| format!("IMAGE={image}"));
+            wanted.row("NODE", "RELOAD", image)
+        }
+        "snapshot-to" => {
+            wanted.need(1, "snapshot-to IMAGE")?;
+            wanted.row("NODE", "SNAPSHOT", format!("IMAGE={}", wanted.argument(0)))
+        }
+        "setdest" => {
+            wanted.need(3, "setdest X Y SPEED")?;
+            let (x, y, speed) = (wanted.argument(0), wanted.argument(1), wanted.argument(2));
+            let orientation = if wanted.argument(3) == "-orientation" { wanted.argument(4) } else { "0" };
+            wanted.row("NODE", "SETDEST", format!("X={x} Y={y} SPEED={speed} ORIENTATION={orientation}"))
+        }
+        _ => {
+            return wanted
+                .unknown_verb("a node", "\"reboot\", \"reload\", \"snapshot-to IMAGE\" or \"setdest X Y SPEED\"");
+        }
+    };
+    Ok(Wanted::without_effect(row))
+}
+
+pub(super) fn simulator_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
+    let text = || wanted.arguments.iter().map(Value::as_str).collect::<Vec<_>>().join(" ");
+    let of_all = |kind: &str, event: &str, args: String| Row { node: "*".to_owned(), ..wanted.row(kind, event, args) };
+    let simulator = |event: &str, args: String| of_all("SIMULATOR", event, args);
+    let row = match wanted.verb {
+        "halt" | "terminate" => {
+            return Ok(Made { row: simulator("HALT", String::new()), effects: vec![Effect::Halt] });
+        }
+        "swapout" => {
+            return Ok(Made { row: simulator("SWAPOUT", String::new()), effects: vec![Effect::Halt] });
+        }
+        "stoprun" => simulator("STOPRUN", String::new()),
+        "stabilize" => simulator("MODIFY", "mode=stabilize".to_owned()),
+        "msg" | "message" => simulator("MESSAGE", text()),
+        "log" => simulator("LOG", text()),
+        "report" => simulator("REPORT", report(wanted)?),
+        "snapshot" => simulator("SNAPSHOT", "LOGHOLE_ARGS='-s'".to_owned()),
+        "cleanlogs" => simulator("RESET", "ASPECT=LOGHOLE".to_owned()),
+        "trace-for" => {
+            wanted.need(1, "trace-for SECONDS")?;
+            let row = of_all("SLOTHD", "START", format!("DURATION={}", wanted.argument(0)));
+            Row { object: "slothd".to_owned(), ..row }
+        }
+        "linktest" => {
+            let given = wanted.named(&["-bw", "-stopat"])?;
+            let stop = given.iter().rev().find(|(name, _)| *name == "-stopat").map_or("3", |(_, value)| value);
+            let row = of_all("LINKTEST", "START", format!("STARTAT=1 STOPAT={stop}"));
+            Row { object: "linktest".to_owned(), ..row }
+        }
+        "reset-lans" => Row { object: "__all_lans".to_owned(), ..of_all("LINK", "RESET", String::new()) },
+        _ => return wanted.unknown_verb("the simulator", SIMULATOR_VERBS),
+    };
+    Ok(Wanted::without_effect(row))
+}
+
+const SIMULATOR_VERBS: &str =
+    "\"halt\", \"terminate\", \"swapout\", \"stoprun\", \"snapshot\", \"report\", \"linktest\" or \"log\"";
+
+fn report(wanted: &Wanted<'_>) -> Result<String, Flow> {
+    let given = wanted.named(&["-digester", "-archive"])?;
+    let last = |name: &str| given.iter().rev().find(|(other, value)| *other == name && !value.is_empty());
+    let digester = last("-digester").map_or(String::new(), |(_, value)| format!("DIGESTER={{{value}}}"));
+    let archive = last("-archive").map_or(String::new(), |(_, value)| format!("ARCHIVE={{{value}}} "));
+    Ok(archive + &digester)
+}
+
+/// Events of what has no effect here.
+pub(super) fn idle_event(class: &str, wanted: &Wanted<'_>) -> Made {
+    Wanted::without_effect(wanted.row(&class.to_uppercase(), &wanted.verb.to_uppercase(), ""))
+}
