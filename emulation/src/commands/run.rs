@@ -278,8 +278,9 @@ fn services(metrics: &Metrics) -> Table {
 /// How well the emulation kept up.
 fn trust(run: &record::Run) -> String {
     format!(
-        "99 % of the packets were at most {:.0} us late, none was lost by the emulator, {:.0} % of the processors were in use.",
+        "99 % of the packets were at most {:.0} us late and read within {:.0} us, none was lost by the emulator, {:.0} % of the processors were in use.",
         run.verdict.lateness_p99_us,
+        run.verdict.unread_p99_us,
         run.verdict.cpu_busy * 100.0
     )
 }

@@ -134,6 +134,7 @@ impl Measurement<'_> {
         };
         Ok(judge(Observed {
             lateness: sampler.lateness(self.lab),
+            unread: sampler.unread(self.lab),
             overruns: sampler.overruns(self.lab)?,
             cpu_busy: processors.busy_since(&before.processors),
             waited: fleet.waited().into_iter().map(during).collect(),

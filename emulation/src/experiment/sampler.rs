@@ -15,6 +15,7 @@ pub(super) struct Sampler {
     before: Vec<Link>,
     overruns: u64,
     first: Lateness,
+    unread: Lateness,
     last: Lateness,
 }
 
@@ -23,8 +24,8 @@ impl Sampler {
     pub(super) fn begin(lab: &Lab) -> Result<Self, RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
-        let first = lab.lateness();
-        Ok(Self { lans, before: lab.counters()?, overruns: lab.overruns()?, last: first.clone(), first })
+        let (first, unread) = (lab.lateness(), lab.unread());
+        Ok(Self { lans, before: lab.counters()?, overruns: lab.overruns()?, last: first.clone(), first, unread })
     }
 
     /// What each direction has carried since the beginning.
@@ -36,6 +37,11 @@ impl Sampler {
     /// How late packets were since the beginning.
     pub(super) fn lateness(&self, lab: &Lab) -> Lateness {
         lab.lateness().since(&self.first)
+    }
+
+    /// How long packets stood unread since the beginning.
+    pub(super) fn unread(&self, lab: &Lab) -> Lateness {
+        lab.unread().since(&self.unread)
     }
 
     /// Packets that the emulation lost since the beginning.

@@ -3,6 +3,7 @@
 //! | criterion | limit | why |
 //! |---|---|---|
 //! | lateness, 99th percentile | 1 ms | Emulab's own acceptance test lets a round trip err by 3.5 ms; a packet that crosses three links here then errs by less. It is 1 % of the shortest published path (100 ms) |
+//! | wait to be read, 99th percentile | 1 ms | what a packet waited in its host before the emulator took it is added to its delay, and no lateness tells of it |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
 //! | processors in use | 95 % | beyond it what is measured is this machine |
 //! | waiting for a processor | 10 % of the run, for each daemon | a daemon is then slowed down by its neighbours, which on hosts of their own it would not be |
@@ -16,6 +17,8 @@ use crate::report::record::Verdict;
 
 /// The most lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
+/// The most that 99 % of the packets may have waited to be read.
+const UNREAD_P99: Duration = Duration::from_millis(1);
 /// The most of all processors that may be in use.
 const CPU_BUSY: f64 = 0.95;
 /// The most of the run that a daemon may wait for a processor.
@@ -26,6 +29,8 @@ const STARVED: f64 = 0.10;
 pub(super) struct Observed {
     /// How late packets were.
     pub(super) lateness: Lateness,
+    /// How long packets stood in their hosts at most, before they were read.
+    pub(super) unread: Lateness,
     /// Packets that the core did not get.
     pub(super) overruns: u64,
     /// The part of all processors in use, 0 to 1.
@@ -58,6 +63,7 @@ pub(super) fn judge(observed: Observed) -> Verdict {
         lateness_p99_us: micros(0.99),
         lateness_p999_us: micros(0.999),
         lateness_max_us: lateness.max().as_nanos() as f64 / 1e3,
+        unread_p99_us: observed.unread.quantile(0.99).as_nanos() as f64 / 1e3,
         overruns: observed.overruns,
         cpu_busy: observed.cpu_busy,
         most_starved: starved,
@@ -73,6 +79,15 @@ fn reasons(observed: &Observed, starved: Option<&(String, f64)>) -> Vec<String> 
             "1 packet in 100 was delivered more than {:.1} ms late; {} ms is the limit: fewer hosts, or an idle machine",
             late.as_secs_f64() * 1e3,
             LATENESS_P99.as_millis()
+        ));
+    }
+    let unread = observed.unread.quantile(0.99);
+    if unread > UNREAD_P99 {
+        reasons.push(format!(
+            "1 packet in 100 may have waited {:.1} ms in its host before the emulator read it; {} ms is the limit: \
+             fewer hosts, lower rates, or an idle machine",
+            unread.as_secs_f64() * 1e3,
+            UNREAD_P99.as_millis()
         ));
     }
     if observed.overruns > 0 {
@@ -111,6 +126,11 @@ mod tests {
             let verdict = judge(observed);
             assert!(!verdict.valid && verdict.reasons.len() == 1 && verdict.reasons[0].contains(word), "{verdict:?}");
         };
+        let late = |millis| Lateness::of(&[Duration::from_millis(millis)]);
+        part(Observed { lateness: late(5), ..quiet() }, "delivered more than 5.0 ms late");
+        part(Observed { unread: late(7), ..quiet() }, "may have waited 7.0 ms in its host");
+        let bound = judge(Observed { unread: late(1), lateness: late(1), ..quiet() });
+        assert!(bound.valid && (bound.unread_p99_us, bound.lateness_p99_us) == (1e3, 1e3), "{bound:?}");
         part(Observed { overruns: 3, ..quiet() }, "3 packets were lost by the emulator");
         part(Observed { cpu_busy: 0.97, ..quiet() }, "97 % of the processors");
         part(Observed { waited: vec![("c".to_owned(), 9.0)], ..quiet() }, "c waited for a processor for 15 %");

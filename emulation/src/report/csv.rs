@@ -94,6 +94,7 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     }
     traffic(metrics, &mut row);
     row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
+    row("unread-p99", "core", number(run.verdict.unread_p99_us), "us");
     row("overruns", "core", run.verdict.overruns.to_string(), "packets");
     csv.0
 }

@@ -324,6 +324,10 @@ pub struct Verdict {
     pub lateness_p999_us: f64,
     /// See `lateness_p50_us`.
     pub lateness_max_us: f64,
+    /// How long packets stood unread in their hosts at most, before the emulator
+    /// took them: 99th percentile of an upper bound, microseconds.
+    #[serde(default)]
+    pub unread_p99_us: f64,
     /// Packets that the core did not get because it was too slow to take them.
     pub overruns: u64,
     /// The part of all processors that was in use, 0 to 1.

@@ -131,6 +131,7 @@ impl Shape {
             lateness_p99_us: 130.0,
             lateness_p999_us: 310.0,
             lateness_max_us: 840.0,
+            unread_p99_us: 90.0,
             overruns: 0,
             cpu_busy: 0.46,
             most_starved: Some(("n4".into(), 0.011)),

@@ -61,6 +61,14 @@ impl Default for Lateness {
 }
 
 impl Lateness {
+    /// Of these packets.
+    #[cfg(test)]
+    pub(crate) fn of(packets: &[Duration]) -> Self {
+        let histogram = Histogram::new();
+        packets.iter().for_each(|late| histogram.record(*late));
+        histogram.snapshot()
+    }
+
     /// How many packets were counted.
     pub fn packets(&self) -> u64 {
         self.buckets.iter().sum()

@@ -75,9 +75,12 @@ fn verdict(page: &mut Page, results: &Results) {
         let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
             format!(" The host that waited longest for a processor, {host}, waited {} of the time.", percent(*part))
         });
+        // Records of earlier versions do not have it.
+        let read = Some(verdict.unread_p99_us).filter(|unread| *unread > 0.0);
+        let read = read.map(|unread| format!("; 99 % were read within {} of being sent", milliseconds(unread / 1e3)));
+        let read = read.unwrap_or_default();
         let kept_up = format!(
-            "99 % of packets were delivered within {} of their time, the latest {} late; {} lost by the emulator; \
-             processors {} busy.{starved}",
+            "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy.{starved}",
             milliseconds(verdict.lateness_p99_us / 1e3),
             milliseconds(verdict.lateness_max_us / 1e3),
             if verdict.overruns == 0 { "none".to_owned() } else { count(verdict.overruns) },
