@@ -147,6 +147,25 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
 }
 
 #[test]
+fn another_architecture_than_the_plans_is_for_plans_only() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trial.toml"), PLAN).unwrap();
+    fs::write(folder.path().join("net.toml"), "[[host]]\nname = 'a'\n").unwrap();
+    let check = |file: &str, architecture: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
+        command.args(["run", file, "--check", "--architecture", architecture]).current_dir(folder.path());
+        let output = command.output().unwrap();
+        (output.status.code(), said(&output))
+    };
+    let (code, said) = check("trial.toml", "client-server");
+    assert!(code == Some(0) && said.contains("client-server on server"), "{said}");
+    let (code, said) = check("trial.toml", "multicast");
+    assert!(code == Some(2) && said.contains("no mode `multicast` yet: choose client-server"), "{said}");
+    let (code, said) = check("net.toml", "client-server");
+    assert!(code == Some(2) && said.contains("net.toml is a topology: only a plan has"), "{said}");
+}
+
+#[test]
 fn all_goes_through_the_server_and_faults_happen_at_their_times() {
     let faults = "
         [[faults]]

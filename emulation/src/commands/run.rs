@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use roost_emulation::experiment::{self, Finished, Interrupt, Plan, Prepared, RunError, Solo};
+use roost_emulation::experiment::{self, Architecture, Finished, Interrupt, Plan, Prepared, RunError, Solo};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report::metrics::Metrics;
 use roost_emulation::report::{self, Results, record};
@@ -30,6 +30,9 @@ pub(crate) struct RunArgs {
     /// Where the results go, a folder that is empty or not there [default: results/NAME-DATE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Another architecture than the plan's: client-server or super-node
+    #[arg(long, value_name = "NAME")]
+    architecture: Option<Architecture>,
     /// Another seed than the plan's; a topology's is 1
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
@@ -95,6 +98,10 @@ fn subject(args: &RunArgs) -> Outcome<Subject> {
     if is_plan(&args.file)? {
         return Ok(Subject::Plan(Box::new(prepare(args)?)));
     }
+    if args.architecture.is_some() {
+        let file = args.file.display();
+        return Err(Failure::bad_input(format!("{file} is a topology: only a plan has an --architecture")));
+    }
     let mut solo = Solo::load(&args.file)?;
     solo.seed = args.seed.map_or(solo.seed, u64::from);
     solo.length = args.duration;
@@ -117,6 +124,7 @@ fn is_plan(file: &Path) -> Outcome<bool> {
 fn prepare(args: &RunArgs) -> Outcome<Prepared> {
     let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
+    values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
     values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
     values.extend(args.no_linktest.then(|| ("linktest".to_owned(), false.into())));

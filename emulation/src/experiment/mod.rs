@@ -38,7 +38,7 @@ pub use interrupt::Interrupt;
 pub use job::Solo;
 pub use journal::Tally;
 pub use placement::{HubPlace, NodePlace, Placement};
-pub use plan::Plan;
+pub use plan::{Architecture, Plan};
 pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};
 pub use vary::{Cell, cells, with_values};

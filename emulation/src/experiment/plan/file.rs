@@ -75,16 +75,7 @@ struct ArchitectureText(Architecture);
 
 impl<'de> Deserialize<'de> for ArchitectureText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
-            "client-server" => Ok(Self(Architecture::ClientServer)),
-            "super-node" => Ok(Self(Architecture::SuperNode)),
-            name @ ("client-server-caching" | "multicast" | "super-node-multicast") => Err(de::Error::custom(format!(
-                "the daemons of this version have no mode `{name}` yet: choose client-server or super-node"
-            ))),
-            other => Err(de::Error::custom(format!(
-                "there is no architecture `{other}`: choose client-server or super-node"
-            ))),
-        }
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
     }
 }
 

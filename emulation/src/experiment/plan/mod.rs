@@ -25,6 +25,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use roost_proto::Scheme;
@@ -106,6 +107,22 @@ impl Architecture {
         match self {
             Self::ClientServer => "cs-server",
             Self::SuperNode => "supernode",
+        }
+    }
+}
+
+impl FromStr for Architecture {
+    type Err = String;
+
+    /// Reads its [name](Self::name).
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "client-server" => Ok(Self::ClientServer),
+            "super-node" => Ok(Self::SuperNode),
+            "client-server-caching" | "multicast" | "super-node-multicast" => Err(format!(
+                "the daemons of this version have no mode `{text}` yet: choose client-server or super-node"
+            )),
+            _ => Err(format!("there is no architecture `{text}`: choose client-server or super-node")),
         }
     }
 }
