@@ -112,6 +112,7 @@ impl Interp {
                 known.map_or_else(|| fail(format!("can't read \"{}\": no such variable", short(name.as_str()))), Ok)
             }
             [name, value] => {
+                self.spend(value.len() / 64)?;
                 self.check_variable(id, name.as_str(), value.as_str())?;
                 if self.world.object_mut(id).variables.insert(name.as_str().to_owned(), value.clone()).is_none() {
                     self.stored += 1;

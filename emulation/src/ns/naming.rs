@@ -3,9 +3,12 @@
 use super::tb;
 use super::tcl::flow::{Flow, Outcome, fail};
 use super::tcl::interp::Interp;
-use super::tcl::is_command;
 use super::tcl::value::Value;
+use super::tcl::{is_command, short};
 use super::world::Id;
+
+/// The longest name of an object, in bytes.
+const MAX_NAME: usize = 255;
 
 impl Interp {
     /// Stores `value` in `variable`, which names the object that was just made
@@ -46,6 +49,9 @@ impl Interp {
     fn rename_object(&mut self, id: Id, name: &str) -> Result<(), Flow> {
         if self.world.name(id) == name {
             return Ok(());
+        }
+        if name.len() > MAX_NAME {
+            return fail(format!("a name is longer than {MAX_NAME} letters: \"{}\"", short(name)));
         }
         if let Some(other) = self.world.find(name) {
             let line = self.world.object(other).line;

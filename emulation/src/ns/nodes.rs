@@ -85,6 +85,7 @@ impl Interp {
     }
 
     fn program_agent(&mut self, node: Id, arguments: &[Value]) -> Outcome {
+        self.spend(arguments.iter().map(Value::len).sum::<usize>() / 64)?;
         let given = named(arguments, &["-command", "-dir", "-timeout", "-expected-exit-code"])?;
         let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);
         let timeout = match last("-timeout") {
@@ -136,6 +137,7 @@ impl Interp {
     }
 
     fn start_command(&mut self, node: Id, command: &str) -> Outcome {
+        self.spend(command.len() / 16)?;
         let node = self.world.name(node).to_owned();
         let id = self.new_program()?;
         let name = Value::from(self.world.name(id));

@@ -18,11 +18,14 @@ use crate::scenario::topology::{
 
 /// How deep sequences and timelines may start each other.
 const MAX_NESTING: usize = 16;
+/// How many bytes the arguments of all events may have: a list that is started
+/// often is opened often.
+const MAX_BYTES: usize = 64 << 20;
 
 /// Adds every event; `first` are the rows of time 0 that set up traffic.
 pub(super) fn add(world: &World, topology: &mut Topology, places: &Places, first: Vec<Row>) -> Result<(), Flow> {
     topology.emulab.events = rows(world, first);
-    let mut opener = Opener { world, topology, places, opened: Vec::new() };
+    let mut opener = Opener { world, topology, places, opened: Vec::new(), bytes: 0 };
     for (at, made) in &world.schedule {
         opener.open(made, Cursor { at: *at, after: None }, 0)?;
     }
@@ -86,6 +89,7 @@ struct Opener<'a> {
     topology: &'a Topology,
     places: &'a Places,
     opened: Vec<Opened>,
+    bytes: usize,
 }
 
 impl Opener<'_> {
@@ -188,7 +192,8 @@ impl Opener<'_> {
     }
 
     fn push(&mut self, made: &Made, cursor: Cursor, action: Action) -> Result<usize, Flow> {
-        if self.opened.len() >= MAX_EVENTS {
+        self.bytes += made.row.args.len();
+        if self.opened.len() >= MAX_EVENTS || self.bytes > MAX_BYTES {
             return Err(Flow::refuse(format!(
                 "there are more than {MAX_EVENTS} events, with those of groups and lists"
             )));

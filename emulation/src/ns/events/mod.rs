@@ -167,6 +167,8 @@ impl Interp {
             return Err(Flow::refuse(format!("the group \"{object}\" has no members yet")));
         };
         let mut made = self.dispatch(*first, &wanted)?;
+        // The row and every member keep the command.
+        self.spend(made.row.args.len().saturating_mul(1 + made.effects.len()) / 64)?;
         made.row.line = self.line;
         Ok(Some(made))
     }

@@ -52,6 +52,7 @@ fn class_command(interp: &mut Interp, words: &[Value]) -> Outcome {
 fn tb_set_node_os(interp: &mut Interp, words: &[Value]) -> Outcome {
     arity(&words[1..], 2, 3, "tb-set-node-os node os")?;
     let node = interp.node_named(&words[1])?;
+    interp.spend(words[2].len() / 64)?;
     interp.world.object_mut(node).variables.insert("osid".to_owned(), words[2].clone());
     interp.ignored("tb-set-node-os: every host runs this machine's system");
     Ok(Value::default())
@@ -60,6 +61,7 @@ fn tb_set_node_os(interp: &mut Interp, words: &[Value]) -> Outcome {
 fn tb_set_hardware(interp: &mut Interp, words: &[Value]) -> Outcome {
     arity(&words[1..], 2, usize::MAX, "tb-set-hardware node type")?;
     let node = interp.node_named(&words[1])?;
+    interp.spend(words[2].len() / 64)?;
     interp.world.object_mut(node).variables.insert("type".to_owned(), words[2].clone());
     interp.ignored(format!("tb-set-hardware: {}", idle::MACHINES));
     Ok(Value::default())
@@ -228,8 +230,9 @@ fn tb_make_vtype(interp: &mut Interp, words: &[Value]) -> Outcome {
     arity(&words[1..], count, count, "tb-make-soft-vtype name types")?;
     interp.ignored(format!("{}: {}", words[0].as_str(), idle::MACHINES));
     let name = words[1].as_str();
-    if super::tcl::is_command(name) || find(name).is_some() || interp.procedures.contains_key(name) {
-        return fail(format!("\"{}\" is the name of a command", short(name)));
+    if name.len() > 255 || super::tcl::is_command(name) || find(name).is_some() || interp.procedures.contains_key(name)
+    {
+        return fail(format!("\"{}\" is too long, or the name of a command", short(name)));
     }
     interp.world.add(name.to_owned(), interp.line, Kind::Idle("Vtype"))?;
     Ok(words[1].clone())

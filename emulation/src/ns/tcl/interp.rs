@@ -19,6 +19,8 @@ const MAX_DEPTH: u32 = 1000;
 const SCRIPT: u32 = 10;
 /// This many bytes of new strings count as one step.
 const BYTES_PER_STEP: usize = 256;
+/// This many comparisons of bytes in a search count as one step.
+const BYTES_PER_SEARCH: usize = 1024;
 
 /// Commands whose result is a value that was there before.
 const SHARING: [&str; 6] = ["set", "append", "lappend", "lindex", "incr", "return"];
@@ -80,6 +82,9 @@ impl Interp {
 
     /// Runs `text` as a script.
     pub(crate) fn eval(&mut self, text: &Value) -> Outcome {
+        if !text.has_script() {
+            self.spend(text.len() / BYTES_PER_STEP)?;
+        }
         let script = text.script()?;
         self.run(&script)
     }
@@ -136,7 +141,11 @@ impl Interp {
                 }
                 Ok(result)
             }
-            None => fail(commands::unknown(name)),
+            None => {
+                // Looking for similar names takes its time.
+                self.spend(100)?;
+                fail(commands::unknown(name))
+            }
         }
     }
 
@@ -195,7 +204,9 @@ impl Interp {
             match word {
                 Word::Expanded(inner) => {
                     let list = self.word(inner)?;
-                    values.extend(self.list(&list)?.iter().cloned());
+                    let list = self.list(&list)?;
+                    self.spend(list.len() / 8)?;
+                    values.extend(list.iter().cloned());
                 }
                 word => values.push(self.word(word)?),
             }
@@ -272,6 +283,12 @@ impl Interp {
             ))),
             false => Ok(()),
         }
+    }
+
+    /// Takes the steps of a search that may compare every byte of one text with
+    /// every byte of another.
+    pub(crate) fn spend_search(&mut self, pattern: usize, text: usize) -> Result<(), Flow> {
+        self.spend(pattern.saturating_mul(text) / BYTES_PER_SEARCH)
     }
 
     /// Refuses a value that is too long, and counts a long one.

@@ -2,6 +2,9 @@
 
 use std::cmp::Ordering;
 
+/// A longer text is no number, so that long texts are not looked through.
+const LONGEST: usize = 1000;
+
 /// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
@@ -47,6 +50,9 @@ impl Number {
 /// Reads a number with blanks around it: decimal, `0x`, `0o`, `0b`, and octal
 /// after a leading zero, as Tcl 8 does.
 pub(crate) fn read(text: &str) -> Option<Number> {
+    if text.len() > LONGEST {
+        return None;
+    }
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
     if let Some(integer) = integer(text) {
         return Some(Number::Integer(integer));
@@ -115,6 +121,9 @@ fn double_text(double: f64) -> String {
 
 /// The number at the start of a text, as `scan` reads `%f`, and how many bytes it takes.
 pub(crate) fn prefix(text: &str) -> Option<(f64, usize)> {
+    if text.len() > LONGEST {
+        return None;
+    }
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let start = usize::from(text.starts_with(['+', '-']));

@@ -77,6 +77,16 @@ impl Value {
         self.0.list.get().is_some()
     }
 
+    /// Whether its reading as a script is kept.
+    pub(crate) fn has_script(&self) -> bool {
+        self.0.script.get().is_some()
+    }
+
+    /// Whether its reading as an expression is kept.
+    pub(crate) fn has_expr(&self) -> bool {
+        self.0.expr.get().is_some()
+    }
+
     /// The line where it begins, if it was written in braces; else 0.
     pub(crate) fn line(&self) -> u32 {
         self.0.line

@@ -1,5 +1,6 @@
 //! Variables: scalars, arrays, and links to variables of other frames.
 
+use super::expr::short;
 use super::flow::Fault;
 use super::interp::Interp;
 use super::table::Table;
@@ -61,7 +62,7 @@ impl Interp {
     pub(crate) fn get_part(&self, name: &str, index: Option<&str>) -> Result<Value, Fault> {
         let cannot = |why: &str| {
             let shown = index.map_or(name.to_owned(), |index| format!("{name}({index})"));
-            Fault::new(format!("can't read \"{shown}\": {why}"))
+            Fault::new(format!("can't read \"{}\": {why}", short(&shown)))
         };
         let place = self.resolve(self.current, name, index);
         let slot = self.frames[place.frame].variables.get(&place.name);
@@ -80,7 +81,7 @@ impl Interp {
     pub(crate) fn set(&mut self, name: &str, value: Value) -> Result<(), Fault> {
         let (base, index) = split_name(name);
         let place = self.resolve(self.current, base, index);
-        self.set_at(&place, value).map_err(|why| Fault::new(format!("can't set \"{name}\": {why}")))
+        self.set_at(&place, value).map_err(|why| Fault::new(format!("can't set \"{}\": {why}", short(name))))
     }
 
     /// Changes the value of `name` in place; a new variable starts empty.
@@ -99,7 +100,8 @@ impl Interp {
         }
         let mut value = Value::default();
         change(&mut value);
-        self.set_at(&place, value.clone()).map_err(|why| Fault::new(format!("can't set \"{name}\": {why}")))?;
+        self.set_at(&place, value.clone())
+            .map_err(|why| Fault::new(format!("can't set \"{}\": {why}", short(name))))?;
         Ok(value)
     }
 
@@ -169,7 +171,9 @@ impl Interp {
         let variables = &mut self.frames[place.frame].variables;
         match variables.get(&place.name) {
             Some(Slot::Array(_)) => Ok(()),
-            Some(Slot::Scalar(_)) => Err(Fault::new(format!("can't array set \"{name}\": variable isn't array"))),
+            Some(Slot::Scalar(_)) => {
+                Err(Fault::new(format!("can't array set \"{}\": variable isn't array", short(name))))
+            }
             _ => {
                 variables.insert(&place.name, Slot::Array(Table::default()));
                 self.stored += 1;
@@ -192,7 +196,7 @@ impl Interp {
         }
         let variables = &mut self.frames[self.current].variables;
         if matches!(variables.get(local), Some(Slot::Scalar(_) | Slot::Array(_))) {
-            return Err(Fault::new(format!("variable \"{local}\" already exists")));
+            return Err(Fault::new(format!("variable \"{}\" already exists", short(local))));
         }
         self.stored += usize::from(variables.insert(local, Slot::Link(target)));
         Ok(())

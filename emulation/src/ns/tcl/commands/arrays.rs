@@ -1,7 +1,7 @@
 //! `array`.
 
 use super::usage;
-use crate::ns::tcl::flow::{Outcome, fail};
+use crate::ns::tcl::flow::{Flow, Outcome, fail};
 use crate::ns::tcl::glob;
 use crate::ns::tcl::interp::Interp;
 use crate::ns::tcl::value::Value;
@@ -14,7 +14,7 @@ pub(super) fn array(interp: &mut Interp, words: &[Value]) -> Outcome {
         "size" => Ok(Value::from(interp.array(name).map_or(0, |table| table.len()))),
         "names" => names(interp, words),
         "get" => {
-            let found = matching(interp, name, words.get(3));
+            let found = matching(interp, name, words.get(3))?;
             interp.spend(found.len() * 2)?;
             Ok(Value::from_list(found.into_iter().flat_map(|(key, value)| [Value::from(key), value]).collect()))
         }
@@ -26,7 +26,7 @@ pub(super) fn array(interp: &mut Interp, words: &[Value]) -> Outcome {
             Ok(Value::default())
         }
         "unset" => {
-            for (key, _) in matching(interp, name, words.get(3)) {
+            for (key, _) in matching(interp, name, words.get(3))? {
                 interp.unset(&format!("{name}({key})"));
             }
             Ok(Value::default())
@@ -66,15 +66,20 @@ fn names(interp: &mut Interp, words: &[Value]) -> Outcome {
             let known = interp.array(name).is_some_and(|table| table.get(pattern.as_str()).is_some());
             if known { vec![pattern.clone()] } else { vec![] }
         }
-        _ => matching(interp, name, pattern).into_iter().map(|(key, _)| Value::from(key)).collect(),
+        _ => matching(interp, name, pattern)?.into_iter().map(|(key, _)| Value::from(key)).collect(),
     };
     interp.spend(found.len())?;
     Ok(Value::from_list(found))
 }
 
 /// The elements whose names fit, in Tcl's order.
-fn matching(interp: &Interp, name: &str, pattern: Option<&Value>) -> Vec<(String, Value)> {
-    let Some(table) = interp.array(name) else { return Vec::new() };
+fn matching(interp: &mut Interp, name: &str, pattern: Option<&Value>) -> Result<Vec<(String, Value)>, Flow> {
+    let len = interp.array(name).map_or(0, |table| table.len());
+    interp.spend(len / 8)?;
+    let Some(table) = interp.array(name) else { return Ok(Vec::new()) };
+    let (pattern_len, bytes) = (pattern.map_or(0, Value::len), table.keys().map(str::len).sum());
+    interp.spend_search(pattern_len, bytes)?;
+    let Some(table) = interp.array(name) else { return Ok(Vec::new()) };
     let fits = |key: &&str| pattern.is_none_or(|pattern| glob::matches(pattern.as_str(), key));
-    table.keys().filter(fits).filter_map(|key| Some((key.to_owned(), table.get(key)?.clone()))).collect()
+    Ok(table.keys().filter(fits).filter_map(|key| Some((key.to_owned(), table.get(key)?.clone()))).collect())
 }

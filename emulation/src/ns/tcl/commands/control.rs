@@ -144,7 +144,10 @@ fn switch(interp: &mut Interp, words: &[Value]) -> Outcome {
         return fail("wrong # args: should be \"switch ?options? string {pattern body ...}\"");
     };
     let cases = match cases {
-        [list] => cases_of(list)?,
+        [list] => {
+            interp.spend(list.len() / 64)?;
+            cases_of(list)?
+        }
         cases => cases.to_vec(),
     };
     if cases.is_empty() || !cases.len().is_multiple_of(2) {
@@ -152,6 +155,7 @@ fn switch(interp: &mut Interp, words: &[Value]) -> Outcome {
     }
     let last = cases.len() / 2 - 1;
     let pairs: Vec<_> = cases.chunks(2).collect();
+    interp.spend_search(pairs.iter().map(|pair| pair[0].len()).sum(), text.len())?;
     let hit = pairs
         .iter()
         .enumerate()

@@ -25,6 +25,8 @@ pub(super) fn info(interp: &mut Interp, words: &[Value]) -> Outcome {
         ("commands", _) => commands(interp, argument),
         (other, _) => return fail(format!("\"info {other}\" is not understood here")),
     };
+    interp.spend(names.len() / 8)?;
+    interp.spend_search(argument.map_or(0, str::len), names.iter().map(String::len).sum())?;
     let mut names: Vec<Value> = names
         .into_iter()
         .filter(|name| argument.is_none_or(|pattern| glob::matches(pattern, name)))

@@ -97,6 +97,7 @@ fn lreplace(interp: &mut Interp, words: &[Value]) -> Outcome {
 fn lassign(interp: &mut Interp, words: &[Value]) -> Outcome {
     let [_, list, names @ ..] = words else { return fail("wrong # args: should be \"lassign list ?varName ...?\"") };
     let items = interp.list(list)?;
+    interp.spend(items.len() / 4)?;
     for (i, name) in names.iter().enumerate() {
         interp.set(name.as_str(), items.get(i).cloned().unwrap_or_default())?;
     }
@@ -156,6 +157,7 @@ fn split(interp: &mut Interp, words: &[Value]) -> Outcome {
     usage(words, 1, 2, "split string ?splitChars?")?;
     let text = words[1].as_str();
     let at = words.get(2).map_or(" \n\t\r", Value::as_str);
+    interp.spend_search(at.len(), text.len())?;
     let items: Vec<Value> = match at {
         _ if text.is_empty() => Vec::new(),
         "" => text.chars().map(|c| Value::from(c.to_string())).collect(),

@@ -38,6 +38,7 @@ fn subst(interp: &mut Interp, words: &[Value]) -> Outcome {
             other => return fail(format!("bad option \"{other}\" of subst")),
         }
     }
+    interp.spend(text.len() / 64)?;
     let tokens = parse::substitutions(text.as_str(), kinds, 1)?;
     let value = interp.substitute(&tokens)?;
     Ok(Value::from(value.as_str()))

@@ -39,7 +39,8 @@ fn lsearch(interp: &mut Interp, words: &[Value]) -> Outcome {
     let items = interp.list(&words[words.len() - 2])?;
     let fold = |text: &str| if nocase { text.to_lowercase() } else { text.to_owned() };
     let pattern = fold(words[words.len() - 1].as_str());
-    interp.spend(items.len() * (1 + pattern.len() / 64))?;
+    interp.spend(items.len())?;
+    interp.spend_search(pattern.len(), words[words.len() - 2].len())?;
     let first = match start {
         Some(start) => usize::try_from(index(start, items.len())?).unwrap_or(0),
         None => 0,
@@ -86,7 +87,7 @@ fn lsort(interp: &mut Interp, words: &[Value]) -> Outcome {
         }
     }
     let items = interp.list(&words[words.len() - 1])?;
-    interp.spend(items.len() * 2)?;
+    interp.spend(items.len() * 2 + words[words.len() - 1].len() / 64)?;
     let mut keyed = Vec::with_capacity(items.len());
     for item in items.iter() {
         let key = match inner {

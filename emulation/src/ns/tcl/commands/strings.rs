@@ -21,6 +21,9 @@ fn string(interp: &mut Interp, words: &[Value]) -> Outcome {
     };
     let what = what.as_str();
     interp.spend(arguments.iter().map(Value::len).sum::<usize>() / 64)?;
+    if let ("match" | "first" | "last" | "trim" | "trimleft" | "trimright" | "map", [.., a, b]) = (what, arguments) {
+        interp.spend_search(a.len(), b.len())?;
+    }
     match (what, arguments) {
         ("length", [text]) => Ok(Value::from(text.as_str().chars().count())),
         ("bytelength", [text]) => Ok(Value::from(text.len())),
@@ -145,7 +148,7 @@ fn map(interp: &mut Interp, options: &[Value], pairs: &Value, text: &Value) -> O
         return fail("char map list unbalanced");
     }
     let mut rest = text.as_str();
-    interp.spend(rest.len().saturating_mul(pairs.len()) / 64)?;
+    interp.spend_search(pairs.len(), rest.len())?;
     let mut mapped = String::new();
     let begins = |rest: &str, key: &str| match nocase {
         true => rest.get(..key.len()).is_some_and(|start| start.to_lowercase() == key.to_lowercase()),

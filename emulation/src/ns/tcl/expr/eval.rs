@@ -1,7 +1,9 @@
 //! What an expression is worth.
 
 use super::operators::{Binary, Unary};
-use super::{Kind, Node, functions, truth};
+use std::rc::Rc;
+
+use super::{Expr, Kind, Node, functions, truth};
 use crate::ns::tcl::flow::{Flow, Outcome, fail};
 use crate::ns::tcl::interp::Interp;
 use crate::ns::tcl::number::{self, Number};
@@ -22,6 +24,14 @@ impl Item {
         match self {
             Self::Number(number) | Self::Literal(number, _) => Some(*number),
             Self::Value(value) => number::read(value.as_str()),
+        }
+    }
+
+    /// How many bytes of text it is, if that is known.
+    fn len(&self) -> usize {
+        match self {
+            Self::Number(_) => 0,
+            Self::Literal(_, value) | Self::Value(value) => value.len(),
         }
     }
 
@@ -60,7 +70,7 @@ impl From<bool> for Item {
 impl Interp {
     /// What the expression `text` is worth.
     pub(crate) fn expr(&mut self, text: &Value) -> Outcome {
-        let expr = text.expr()?;
+        let expr = self.read_expr(text)?;
         let item = self.node(&expr.root)?;
         // As in Tcl, what reads as a number becomes one.
         match item.number() {
@@ -71,8 +81,15 @@ impl Interp {
 
     /// Whether the condition `text` holds.
     pub(crate) fn condition(&mut self, text: &Value) -> Result<bool, Flow> {
-        let expr = text.expr()?;
+        let expr = self.read_expr(text)?;
         self.node(&expr.root)?.truth()
+    }
+
+    fn read_expr(&mut self, text: &Value) -> Result<Rc<Expr>, Flow> {
+        if !text.has_expr() {
+            self.spend(text.len() / 64)?;
+        }
+        Ok(text.expr()?)
     }
 
     fn node(&mut self, node: &Node) -> Result<Item, Flow> {
@@ -104,6 +121,7 @@ impl Interp {
             Kind::Binary(operator, left, right) => {
                 let left = self.node(left)?;
                 let right = self.node(right)?;
+                self.spend((left.len() + right.len()) / 1024)?;
                 binary(*operator, left, right)?
             }
             Kind::Call(name, arguments) => self.call_function(name, arguments)?,

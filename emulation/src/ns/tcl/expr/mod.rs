@@ -262,6 +262,9 @@ fn number_length(text: &str) -> usize {
 
 /// What a word says: `true`, `no`, `off`, as far as it is spelled.
 pub(crate) fn truth(word: &str) -> Option<bool> {
+    if word.len() > 5 {
+        return None;
+    }
     let lower = word.to_ascii_lowercase();
     let says = |whole: &str, least: usize| lower.len() >= least && whole.starts_with(&lower);
     if says("true", 1) || says("yes", 1) || says("on", 2) {

@@ -23,6 +23,18 @@ fn a_loop_without_end_ends() {
         "set x [string repeat {a } 400000]; while 1 {set y [concat $x]}",
         "set x [string repeat a 1000000]; while 1 {set y [string toupper $x]}",
         "foreach a [split [string repeat a 200000] {}] {}",
+        "set x [string repeat 1 900000]; while {$x != 5} {}",
+        "set x [string repeat 1 900000]; set y [string repeat 1 900000]; while {$x eq $y} {}",
+        "set p [string repeat *a 2000]b; set x [string repeat a 20000]; while 1 {string match $p $x}",
+        "set k [string repeat a 10000]b; set x [string repeat a 20000]; while 1 {string map [list $k c] $x}",
+        "set k [string repeat a 10000]b; set x [string repeat a 20000]; while 1 {string first $k $x}",
+        "set l [lrepeat 300000 a]; while {\"b\" ni $l} {}",
+        "set l [lrepeat 300000 a]; proc f args {}; while 1 {f {*}$l}",
+        "set l [lrepeat 300000 a]; while 1 {lassign $l a}",
+        "for {set i 0} {$i < 2000} {incr i} {set v$i x}; while 1 {info globals nosuch}",
+        "for {set i 0} {$i < 2000} {incr i} {set v($i) x}; while 1 {array names v nosuch}",
+        "while 1 {catch {tb-nosuch}}",
+        "set x [string repeat { } 500000]; while 1 {eval $x#}",
     ] {
         let error = eval_within(script, small()).unwrap_err();
         assert!(error.contains("a loop without end?"), "{script}: {error}");
