@@ -217,9 +217,9 @@ impl Bench<'_> {
 
     fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
         let Options { backend, realtime, .. } = *self.options;
-        let lab = Lab::start(topology, &crate::lab::Options { seed, backend, realtime })?;
+        let lab = Lab::start(topology, &crate::lab::Options { seed, backend, realtime, ..Default::default() })?;
         // What every lab of this bench has in common; the number of interfaces is not.
-        for name in ["backend", "realtime", "exact_timers", "frame_overhead"] {
+        for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
             if let Some(fact) = lab.facts().get(name) {
                 self.facts.insert(name.to_owned(), fact.clone());
             }

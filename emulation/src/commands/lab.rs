@@ -43,7 +43,7 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
         let place = if note.line == 0 { String::new() } else { format!(":{}", note.line) };
         output.say(format!("{}{place}: warning: {}", args.file.display(), note.text));
     }
-    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime };
+    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
     let lab = Lab::start(&topology, &options)?;
     output.detail(summary(&lab));
     Ok(lab)

@@ -105,7 +105,7 @@ impl Session<'_> {
             placement.nodes.len() + placement.hubs.len()
         });
         let steps = Steps::start(self.output, "making the network", 2 * daemons + 1);
-        let lab = Lab::start(self.job.topology, &options(self.job.lab, self.job.seed))?;
+        let lab = Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?;
         let linktest = self.linktest(&lab, &steps)?;
         steps.advance();
         let mut fleet = self.fleet(&lab, &steps)?;
@@ -153,13 +153,13 @@ impl Session<'_> {
     }
 }
 
-fn options(lab: LabSettings, seed: u64) -> lab::Options {
+fn options(lab: &LabSettings, seed: u64) -> lab::Options {
     let backend = match lab.backend {
         Backend::Auto => lab::Backend::Auto,
         Backend::Tap => lab::Backend::Tap,
         Backend::Veth => lab::Backend::Veth,
     };
-    lab::Options { seed, backend, realtime: lab.realtime }
+    lab::Options { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
 }
 
 /// Goes back to where it was when it goes.

@@ -24,16 +24,17 @@ pub(crate) struct Host {
 }
 
 /// Makes all hosts, in the order of the plans. The calling thread's namespace
-/// is where the outer ends of veth pairs are put.
+/// is where the outer ends of veth pairs are put. Without a `tcp` hosts keep the
+/// system's congestion control.
 ///
 /// # Errors
 /// The first that the kernel refused; all are gone then.
-pub(crate) fn make(plans: &[HostPlan], backend: Backend) -> Result<Vec<Host>, LabError> {
+pub(crate) fn make(plans: &[HostPlan], backend: Backend, tcp: Option<&str>) -> Result<Vec<Host>, LabError> {
     let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
     if backend == Backend::Veth {
         namespace::configure(false).map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
     }
-    let line = Line { plans, backend, outer: &outer, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+    let line = Line { plans, backend, tcp, outer: &outer, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(MAX_THREADS).min(plans.len());
     let made = thread::scope(|scope| {
@@ -55,6 +56,7 @@ fn join<T>(worker: io::Result<thread::ScopedJoinHandle<'_, Result<T, LabError>>>
 struct Line<'a> {
     plans: &'a [HostPlan],
     backend: Backend,
+    tcp: Option<&'a str>,
     outer: &'a Namespace,
     next: AtomicUsize,
     failed: AtomicBool,
@@ -88,6 +90,7 @@ impl Line<'_> {
 
     fn furnish(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Vec<Device>> {
         namespace::configure(plan.forwards)?;
+        self.tcp.map_or(Ok(()), namespace::set_tcp)?;
         let mut inner = Netlink::open()?;
         let mut sides = Sides { outer: self.outer, outer_requests, inner_requests: &mut inner };
         let make = |interface| Device::make(self.backend, interface, &mut sides);

@@ -20,7 +20,7 @@
 //!
 //! In every host, what the system sends unasked or withholds is off: IPv6 on
 //! its links, filters on where packets come from, ICMP redirects and the limit
-//! on ICMP errors. A host with more than one interface forwards, unless the
+//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that allow it. A host with more than one interface forwards, unless the
 //! topology has no routing. Multicast leaves by the first interface.
 
 pub mod carrier;
@@ -35,6 +35,7 @@ mod namespace;
 mod netlink;
 mod plan;
 pub mod sandbox;
+mod tcp;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -53,13 +54,14 @@ use self::hosts::Host;
 use self::names::Names;
 use self::namespace::Namespace;
 use self::plan::HostPlan;
+pub use self::tcp::Tcp;
 pub use self::usage::Usage;
 use crate::report::record;
 use crate::scenario::topology::{Change, HostIndex, MAX_HOSTS, NetIndex, Topology};
 use crate::scenario::{addresses, wiring};
 
 /// How a lab is made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// What the losses and the jitter of the network follow from.
     pub seed: u64,
@@ -68,6 +70,8 @@ pub struct Options {
     /// Whether the carrier asks for a real-time priority: worth it on a machine
     /// that does other things, and refused to most users.
     pub realtime: bool,
+    /// Which congestion control TCP has in hosts.
+    pub tcp: Tcp,
 }
 
 /// A network that runs. Dropping it ends it.
@@ -102,16 +106,18 @@ impl Lab {
         }
         let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
         let backend = options.backend.choose().map_err(no_tap)?;
+        let tcp = options.tcp.choose()?;
         let plans = plan::plan(&topology);
         let interfaces = plans.iter().map(|plan| plan.interfaces.len()).sum();
         limits::raise_open_files(plans.len(), interfaces)?;
         let (network, wiring) = wiring::build(&topology, options.seed);
-        let (hosts, wires) = split(hosts::make(&plans, backend)?, &plans, &wiring);
+        let (hosts, wires) = split(hosts::make(&plans, backend, tcp.given.as_deref())?, &plans, &wiring);
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         // Hosts do without where the system has none.
         let names = Names::publish(&topology).ok();
         let mut facts = carrier.facts();
         facts.insert("backend".to_owned(), backend.to_string());
+        facts.insert("tcp".to_owned(), tcp.fact);
         facts.insert("interfaces".to_owned(), interfaces.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
         Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names })

@@ -52,6 +52,19 @@ pub(crate) fn configure(forwards: bool) -> io::Result<()> {
     set("ipv4/ip_forward", if forwards { "1" } else { "0" })
 }
 
+/// The file of the calling thread's namespace that names its congestion control.
+const TCP: &str = "ipv4/tcp_congestion_control";
+
+/// Gives TCP in the calling thread's namespace this congestion control.
+pub(crate) fn set_tcp(name: &str) -> io::Result<()> {
+    set(TCP, name)
+}
+
+/// Which congestion control TCP has in the calling thread's namespace.
+pub(crate) fn tcp() -> io::Result<String> {
+    Ok(fs::read_to_string(format!("/proc/sys/net/{TCP}"))?.trim().to_owned())
+}
+
 fn set(name: &str, value: &str) -> io::Result<()> {
     let path = format!("/proc/sys/net/{name}");
     fs::write(&path, value).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_emulation::lab::sandbox::{self, Entry};
-use roost_emulation::lab::{Backend, Lab, Options, Usage};
+use roost_emulation::lab::{Backend, Lab, Options, Tcp, Usage};
 use roost_emulation::scenario::Topology;
 use roost_emulation::scenario::topology::HostIndex;
 
@@ -110,6 +110,26 @@ pub(crate) fn a_host_answers_on_each_of_its_interfaces() {
     // What leaves by one interface may carry the other's address.
     let other_source = ["-n", "-c1", "-W5", "-I", "10.1.2.2", "10.1.1.3"];
     assert!(lab.run_in(0, || Command::new("ping").args(other_source).output().unwrap()).unwrap().status.success());
+}
+
+pub(crate) fn hosts_have_one_congestion_control() {
+    let mut topology = topologies::hosts(&["near", "far"]);
+    topologies::link(&mut topology, [0, 1], Duration::ZERO);
+    let start = |tcp| Lab::start(&topology, &Options { tcp, ..Options::default() });
+    let seen = |lab: &Lab, host| {
+        let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+        lab.run_in(host, read).unwrap().trim().to_owned()
+    };
+    // Reno is in every kernel, and any namespace may have it.
+    let lab = start(Tcp::Named("reno".to_owned())).unwrap();
+    assert_eq!((seen(&lab, 0), seen(&lab, 1), lab.facts()["tcp"].as_str()), ("reno".into(), "reno".into(), "reno"));
+    let system = seen(&start(Tcp::System).unwrap(), 1);
+    let lab = start(Tcp::Cubic).unwrap();
+    let (has, fact) = (seen(&lab, 1), &lab.facts()["tcp"]);
+    assert!(has == "cubic" || (has == system && fact.contains("does not let namespaces have cubic")), "{has}: {fact}");
+    assert!(fact.starts_with(&has), "{has}: {fact}");
+    let error = start(Tcp::Named("nonesuch".to_owned())).unwrap_err();
+    assert!(error.is_of_the_system() && error.to_string().contains("congestion control nonesuch"), "{error}");
 }
 
 pub(crate) fn hosts_know_each_other_and_themselves_by_name() {

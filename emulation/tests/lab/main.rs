@@ -23,6 +23,7 @@ const INSIDE: &[(&str, fn())] = &[
     ("a_group_reaches_the_other_members_of_a_lan", inside::a_group_reaches_the_other_members_of_a_lan),
     ("a_stream_arrives_whole_whatever_carries_it", inside::a_stream_arrives_whole_whatever_carries_it),
     ("without_tap_devices_it_is_veth_pairs", inside::without_tap_devices_it_is_veth_pairs),
+    ("hosts_have_one_congestion_control", inside::hosts_have_one_congestion_control),
     ("a_hundred_hosts_are_set_up", inside::a_hundred_hosts_are_set_up),
     ("hosts_that_do_nothing_send_nothing", inside::hosts_that_do_nothing_send_nothing),
     ("interfaces_go_with_their_namespaces_and_not_before", inside::interfaces_go_with_their_namespaces_and_not_before),

@@ -14,6 +14,7 @@ use super::fault::FaultFile;
 use super::{
     Architecture, Backend, Class, LabSettings, Locality, Named, Part, Plan, PlanError, Source, SuperNodes, Transport,
 };
+use crate::lab::Tcp;
 use crate::scenario::near;
 use crate::units;
 
@@ -120,11 +121,21 @@ enum LocalityText {
 struct LabFile {
     backend: BackendText,
     realtime: bool,
+    tcp: TcpText,
 }
 
 impl Default for LabFile {
     fn default() -> Self {
-        Self { backend: BackendText::Auto, realtime: true }
+        Self { backend: BackendText::Auto, realtime: true, tcp: TcpText::default() }
+    }
+}
+
+#[derive(Default)]
+struct TcpText(Tcp);
+
+impl<'de> Deserialize<'de> for TcpText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
     }
 }
 
@@ -220,7 +231,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         linktest: file.linktest,
         classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
         faults,
-        lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime },
+        lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
     })
 }
 

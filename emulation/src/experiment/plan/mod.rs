@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use roost_proto::Scheme;
 
+use crate::lab::Tcp;
+
 pub use fault::{Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
 pub use source::Source;
@@ -191,17 +193,19 @@ pub enum Locality {
 }
 
 /// How packets are carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabSettings {
     /// `auto`, `tap` or `veth`.
     pub backend: Backend,
     /// Whether real-time priority is tried for the thread that carries packets.
     pub realtime: bool,
+    /// Which congestion control TCP has in hosts.
+    pub tcp: Tcp,
 }
 
 impl Default for LabSettings {
     fn default() -> Self {
-        Self { backend: Backend::Auto, realtime: true }
+        Self { backend: Backend::Auto, realtime: true, tcp: Tcp::default() }
     }
 }
 

@@ -59,6 +59,7 @@ fn a_whole_plan_is_read() {
         [lab]
         backend = "veth"
         realtime = false
+        tcp = "reno"
         "#,
     )
     .unwrap();
@@ -69,7 +70,7 @@ fn a_whole_plan_is_read() {
         Class { line: 15, part: Some(Part::Takes(Mix::X45)), locality: Some(Locality::Anywhere) }
     );
     assert_eq!(plan.classes["relay"].part, Some(Part::None));
-    assert_eq!(plan.lab, LabSettings { backend: Backend::Veth, realtime: false });
+    assert_eq!(plan.lab, LabSettings { backend: Backend::Veth, realtime: false, tcp: Tcp::Named("reno".to_owned()) });
     let [kill, change] = plan.faults.as_slice() else { panic!("{:?}", plan.faults) };
     assert!(matches!(&kill.kind, FaultKind::Kill(daemon) if daemon.hub && daemon.host.name == "a"));
     let changes = vec![Change::Rate(Rate::from_bps(1_000_000)), Change::Delay(Duration::from_secs(1))];

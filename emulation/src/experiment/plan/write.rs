@@ -44,7 +44,8 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         Backend::Tap => "tap",
         Backend::Veth => "veth",
     };
-    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\n", quoted(backend), plan.lab.realtime));
+    let tcp = quoted(&plan.lab.tcp.to_string());
+    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\ntcp = {tcp}\n", quoted(backend), plan.lab.realtime));
     lines.join("\n")
 }
 
