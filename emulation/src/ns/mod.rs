@@ -1,7 +1,7 @@
 //! Emulab's NS files, read as they are.
 //!
 //! An NS file is a Tcl program that makes objects: `set n1 [$ns node]`. It is
-//! run here by an evaluator of our own ([`tcl`]) which reaches nothing outside
+//! run here by an evaluator of our own (`tcl`) which reaches nothing outside
 //! the file, and what it makes is what Emulab's parser would make of it: the
 //! same names, members, values of every leg, queues, events and programs.
 //!
