@@ -1,5 +1,7 @@
 //! Links and LANs, and their sides.
 
+use std::time::Duration;
+
 use super::methods::arity;
 use super::tcl::flow::{Flow, Outcome, fail};
 use super::tcl::interp::Interp;
@@ -39,7 +41,7 @@ impl Interp {
                 (false, false)
             }
         };
-        let (bandwidth, shape) = read_shape(&arguments[2], &arguments[3])?;
+        let (bandwidth, shape) = self.read_shape(&arguments[2], &arguments[3])?;
         let id = self.make_net(Plan { lan: false, nodes: nodes.clone(), bandwidth, shape, red, gentle })?;
         self.world.links.insert((nodes[0], nodes[1]), id);
         self.world.links.insert((nodes[1], nodes[0]), id);
@@ -53,7 +55,7 @@ impl Interp {
         for word in self.list(&arguments[0])?.iter() {
             nodes.push(self.end_named(word)?);
         }
-        let (bandwidth, shape) = read_shape(&arguments[1], &arguments[2])?;
+        let (bandwidth, shape) = self.read_shape(&arguments[1], &arguments[2])?;
         if nodes.is_empty() {
             self.warn("this LAN has no members");
         }
@@ -225,8 +227,19 @@ impl Interp {
     }
 }
 
-fn read_shape(bandwidth: &Value, delay: &Value) -> Result<(Bandwidth, Shape), Flow> {
-    let bandwidth = units::bandwidth(bandwidth.as_str()).map_err(Flow::refuse)?;
-    let delay = units::delay(delay.as_str()).map_err(Flow::refuse)?;
-    Ok((bandwidth, Shape { kbps: bandwidth.kbps(), delay: delay / 2, loss: 0.0 }))
+impl Interp {
+    fn read_shape(&mut self, bandwidth: &Value, delay: &Value) -> Result<(Bandwidth, Shape), Flow> {
+        let bandwidth = units::bandwidth(bandwidth.as_str()).map_err(Flow::refuse)?;
+        let delay = self.read_delay(delay.as_str())?;
+        Ok((bandwidth, Shape { kbps: bandwidth.kbps(), delay: delay / 2, loss: 0.0 }))
+    }
+
+    /// Reads a delay, and remarks if Emulab would make something else of it.
+    pub(crate) fn read_delay(&mut self, text: &str) -> Result<Duration, Flow> {
+        let delay = units::delay(text).map_err(Flow::refuse)?;
+        if let Some(remark) = units::delay_remark(text, delay) {
+            self.warn(remark);
+        }
+        Ok(delay)
+    }
 }

@@ -90,6 +90,24 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("the delay \"{}\" is out of range: from 0 to {} s", short(text), MAX_DELAY.as_secs()))
 }
 
+/// What Emulab would make of a delay otherwise than was written: a remark for who wrote it.
+pub(crate) fn delay_remark(text: &str, read: Duration) -> Option<String> {
+    let ms = read.as_secs_f64() * 1e3;
+    if ms > 0.0 && ms < WHOLE_FROM_MS {
+        return Some(format!(
+            "the delay \"{}\" is kept; Emulab refuses what is between 0 and {WHOLE_FROM_MS} ms",
+            short(text)
+        ));
+    }
+    let (amount, unit) = amount(text, "delay").ok()?;
+    let written = match unit {
+        "ms" => amount,
+        "ns" => amount / 1e3,
+        _ => amount * 1e3,
+    };
+    (written - ms > 1e-6).then(|| format!("the delay \"{}\" is {ms} ms here, as Emulab stores whole ones", short(text)))
+}
+
 fn milliseconds(ms: f64) -> Option<Duration> {
     let ms = if ms >= WHOLE_FROM_MS { ms.trunc() } else { ms };
     let in_range = ms >= 0.0 && ms <= MAX_DELAY.as_secs_f64() * 1000.0;
@@ -233,6 +251,10 @@ mod tests {
         for text in ["", "ms", "5us", "-5ms", "5m", "2h", "1e9s", "50msec"] {
             assert!(delay(text).is_err(), "{text}");
         }
+        let remark = |text: &str| delay_remark(text, delay(text).unwrap()).unwrap_or_default();
+        assert_eq!(remark("12.5ms"), "the delay \"12.5ms\" is 12 ms here, as Emulab stores whole ones");
+        assert!(remark("1ms").contains("is kept"));
+        assert_eq!([remark("50ms"), remark("0"), remark("0.05"), remark("2000ns")], [""; 4]);
         assert_eq!(event_delay("30"), Ok(Duration::from_millis(30)));
         assert_eq!(event_delay("30ms"), Ok(Duration::from_millis(30)));
         assert_eq!(event_delay("0.5s"), Ok(Duration::from_millis(500)));

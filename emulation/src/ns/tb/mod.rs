@@ -149,7 +149,7 @@ fn tb_set_link_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
     let (link, source) = (interp.link_named(&words[1])?, interp.node_named(&words[2])?);
     let from = interp.member(link, source)?;
     let loss = units::half_loss(units::loss(words[5].as_str()).map_err(Flow::refuse)?);
-    let delay = units::delay(words[3].as_str()).map_err(Flow::refuse)? / 2;
+    let delay = interp.read_delay(words[3].as_str())? / 2;
     let kbps = units::bandwidth(words[4].as_str()).map_err(Flow::refuse)?.kbps();
     if let Some(net) = interp.world.net_mut(link) {
         for (at, member) in net.members.iter_mut().enumerate() {
@@ -166,7 +166,7 @@ fn tb_set_lan_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
     let (lan, node) = (interp.lan_named(&words[1])?, interp.node_named(&words[2])?);
     let mut shapes = Vec::new();
     for three in words[3..].chunks(3) {
-        let delay = units::delay(three[0].as_str()).map_err(Flow::refuse)?;
+        let delay = interp.read_delay(three[0].as_str())?;
         let kbps = units::bandwidth(three[1].as_str()).map_err(Flow::refuse)?.kbps();
         let loss = units::loss(three[2].as_str()).map_err(Flow::refuse)?;
         shapes.push((delay, kbps, loss));
@@ -197,7 +197,7 @@ fn set_leg(interp: &mut Interp, node: &Value, lan: &Value, what: &str, text: &st
     let (node, lan) = (interp.node_named(node)?, interp.lan_named(lan)?);
     match what {
         "delay" => {
-            let delay = units::delay(text).map_err(Flow::refuse)?;
+            let delay = interp.read_delay(text)?;
             change_members(interp, lan, Some(node), |member| {
                 (member.to_net.delay, member.from_net.delay) = (delay, delay)
             })

@@ -168,7 +168,16 @@ fn queue_text(queue: &Queue) -> String {
 fn events(topology: &Topology) -> Option<Section> {
     let rows: Vec<Vec<String>> = emulab::events(topology)
         .into_iter()
-        .map(|row| vec![format_duration(row.at), row.object, row.kind, row.event, one_line(&row.args)])
+        .map(|row| {
+            let at = format_duration(row.at);
+            // A line of a sequence has no time of its own.
+            let at = match &row.parent {
+                Some(list) if row.at.is_zero() => format!("in {list}"),
+                Some(list) => format!("in {list}, {at}"),
+                None => at,
+            };
+            vec![at, row.object, row.kind, row.event, one_line(&row.args)]
+        })
         .collect();
     section(format!("Events: {}", rows.len()), &[">AT", "OBJECT", "TYPE", "EVENT", "ARGUMENTS"], rows)
 }
