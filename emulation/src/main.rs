@@ -93,6 +93,7 @@ enum Command {
   emulate run experiment.ns --for 5m
 ")]
     Run(commands::run::RunArgs),
+    #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
     /// Run every combination of what a plan's [sweep] table lists
     #[command(before_help = "Examples:
   emulate sweep plans/first.toml
