@@ -1,6 +1,7 @@
 //! The run itself: nodes ask, things happen, a second passes, it ends.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -58,7 +59,7 @@ pub(super) struct Course {
 /// All that a run needs while it goes on.
 pub(super) struct Conductor<'a> {
     pub(super) job: &'a Job<'a>,
-    pub(super) lab: &'a Lab,
+    pub(super) lab: &'a Arc<Lab>,
     pub(super) fleet: &'a mut Fleet,
     pub(super) stage: Rc<Stage>,
     pub(super) stagehands: Stagehands<'a>,
@@ -109,7 +110,7 @@ impl Conductor<'_> {
         phase.send_replace(Phase::Over);
         while requesters.join_next().await.is_some() {}
         course.drain_s = self.stage.seconds() - course.ran_s;
-        self.sample()?;
+        self.sample().await?;
         self.stagehands.end(self.stage.origin.elapsed());
         Ok(course)
     }
@@ -160,7 +161,7 @@ impl Conductor<'_> {
                 () = at(next) => {}
                 _ = ticks.children.recv() => self.look(course),
                 _ = ticks.looks.tick() => self.look(course),
-                _ = ticks.seconds.tick() => self.sample()?,
+                _ = ticks.seconds.tick() => self.sample().await?,
             }
         }
     }
@@ -173,9 +174,9 @@ impl Conductor<'_> {
         }
     }
 
-    fn sample(&mut self) -> Result<(), RunError> {
+    async fn sample(&mut self) -> Result<(), RunError> {
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
-        let sample = self.sampler.sample(self.lab, t, active, tally)?;
+        let sample = self.sampler.sample(self.lab, t, active, tally).await?;
         self.stage.journal.write(&Record::Sample(sample));
         let (programs, left) = self.stagehands.busy();
         self.watcher.second(Glance { t, active, completed: tally.completed, failed: tally.failed, programs, left });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::bar::Bar;
@@ -42,7 +43,7 @@ pub(super) struct Linktest {
 /// A run from its beginning to its last record.
 pub(super) struct Measurement<'a> {
     pub(super) job: &'a Job<'a>,
-    pub(super) lab: &'a Lab,
+    pub(super) lab: &'a Arc<Lab>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) bar: &'a Bar,
 }
@@ -119,7 +120,7 @@ impl Measurement<'_> {
         tokio::time::sleep(SETTLE).await;
         let Before { sampler, linktest, .. } = before;
         let (t, processors) = (stage.seconds(), Processors::now());
-        let links = sampler.links(self.lab)?;
+        let links = sampler.links(self.lab).await?;
         let statuses = fleet.statuses().await;
         for node in fleet.records(t, &statuses) {
             stage.journal.write(&Record::Node(node));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use roost_terminal::{Output, Steps};
 
@@ -105,7 +105,7 @@ impl Session<'_> {
             placement.nodes.len() + placement.hubs.len()
         });
         let steps = Steps::start(self.output, "making the network", 2 * daemons + 1);
-        let lab = Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?;
+        let lab = Arc::new(Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?);
         let linktest = self.linktest(&lab, &steps)?;
         steps.advance();
         let mut fleet = self.fleet(&lab, &steps)?;
@@ -116,8 +116,6 @@ impl Session<'_> {
         let result = measurement.make(&mut fleet, ready, linktest, machine).await;
         drop(bar);
         fleet.end().await;
-        // Its end is of no concern to what was measured.
-        let _ = lab.stop(Duration::ZERO);
         result
     }
 

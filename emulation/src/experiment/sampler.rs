@@ -1,6 +1,7 @@
 //! Once a second how a run is going, and at its end what each link carried.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::error::RunError;
 use super::journal::Tally;
@@ -28,9 +29,12 @@ impl Sampler {
         Ok(Self { lans, before: lab.counters()?, overruns: lab.overruns()?, last: first.clone(), first, unread })
     }
 
-    /// What each direction has carried since the beginning.
-    pub(super) fn links(&self, lab: &Lab) -> Result<Vec<Link>, RunError> {
-        let now = lab.counters()?;
+    /// What each direction has carried since the beginning. The carrier is asked
+    /// on a thread of its own: whoever waits for an answer here is not kept from it.
+    pub(super) async fn links(&self, lab: &Arc<Lab>) -> Result<Vec<Link>, RunError> {
+        let lab = Arc::clone(lab);
+        let counted = tokio::task::spawn_blocking(move || lab.counters()).await;
+        let now = counted.map_err(|error| RunError::Failed(format!("cannot count packets: {error}")))??;
         Ok(now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect())
     }
 
@@ -50,11 +54,17 @@ impl Sampler {
     }
 
     /// How it is going, `t` seconds after the beginning.
-    pub(super) fn sample(&mut self, lab: &Lab, t: f64, active: u32, tally: Tally) -> Result<Sample, RunError> {
+    pub(super) async fn sample(
+        &mut self,
+        lab: &Arc<Lab>,
+        t: f64,
+        active: u32,
+        tally: Tally,
+    ) -> Result<Sample, RunError> {
         let lateness = lab.lateness();
         let late = lateness.since(&self.last).quantile(0.99);
         self.last = lateness;
-        let links = self.links(lab)?;
+        let links = self.links(lab).await?;
         let (offered_bytes, delivered_bytes) = self.totals(&links);
         Ok(Sample {
             t,
