@@ -18,6 +18,7 @@ use crate::failure::{Code, Failure, Outcome};
 /// `emulate sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
     /// The plan, with a [sweep] table
     plan: PathBuf,
     /// The folder for the results of all runs; runs that are complete there are not repeated
