@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::error::RunError;
+use crate::lab::kernel;
 
 /// The exit code of an interrupted command.
 const INTERRUPTED: i32 = 130;
@@ -33,15 +34,15 @@ impl Interrupt {
         let [mut first, mut second, mut third] = {
             let _guard = runtime.enter();
             let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-            let [a, b, c] = kinds.map(signal);
+            let [a, b, c] = kinds.map(heard);
             [a.map_err(failed)?, b.map_err(failed)?, c.map_err(failed)?]
         };
         let listen = async move {
             loop {
                 tokio::select! {
-                    _ = first.recv() => {}
-                    _ = second.recv() => {}
-                    _ = third.recv() => {}
+                    () = next(&mut first) => {}
+                    () = next(&mut second) => {}
+                    () = next(&mut third) => {}
                 }
                 set.store(true, Ordering::Relaxed);
                 if sender.send_replace(true) {
@@ -76,5 +77,18 @@ impl Interrupt {
     /// An error if it has happened.
     pub(super) fn check(&self) -> Result<(), RunError> {
         if self.is_set() { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Listens to a signal, unless this process was started to ignore it, as by `nohup`.
+fn heard(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+    if kernel::is_ignored(kind.as_raw_value()) { Ok(None) } else { signal(kind).map(Some) }
+}
+
+/// Waits for a signal; for ever if it is not listened to.
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }

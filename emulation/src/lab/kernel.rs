@@ -178,6 +178,15 @@ pub(crate) fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Whether this process ignores a signal, as `nohup` has the hang-up ignored.
+pub(crate) fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: all zeros is a `sigaction`, which the call below fills.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: nothing is set, and `action` is written, which outlives the call.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Gives the calling thread its signals again.
 ///
 /// # Errors
@@ -261,6 +270,13 @@ mod tests {
         assert_eq!(interface_name("eth0").unwrap()[..5], *b"eth0\0");
         assert!(interface_name("fifteen-letters").is_ok());
         assert!(interface_name("sixteen--letters").is_err());
+    }
+
+    #[test]
+    fn what_is_ignored_is_known() {
+        // As in every Rust program.
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(libc::SIGUSR2));
     }
 
     #[test]

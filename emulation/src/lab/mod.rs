@@ -113,14 +113,16 @@ impl Lab {
         let (network, wiring) = wiring::build(&topology, options.seed);
         let (hosts, wires) = split(hosts::make(&plans, backend, tcp.given.as_deref())?, &plans, &wiring);
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
-        // Hosts do without where the system has none.
-        let names = Names::publish(&topology).ok();
         let mut facts = carrier.facts();
+        // Hosts do without where the system has none.
+        let names = Names::publish(&topology);
+        let known = names.as_ref().map_or_else(|error| format!("no: {error}"), |_| "yes".to_owned());
+        facts.insert("names".to_owned(), known);
         facts.insert("backend".to_owned(), backend.to_string());
         facts.insert("tcp".to_owned(), tcp.fact);
         facts.insert("interfaces".to_owned(), interfaces.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names })
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names.ok() })
     }
 
     /// What it was made from, with all addresses filled in.

@@ -1,6 +1,7 @@
 //! Hosts by their names: files over `/etc/hosts` and `/etc/resolv.conf`, which
 //! only the sandbox sees.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -30,7 +31,8 @@ impl Names {
     /// # Errors
     /// When the system has no such file, or mounts none over it.
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
-        let text = fs::read_to_string(HOSTS)? + &lines(topology);
+        let lab = lines(topology);
+        let text = without(&fs::read_to_string(HOSTS)?, &lab) + "\n" + &lab;
         Ok(Self { _hosts: Cover::of(HOSTS, &text)?, _resolver: Cover::of(RESOLVER, NO_SERVER).ok() })
     }
 }
@@ -58,7 +60,7 @@ impl Drop for Cover {
 }
 
 fn lines(topology: &Topology) -> String {
-    let mut text = String::from("\n");
+    let mut text = String::new();
     let mut named = vec![false; topology.hosts.len()];
     for net in &topology.nets {
         for member in &net.members {
@@ -73,6 +75,24 @@ fn lines(topology: &Topology) -> String {
     text
 }
 
+/// The machine's lines without the lab's names: many systems have a line with
+/// their own, and a program would get the addresses of both, in either order.
+fn without(machine: &str, lab: &str) -> String {
+    let taken: BTreeSet<&str> = lab.lines().flat_map(|line| line.split_whitespace().skip(1)).collect();
+    let is_free = |name: &&str| !taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
+    let mut text = String::new();
+    for line in machine.lines() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(address) = words.next() else { continue };
+        let names: Vec<&str> = words.filter(is_free).collect();
+        if !names.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{address} {}", names.join(" "));
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,9 +100,18 @@ mod tests {
     use crate::scenario::fixture;
 
     #[test]
+    fn a_name_of_the_lab_is_no_longer_the_machine_s() {
+        let machine = "# Own.\n127.0.0.1 localhost # and more\n127.0.1.1 H0.example H0\n\n::1 h1\n";
+        assert_eq!(
+            without(machine, "10.1.1.2 h0 h0-net0\n10.1.1.3 h1\n"),
+            "127.0.0.1 localhost\n127.0.1.1 H0.example\n"
+        );
+    }
+
+    #[test]
     fn a_host_has_its_name_once_and_one_for_each_interface() {
         let topology = addresses::assign(&fixture::nets(3, &[&[0, 1], &[1, 2]])).unwrap();
-        let expected = "\n10.1.1.2 h0 h0-net0\n10.1.1.3 h1 h1-net0\n10.1.2.2 h1-net1\n10.1.2.3 h2 h2-net1\n";
+        let expected = "10.1.1.2 h0 h0-net0\n10.1.1.3 h1 h1-net0\n10.1.2.2 h1-net1\n10.1.2.3 h2 h2-net1\n";
         assert_eq!(lines(&topology), expected);
     }
 }

@@ -194,13 +194,18 @@ fn isolate_mounts() -> Result<(), LabError> {
 }
 
 fn wait_outside(init: Pid, signals: &Signals, held: &OwnedFd, terminal: Option<Terminal>) -> Result<u8, LabError> {
+    let mut is_open = true;
     loop {
         let mut ready = [PollFd::new(signals, PollFlags::IN), PollFd::new(held, PollFlags::IN)];
-        poll(&mut ready, None).map_err(|error| LabError::kernel("wait for its children", error))?;
-        let [has_signal, has_word] = ready.map(|one| one.revents().contains(PollFlags::IN));
-        // An end without a word is that of init, which a signal tells too.
-        if has_word && rustix::io::read(held, &mut [0; 16]).is_ok_and(|count| count > 0) {
-            terminal.iter().for_each(|terminal| terminal.stopped(init));
+        let looked_at = if is_open { &mut ready[..] } else { &mut ready[..1] };
+        poll(looked_at, None).map_err(|error| LabError::kernel("wait for its children", error))?;
+        let [has_signal, has_word] = ready.map(|one| !one.revents().is_empty());
+        if has_word {
+            // Init is ending, which takes as long as its namespace does; a signal tells when it has.
+            is_open = rustix::io::read(held, &mut [0; 16]).is_ok_and(|count| count > 0);
+            if is_open {
+                terminal.iter().for_each(|terminal| terminal.stopped(init));
+            }
         }
         if !has_signal {
             continue;

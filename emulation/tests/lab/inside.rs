@@ -29,7 +29,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
         (None, "exit", [code]) => return ExitCode::from(code.parse::<u8>().unwrap()),
         (None, "hold", []) => hold(),
         (None, "keys", []) => keys(),
-        (None, "carry", [backend]) => carry(backend.parse().unwrap()),
+        (None, "listen", []) => listen(),
         (None, "measure", [hosts, backend]) => measure(hosts.parse().unwrap(), backend.parse().unwrap()),
         _ => panic!("there is no `{name}`"),
     }
@@ -64,19 +64,6 @@ fn measure(hosts: usize, backend: Backend) {
     let stopping = Instant::now();
     lab.stop(Duration::ZERO).unwrap();
     println!("{hosts} hosts, {backend}: up {up:?}, down {:?}", stopping.elapsed());
-}
-
-/// Prints how fast a stream goes through a link without a limit, and what was lost on the way.
-fn carry(backend: Backend) {
-    let mut topology = topologies::hosts(&["near", "far"]);
-    topologies::link(&mut topology, [0, 1], Duration::ZERO);
-    let lab = Lab::start(&topology, &Options { backend, ..Options::default() }).unwrap();
-    let mut server = lab.run_in(1, || Command::new("iperf3").args(["-s", "-1"]).spawn().unwrap()).unwrap();
-    thread::sleep(Duration::from_millis(300));
-    lab.run_in(0, || Command::new("iperf3").args(["-c", "far", "-t", "3"]).status().unwrap()).unwrap();
-    server.wait().unwrap();
-    println!("{:#?} {:#?}", lab.wires(), lab.counters().unwrap());
-    println!("{}", std::fs::read_to_string("/proc/net/softnet_stat").unwrap());
 }
 
 pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
@@ -134,15 +121,25 @@ pub(crate) fn hosts_have_one_congestion_control() {
 
 pub(crate) fn hosts_know_each_other_and_themselves_by_name() {
     let mut topology = topologies::hosts(&["near", "far"]);
+    // As many systems name themselves; only this sandbox sees the mount.
+    let mut own = tempfile::NamedTempFile::new().unwrap();
+    own.write_all(b"127.0.0.1 localhost\n127.0.1.1 far\n").unwrap();
+    let own = own.into_temp_path();
+    std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(
+        Command::new("mount").arg("--bind").args([own.as_os_str(), "/etc/hosts".as_ref()]).status().unwrap().success()
+    );
     topologies::link(&mut topology, [0, 1], Duration::ZERO);
     let lab = start(&topology);
-    ping(&lab, 0, "far");
+    let far = lab.run_in(0, || Command::new("getent").args(["ahostsv4", "far"]).output().unwrap()).unwrap();
+    let far = String::from_utf8(far.stdout).unwrap();
+    assert!(far.starts_with("10.1.1.3 "), "the machine's own `far` comes after the lab's: {far}");
     let name = lab.run_in(1, || Command::new("uname").arg("-n").output().unwrap()).unwrap();
     assert_eq!(name.stdout, b"far\n");
     let unknown = lab.run_in(0, || Command::new("getent").args(["hosts", "nobody.example"]).status().unwrap()).unwrap();
     assert_eq!(unknown.code(), Some(2), "of others nothing is known");
     drop(lab);
-    assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("far"));
+    assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("10.1.1.3"));
 }
 
 pub(crate) fn a_group_reaches_the_other_members_of_a_lan() {
@@ -196,6 +193,30 @@ pub(crate) fn without_tap_devices_it_is_veth_pairs() {
     ping(&lab, 0, "host1");
     let error = Lab::start(&topologies::star(2), &Options { backend: Backend::Tap, ..Options::default() }).unwrap_err();
     assert!(error.is_of_the_system() && error.to_string().starts_with("/dev/net/tun does not open"), "{error}");
+}
+
+pub(crate) fn frames_for_an_interface_that_is_down_are_no_overruns() {
+    for backend in backends() {
+        let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
+        lab.run_in(1, || Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap()).unwrap();
+        let target = (lab.address(1).unwrap(), 7);
+        let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        (0..5).for_each(|_| drop(socket.send_to(b"nobody is there", target).unwrap()));
+        let since = Instant::now();
+        while lab.wires().iter().map(|wire| wire.written + wire.undeliverable + wire.refused).sum::<u64>() < 5 {
+            assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(lab.overruns().unwrap(), 0, "{backend}: {:?}", lab.wires());
+    }
+}
+
+/// Whether a run listens to a hang-up that this process was told to ignore.
+fn listen() {
+    let _interrupt = roost_emulation::experiment::Interrupt::listen().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    assert_eq!(u64::from_str_radix(caught.trim(), 16).unwrap() & 1, 0, "SIGHUP is caught");
 }
 
 pub(crate) fn a_hundred_hosts_are_set_up() {

@@ -81,6 +81,36 @@ pub(crate) fn a_key_of_the_terminal_reaches_the_inside_once() {
     assert_eq!(end_of(&mut terminal), Some(0));
 }
 
+pub(crate) fn what_ignores_a_hang_up_goes_on() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" inside listen"]).arg(program());
+    expect_success(command);
+}
+
+pub(crate) fn waiting_for_init_takes_no_time_of_the_processor() {
+    let mut outer = hold();
+    let init = processes::family(outer.id())[1];
+    // A namespace ends when its last process is waited for: here by one that is stopped.
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &init.to_string(), "-p"]).args(["sleep", "1000"]);
+    let mut guest = command.spawn().unwrap();
+    let since = Instant::now();
+    while processes::family(guest.id()).len() < 2 {
+        assert!(since.elapsed() < PATIENCE, "nsenter starts no program");
+        thread::sleep(Duration::from_millis(20));
+    }
+    send("STOP", guest.id());
+    send("KILL", init);
+    let before = processes::processor_ticks(outer.id());
+    thread::sleep(Duration::from_millis(1_000));
+    let spent = processes::processor_ticks(outer.id()) - before;
+    let has_waited = outer.try_wait().unwrap().is_none();
+    send("CONT", guest.id());
+    guest.wait().unwrap();
+    assert_eq!(end_of(&mut outer), Some(128 + 9));
+    assert!(has_waited && spent < 20, "{spent} hundredths of a second");
+}
+
 pub(crate) fn nothing_outlives_a_kill_of_any_of_the_three() {
     let own = processes::networks(&[std::process::id()]);
     for (place, who) in ["the outer process", "init", "the worker"].iter().enumerate() {

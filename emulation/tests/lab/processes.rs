@@ -36,6 +36,13 @@ pub(crate) fn remaining_in(networks: &BTreeSet<PathBuf>, patience: Duration) -> 
     }
 }
 
+/// How long a process has run, in hundredths of a second.
+pub(crate) fn processor_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
 fn all() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }

@@ -49,12 +49,14 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -121,8 +123,15 @@ pub enum CarrierError {
     #[error(transparent)]
     Change(#[from] WiringError),
     /// Its thread has ended.
-    #[error("packets are no longer carried: the carrier has ended")]
-    Ended,
+    #[error("packets are no longer carried: the carrier has ended{}", because(.cause))]
+    Ended {
+        /// What ended it, if that is known.
+        cause: Option<String>,
+    },
+}
+
+fn because(cause: &Option<String>) -> String {
+    cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"))
 }
 
 fn system<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> CarrierError {
@@ -139,9 +148,15 @@ struct Shared {
     lateness: Histogram,
     unread: Histogram,
     exact_timers: AtomicBool,
+    /// What ended the thread, if it was not told to end.
+    failure: OnceLock<String>,
 }
 
 impl Shared {
+    fn ended(&self) -> CarrierError {
+        CarrierError::Ended { cause: self.failure.get().cloned() }
+    }
+
     fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
@@ -260,7 +275,7 @@ impl Carrier {
     pub fn wires(&self) -> Vec<WireCounts> {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let both = self.shared.tallies.iter().zip(&self.shared.wires).zip(losses.iter_mut());
-        both.map(|((tally, fd), losses)| tally.counts(losses.until_now(fd))).collect()
+        both.map(|((tally, fd), losses)| tally.counts(losses.until_now(fd, tally.undeliverable.get()))).collect()
     }
 
     /// Packets that the emulation lost because this machine is too slow; see
@@ -300,11 +315,11 @@ impl Carrier {
             let _ = sender.send(call(core, now));
         }));
         self.command(command)?;
-        receiver.recv().map_err(|_| CarrierError::Ended)
+        receiver.recv().map_err(|_| self.shared.ended())
     }
 
     fn command(&self, command: Command) -> Result<(), CarrierError> {
-        self.commands.send(command).map_err(|_| CarrierError::Ended)?;
+        self.commands.send(command).map_err(|_| self.shared.ended())?;
         rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes()).map_err(system("be woken"))?;
         Ok(())
     }
@@ -313,7 +328,7 @@ impl Carrier {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         // If it has ended already, joining says why.
         let _ = self.command(Command::Stop(drain));
-        thread.join().unwrap_or(Err(CarrierError::Ended))
+        thread.join().unwrap_or_else(|_| Err(self.shared.ended()))
     }
 }
 
@@ -339,6 +354,7 @@ impl Shared {
             lateness: Histogram::new(),
             unread: Histogram::new(),
             exact_timers: AtomicBool::new(false),
+            failure: OnceLock::new(),
         })
     }
 }
@@ -349,11 +365,12 @@ impl Losses {
         Self { device, before, socket: 0 }
     }
 
-    /// Asks the kernel, as far as it knows about such a wire.
-    fn until_now(&mut self, wire: &OwnedFd) -> u64 {
+    /// Asks the kernel, as far as it knows about such a wire. What was refused
+    /// because the interface is down its device has counted as dropped too.
+    fn until_now(&mut self, wire: &OwnedFd, undeliverable: u64) -> u64 {
         self.socket += u64::from(kernel::packet_socket_drops(wire.as_fd()).unwrap_or(0));
         let device = self.device.as_ref().and_then(|device| device.dropped().ok()).unwrap_or(self.before);
-        self.socket + device.saturating_sub(self.before)
+        self.socket + device.saturating_sub(self.before).saturating_sub(undeliverable)
     }
 }
 
@@ -376,12 +393,25 @@ fn spawn(
     let body = move || {
         // Its starter waits for it.
         let _ = sender.send(worker::prepare_thread(&shared, realtime));
-        drop(shared);
-        worker.run()
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+        let cause = match &result {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(text_of(panic.as_ref())),
+        };
+        // Set once: there is one such thread.
+        cause.into_iter().for_each(|cause| drop(shared.failure.set(cause)));
+        result.unwrap_or_else(|_| Err(shared.ended()))
     };
     let thread = thread::Builder::new().name("carrier".to_owned()).spawn(body).map_err(system("start its thread"))?;
-    let realtime = receiver.recv().map_err(|_| CarrierError::Ended)?;
+    let realtime = receiver.recv().map_err(|_| CarrierError::Ended { cause: None })?;
     Ok((thread, realtime))
+}
+
+/// What a panic said.
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it panicked").to_owned()
 }
 
 /// Closes wires side by side: one after the other, 100 TAP devices take seconds.

@@ -271,6 +271,29 @@ fn stopping_delivers_what_is_inside_if_there_is_time() {
 }
 
 #[test]
+fn stopping_takes_no_longer_than_it_may() {
+    let (mut carrier, hosts) = start(&net(NetKind::Link, 2, &leg(100)));
+    for _ in 0..1_000 {
+        hosts[0].send(&unicast(0, 1, 100));
+    }
+    until("all is read", || carrier.wires()[0].read == 1_000);
+    // The thread looks again when all is due, and has to end.
+    carrier.command(Command::Call(Box::new(|_, _| thread::sleep(Duration::from_millis(500))))).unwrap();
+    carrier.end(Duration::ZERO).unwrap();
+    let counts = carrier.wires()[1];
+    assert!(counts.written + counts.refused < 500, "{counts:?}");
+}
+
+#[test]
+fn what_ended_it_is_told() {
+    let (carrier, _hosts) = start(&net(NetKind::Link, 2, &leg(1)));
+    assert!(carrier.call(|_, _| panic!("on purpose")).is_err());
+    until("it has ended", || carrier.counters().is_err());
+    let error = carrier.counters().unwrap_err().to_string();
+    assert!(error.contains("on purpose"), "{error}");
+}
+
+#[test]
 fn an_address_twice_on_a_net_is_refused() {
     let topology = net(NetKind::Lan, 2, &leg(0));
     let (network, wiring) = wiring::build(&topology, 7);

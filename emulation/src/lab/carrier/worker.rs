@@ -25,8 +25,6 @@ use crate::scenario::wiring::Wiring;
 const FRAMES_PER_VISIT: usize = 16;
 /// How many frames are written before wires are read again.
 const DELIVERIES_PER_PASS: usize = 64;
-/// How many wires one system call reports as readable.
-const EVENTS_PER_WAIT: usize = 256;
 /// The longest sleep: a limit of the kernel's arithmetic, not of ours.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
 /// Before all that are not real-time, after all that are.
@@ -68,6 +66,12 @@ pub(super) struct Worker {
     ending: Option<Time>,
 }
 
+/// One look reports every wire that has frames: [`Unread`] takes one that is
+/// not reported for empty.
+fn room_for_events(wires: usize) -> Vec<Event> {
+    Vec::with_capacity(wires + 1)
+}
+
 impl Worker {
     pub(super) fn new(
         core: Core,
@@ -88,10 +92,10 @@ impl Worker {
 
     /// Carries frames until it is told to stop.
     pub(super) fn run(mut self) -> Result<(), CarrierError> {
-        let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
+        let mut events = room_for_events(self.ports.len());
         loop {
             let written = self.deliver();
-            if written == 0 && self.has_ended() {
+            if self.has_ended(written) {
                 return Ok(());
             }
             // It sleeps only after a look that found nothing, so that what
@@ -210,8 +214,10 @@ impl Worker {
         }
     }
 
-    fn has_ended(&self) -> bool {
-        self.ending.is_some_and(|at| self.core.network.held() == 0 || self.shared.now() >= at)
+    /// Whether the time to end has passed, or all is delivered before.
+    fn has_ended(&self, written: usize) -> bool {
+        let is_empty = written == 0 && self.core.network.held() == 0;
+        self.ending.is_some_and(|at| is_empty || self.shared.now() >= at)
     }
 
     /// How long nothing is to be done; none if nothing is inside.

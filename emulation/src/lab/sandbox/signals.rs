@@ -30,8 +30,12 @@ pub(super) struct Received {
 }
 
 impl Signals {
+    /// Holds them all, but for those that would end a process and that whoever
+    /// started this one had it ignore.
     pub(super) fn hold() -> Result<Self, LabError> {
-        kernel::open_signals(&READ).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
+        let is_held = |signal: &c_int| matches!(*signal, libc::SIGCHLD | libc::SIGTTOU) || !kernel::is_ignored(*signal);
+        let held: Vec<c_int> = READ.into_iter().filter(is_held).collect();
+        kernel::open_signals(&held).map(Self).map_err(|error| LabError::kernel("listen to signals", error))
     }
 
     /// Undoes [`hold`](Self::hold), also in a worker that has inherited it.
