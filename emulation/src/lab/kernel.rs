@@ -197,11 +197,20 @@ pub(crate) fn release_signals(signals: &[c_int]) -> io::Result<()> {
     check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) })
 }
 
-/// Takes over a descriptor that this process was started with.
+/// Takes over a socket that this process was started with.
 ///
 /// # Errors
-/// When there is no such descriptor.
+/// When there is no such descriptor, or it is no stream socket.
 pub(crate) fn inherit(number: i32) -> io::Result<OwnedFd> {
+    let mut kind: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    let place: *mut c_void = (&raw mut kind).cast();
+    // SAFETY: the kernel writes at most `length` bytes, the size of `kind`; a
+    // number that is no socket is refused.
+    check(unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, place, &raw mut length) })?;
+    if kind != libc::SOCK_STREAM {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     // SAFETY: a number that is no open descriptor is refused by the kernel.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     // SAFETY: it is open, as was just checked, and the caller is the process
@@ -277,6 +286,15 @@ mod tests {
         // As in every Rust program.
         assert!(is_ignored(libc::SIGPIPE));
         assert!(!is_ignored(libc::SIGUSR2));
+    }
+
+    #[test]
+    fn only_a_stream_socket_is_inherited() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(inherit(file.as_raw_fd()).is_err());
+        let datagrams = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        assert!(inherit(datagrams.as_raw_fd()).is_err());
+        assert!(inherit(-1).is_err());
     }
 
     #[test]

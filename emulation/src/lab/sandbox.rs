@@ -28,7 +28,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getegid, geteuid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getegid, geteuid, getpid, getppid};
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
 
 use super::LabError;
@@ -74,15 +74,16 @@ pub enum Entry {
 /// [`LabError::System`] when this system has no namespaces for this user.
 pub fn enter() -> Result<Entry, LabError> {
     let name = std::env::args_os().next().unwrap_or_default();
-    if name == WORKER_NAME {
+    // Anybody may start a program under any name: inside, init is process 1 and the worker its child.
+    if name == WORKER_NAME && getppid() == Some(Pid::INIT) {
         Signals::release()?;
         show_as(WORKER_NAME);
         INSIDE.store(true, Relaxed);
         return Ok(Entry::Inside);
     }
     match name.to_str().and_then(|name| name.strip_prefix(INIT_NAME)).and_then(|number| number.parse().ok()) {
-        Some(lifeline) => be_init(lifeline).map(Entry::Done),
-        None => be_outer().map(Entry::Done),
+        Some(lifeline) if getpid() == Pid::INIT => be_init(lifeline).map(Entry::Done),
+        _ => be_outer().map(Entry::Done),
     }
 }
 
@@ -185,7 +186,7 @@ fn enter_user_namespace() -> Result<(), LabError> {
 /// Gives the namespace mounts of its own and a `/proc` that shows its processes.
 fn isolate_mounts() -> Result<(), LabError> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(|error| LabError::kernel("make the mounts private", error))?;
+    mount_change("/", private).map_err(|error| refusal::explain("mounts of its own", &error.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     // Refused inside containers that hide parts of /proc. The old one still
     // serves a process for itself, which is all that is needed.

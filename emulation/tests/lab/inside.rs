@@ -30,6 +30,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
         (None, "hold", []) => hold(),
         (None, "keys", []) => keys(),
         (None, "listen", []) => listen(),
+        (None, "where", []) => println!("child of {}", std::os::unix::process::parent_id()),
         (None, "measure", [hosts, backend]) => measure(hosts.parse().unwrap(), backend.parse().unwrap()),
         _ => panic!("there is no `{name}`"),
     }

@@ -37,6 +37,7 @@ const INSIDE: &[(&str, fn())] = &[
 /// What looks at a sandbox from outside.
 const OUTSIDE: &[(&str, fn())] = &[
     ("a_lab_is_refused_outside_a_sandbox", outside::a_lab_is_refused_outside_a_sandbox),
+    ("a_name_alone_is_not_inside", outside::a_name_alone_is_not_inside),
     ("exit_codes_pass_through", outside::exit_codes_pass_through),
     ("signals_reach_the_inside", outside::signals_reach_the_inside),
     ("a_key_of_the_terminal_reaches_the_inside_once", outside::a_key_of_the_terminal_reaches_the_inside_once),

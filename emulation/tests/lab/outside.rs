@@ -53,6 +53,14 @@ pub(crate) fn a_lab_is_refused_outside_a_sandbox() {
     assert!(error.to_string().contains("sandbox"), "{error}");
 }
 
+pub(crate) fn a_name_alone_is_not_inside() {
+    for name in ["emulate-lab", "emulate-init-0"] {
+        let mut command = itself(&["inside", "where"]);
+        let output = std::os::unix::process::CommandExt::arg0(&mut command, name).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "child of 1\n", "{name}: {output:?}");
+    }
+}
+
 pub(crate) fn exit_codes_pass_through() {
     for code in ["0", "1", "7", "130"] {
         let status = itself(&["inside", "exit", code]).status().unwrap();

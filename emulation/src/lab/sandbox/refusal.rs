@@ -39,7 +39,9 @@ fn remedy(error: &io::Error, switches: Switches) -> String {
     match switches {
         Switches { most: Some(0), .. } => set("user.max_user_namespaces=10000"),
         Switches { unprivileged: Some(0), .. } => set("kernel.unprivileged_userns_clone=1"),
-        Switches { apparmor: Some(1), .. } => set("kernel.apparmor_restrict_unprivileged_userns=0"),
+        Switches { apparmor: Some(1), .. } if is(Errno::PERM) || is(Errno::ACCESS) => {
+            set("kernel.apparmor_restrict_unprivileged_userns=0")
+        }
         _ if is(Errno::NOSPC) => {
             "too many namespaces are in use; raise the limits user.max_*_namespaces (`sysctl -a | grep namespaces`)"
                 .to_owned()
@@ -70,6 +72,7 @@ mod tests {
         let none = Switches { most: Some(0), ..NOTHING };
         assert!(after(Errno::NOSPC, none).contains("user.max_user_namespaces=10000"));
         let apparmor = Switches { apparmor: Some(1), unprivileged: Some(1), ..NOTHING };
+        assert!(after(Errno::NOSPC, apparmor).contains("user.max_*_namespaces"));
         assert!(after(Errno::ACCESS, apparmor).contains("kernel.apparmor_restrict_unprivileged_userns=0"));
     }
 
