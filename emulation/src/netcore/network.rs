@@ -179,6 +179,17 @@ impl<P: Clone> Network<P> {
         Ok(())
     }
 
+    /// [Schedules](Self::schedule) all of these, or none.
+    ///
+    /// # Errors
+    /// When there are too many; nothing is scheduled then.
+    pub fn schedule_all(&mut self, changes: Vec<(Time, PipeChange)>) -> Result<(), ScheduleFull> {
+        if changes.len() > self.limits.changes.saturating_sub(self.changes.len()) {
+            return Err(ScheduleFull(self.limits.changes));
+        }
+        changes.into_iter().try_for_each(|(at, change)| self.schedule(at, change))
+    }
+
     /// Runs everything that is due by `now`, then makes the change.
     pub fn apply(&mut self, now: Time, change: PipeChange) {
         self.run(now);

@@ -116,14 +116,14 @@ impl Wiring {
     ///
     /// # Errors
     /// When an event is about a host that is not there, or there are too many;
-    /// those before it are scheduled.
+    /// nothing is scheduled then.
     pub fn begin<P: Clone>(&self, network: &mut Network<P>, begin: Time) -> Result<(), WiringError> {
+        let mut changes = Vec::new();
         for event in &self.schedule {
-            for change in self.changes(event.net, event.from, event.change)? {
-                network.schedule(begin + event.at, change)?;
-            }
+            let of_event = self.changes(event.net, event.from, event.change)?;
+            changes.extend(of_event.into_iter().map(|change| (begin + event.at, change)));
         }
-        Ok(())
+        Ok(network.schedule_all(changes)?)
     }
 
     /// What a change of a net, or of one host's legs of it, does to the pipes.

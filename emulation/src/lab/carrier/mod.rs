@@ -81,8 +81,6 @@ use crate::scenario::wiring::{Wiring, WiringError};
 /// for 15 % more of the thread's time; the 99th percentile became no worse,
 /// also beside other programs. With 50 us and more the time doubles for nothing.
 const SPIN: Duration = Duration::from_micros(20);
-/// How many threads close wires: closing a TAP waits for the kernel's readers.
-const CLOSERS: usize = 32;
 
 /// A host's interface: one read or write moves one Ethernet frame.
 #[derive(Debug)]
@@ -122,6 +120,9 @@ pub enum CarrierError {
     /// There is no such net or host; nothing was changed.
     #[error(transparent)]
     Change(#[from] WiringError),
+    /// The schedule counts from one time; nothing was changed.
+    #[error("the schedule has begun already: start another lab to begin again")]
+    Begun,
     /// Its thread has ended.
     #[error("packets are no longer carried: the carrier has ended{}", because(.cause))]
     Ended {
@@ -203,7 +204,7 @@ impl Carrier {
         let (fds, losses) = wires.into_iter().map(|wire| (wire.fd, Losses::before(wire.statistics))).unzip();
         let shared = Arc::new(Shared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
-        let core = Core { network, wiring };
+        let core = Core { network, wiring, has_begun: false };
         let worker = Worker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
         Ok(Self { shared, losses: Mutex::new(losses), commands, thread: Some(thread), realtime })
@@ -218,10 +219,10 @@ impl Carrier {
     /// its exact time. Returns the time that its schedule counts from.
     ///
     /// # Errors
-    /// When an event is about what is not there, or there are too many, or the
-    /// carrier has ended.
+    /// When it has begun before, an event is about what is not there, there are
+    /// too many, or the carrier has ended; nothing is scheduled then.
     pub fn begin(&self) -> Result<Time, CarrierError> {
-        self.call(|core, now| core.wiring.begin(&mut core.network, now).map(|()| now))?.map_err(Into::into)
+        self.call(|core, now| core.begin(now))?
     }
 
     /// Changes a link or LAN now, or one host's legs of it.
@@ -336,11 +337,6 @@ impl Drop for Carrier {
     fn drop(&mut self) {
         // Who wants to know calls `stop`.
         let _ = self.end(Duration::ZERO);
-        let losses = self.losses.get_mut().unwrap_or_else(PoisonError::into_inner);
-        losses.clear();
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            close_all(std::mem::take(&mut shared.wires));
-        }
     }
 }
 
@@ -412,17 +408,4 @@ fn spawn(
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("it panicked").to_owned()
-}
-
-/// Closes wires side by side: one after the other, 100 TAP devices take seconds.
-fn close_all(wires: Vec<OwnedFd>) {
-    let mut shares: Vec<Vec<OwnedFd>> = (0..CLOSERS.min(wires.len())).map(|_| Vec::new()).collect();
-    for (number, wire) in wires.into_iter().enumerate() {
-        shares[number % CLOSERS].push(wire);
-    }
-    thread::scope(|scope| {
-        for share in shares {
-            scope.spawn(move || drop(share));
-        }
-    });
 }

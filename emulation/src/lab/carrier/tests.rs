@@ -294,6 +294,13 @@ fn what_ended_it_is_told() {
 }
 
 #[test]
+fn a_second_beginning_is_refused_and_changes_nothing() {
+    let (carrier, _hosts) = start(&scheduled(60_000, Change::Down));
+    carrier.begin().unwrap();
+    assert!(carrier.begin().unwrap_err().to_string().contains("has begun"));
+}
+
+#[test]
 fn an_address_twice_on_a_net_is_refused() {
     let topology = net(NetKind::Lan, 2, &leg(0));
     let (network, wiring) = wiring::build(&topology, 7);

@@ -47,6 +47,19 @@ pub(super) enum Command {
 pub(super) struct Core {
     pub(super) network: Network<Frame>,
     pub(super) wiring: Wiring,
+    pub(super) has_begun: bool,
+}
+
+impl Core {
+    /// Schedules what the topology does, once.
+    pub(super) fn begin(&mut self, now: Time) -> Result<Time, CarrierError> {
+        if self.has_begun {
+            return Err(CarrierError::Begun);
+        }
+        self.wiring.begin(&mut self.network, now)?;
+        self.has_begun = true;
+        Ok(now)
+    }
 }
 
 /// All that the thread owns.
