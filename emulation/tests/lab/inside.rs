@@ -202,7 +202,9 @@ pub(crate) fn frames_for_an_interface_that_is_down_are_no_overruns() {
         lab.run_in(1, || Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap()).unwrap();
         let target = (lab.address(1).unwrap(), 7);
         let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
-        (0..5).for_each(|_| drop(socket.send_to(b"nobody is there", target).unwrap()));
+        for _ in 0..5 {
+            socket.send_to(b"nobody is there", target).unwrap();
+        }
         let since = Instant::now();
         while lab.wires().iter().map(|wire| wire.written + wire.undeliverable + wire.refused).sum::<u64>() < 5 {
             assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
