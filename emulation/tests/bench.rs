@@ -13,7 +13,7 @@ fn a_measurement_says_what_it_saw_and_ends_with_its_verdict() {
     let output = emulate(&SHORT, None);
     let report = report(&output);
     let rows = report["bench"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 8, "five links, their drift, ping, and what this machine allows: {rows:?}");
+    assert_eq!(rows.len(), 9, "five links, their drift, ping, the core's part, and what this machine allows: {rows:?}");
     for row in &rows[..5] {
         assert_eq!(row["case"], "delay");
         assert!(row["what"].as_str().unwrap().starts_with("one-way delay of "), "{row}");

@@ -70,6 +70,15 @@ impl Trace {
     }
 }
 
+/// Who runs before whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// Probes are programs like any other.
+    Usual,
+    /// Probes have what the core has: what is late then is not a program that waits for its turn.
+    AsTheCore,
+}
+
 /// What was measured, and at what cost.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -87,9 +96,11 @@ pub(super) fn carry(
     flows: &[Flow],
     origin: Instant,
     patience: Duration,
+    priority: Priority,
 ) -> Result<Outcome, BenchError> {
     let sockets = flows.iter().map(|flow| open(lab, flow)).collect::<Result<Vec<_>, _>>()?;
-    let setting = Setting { origin, realtime: is_realtime(lab), stop: bench.stop, over: &AtomicBool::new(false) };
+    let realtime = priority == Priority::AsTheCore && is_realtime(lab);
+    let setting = Setting { origin, realtime, stop: bench.stop, over: &AtomicBool::new(false) };
     let agenda = agenda(flows, bench.options.seed);
     thread::scope(|scope| {
         let receivers: Vec<_> = flows

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::bench::analysis::{Spread, drift};
-use crate::bench::probe::{self, Flow, HEADERS, Trace};
+use crate::bench::probe::{self, Flow, HEADERS, Priority, Trace};
 use crate::bench::program::{Failed, PING, Program, SHELL};
 use crate::bench::{Bench, BenchError, Case, Row, is_realtime, machine, networks};
 use crate::lab::Lab;
@@ -43,7 +43,8 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// On a machine that does nothing else.
 pub(in crate::bench) fn quiet(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
     let lab = start(bench)?;
-    let traces = probes(bench, &lab)?;
+    let traces = probes(bench, &lab, Priority::Usual)?;
+    let core = core_row(&lab, Case::Delay);
     let errors = spreads(&traces);
     let mut rows: Vec<Row> = DELAYS_MS
         .iter()
@@ -57,6 +58,7 @@ pub(in crate::bench) fn quiet(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchEr
         .collect();
     rows.push(drift_row(&errors));
     rows.push(ping_row(bench, &lab)?);
+    rows.push(core);
     rows.extend(floor_row(bench, Case::Delay, is_realtime(&lab)));
     Ok(rows)
 }
@@ -78,13 +80,13 @@ pub(in crate::bench) fn busy(bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchErr
         Err(failed) => return Ok(unmeasured(&failed.reason()?)),
     };
     bench.rest(WARM_UP);
-    let traces = probes(bench, &lab)?;
-    let floor = floor_row(bench, Case::Busy, true);
+    let traces = probes(bench, &lab, Priority::AsTheCore)?;
+    let beside = [Some(core_row(&lab, Case::Busy)), floor_row(bench, Case::Busy, true)];
     drop(load);
     let rows = DELAYS_MS.iter().zip(spreads(&traces)).zip(&traces);
     let judge = |error: Spread| error.p99 <= P99_MS;
     let rows = rows.map(|((ms, error), trace)| row(Case::Busy, what(ms), target.clone(), (error, trace), judge));
-    Ok(rows.chain(floor).collect())
+    Ok(rows.chain(beside.into_iter().flatten()).collect())
 }
 
 fn start(bench: &mut Bench<'_>) -> Result<Lab, BenchError> {
@@ -92,7 +94,7 @@ fn start(bench: &mut Bench<'_>) -> Result<Lab, BenchError> {
     bench.lab(&networks::links(links))
 }
 
-fn probes(bench: &Bench<'_>, lab: &Lab) -> Result<Vec<Trace>, BenchError> {
+fn probes(bench: &Bench<'_>, lab: &Lab, priority: Priority) -> Result<Vec<Trace>, BenchError> {
     // A length of some hours, in steps of 10 ms, fits.
     let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
     let flow = |link| {
@@ -100,7 +102,7 @@ fn probes(bench: &Bench<'_>, lab: &Lab) -> Result<Vec<Trace>, BenchError> {
         Flow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: true }
     };
     let flows: Vec<Flow> = (0..DELAYS_MS.len()).map(flow).collect();
-    Ok(probe::carry(bench, lab, &flows, Instant::now(), PATIENCE)?.traces)
+    Ok(probe::carry(bench, lab, &flows, Instant::now(), PATIENCE, priority)?.traces)
 }
 
 /// The errors of each link's delays, milliseconds: what is more than the
@@ -146,15 +148,28 @@ fn drift_row(errors: &[Option<Spread>]) -> Row {
     }
 }
 
+/// What of the errors is the core's: the rest is the time in which it and the receiver wake up.
+fn core_row(lab: &Lab, case: Case) -> Row {
+    let lateness = lab.lateness();
+    let [p50, p99] = [0.5, 0.99].map(|part| lateness.quantile(part).as_secs_f64() * 1e3);
+    let max = lateness.max().as_secs_f64() * 1e3;
+    let late = Spread { p50, p99, max };
+    late_row(case, "of that, packets were written late by", late)
+}
+
 /// What this machine allows: a thread that only sleeps, with the priority of the core.
 fn floor_row(bench: &Bench<'_>, case: Case, realtime: bool) -> Option<Row> {
     let interval = INTERVAL / 5;
     let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
     let late = machine::wake_ups(count, interval, realtime, bench.stop);
     let late = Spread::of(late.into_iter().map(|late| late / 1e6).collect())?;
+    Some(late_row(case, "for comparison, a sleeping thread is woken late by", late))
+}
+
+fn late_row(case: Case, what: &str, late: Spread) -> Row {
     let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", late.p50, late.p99, late.max);
-    let row = Row::shown(case, "for comparison, a sleeping thread is woken late by", seen);
-    Some(row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max))
+    let row = Row::shown(case, what, seen);
+    row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max)
 }
 
 /// All links again, by a program that others wrote.

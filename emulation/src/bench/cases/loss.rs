@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::probe::{self, Flow, HEADERS, Trace};
+use crate::bench::probe::{self, Flow, HEADERS, Priority, Trace};
 use crate::bench::{Bench, BenchError, Case, Row, analysis, iperf, networks};
 use crate::lab::Lab;
 use crate::scenario::topology::Leg;
@@ -34,7 +34,7 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
         Flow { from, to, bytes: BYTES, count, interval: Duration::from_secs(1) / *pace, uneven: false }
     };
     let flows: Vec<Flow> = LINKS.iter().enumerate().map(flow).collect();
-    let traces = probe::carry(bench, &lab, &flows, Instant::now(), PATIENCE)?.traces;
+    let traces = probe::carry(bench, &lab, &flows, Instant::now(), PATIENCE, Priority::Usual)?.traces;
     let dropped = dropped(&lab)?;
     let mut rows: Vec<Row> =
         LINKS.iter().zip(&traces).zip(dropped).map(|((link, trace), dropped)| row(link.0, trace, dropped)).collect();
@@ -116,7 +116,7 @@ fn losses(bench: &mut Bench<'_>, seed: u64) -> Result<Vec<usize>, BenchError> {
     let lab = bench.lab_with_seed(&networks::links([losing(loss)]), seed)?;
     let (from, to) = networks::ends(0);
     let flow = Flow { from, to, bytes: BYTES, count, interval: REPEATED_INTERVAL, uneven: false };
-    let traces = probe::carry(bench, &lab, &[flow], Instant::now(), PATIENCE)?.traces;
+    let traces = probe::carry(bench, &lab, &[flow], Instant::now(), PATIENCE, Priority::Usual)?.traces;
     let received = traces.iter().flat_map(|trace| trace.received.iter().enumerate());
     Ok(received.filter(|(_, received)| received.is_none()).map(|(number, _)| number).collect())
 }

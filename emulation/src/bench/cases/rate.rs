@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::capture::{self, Capture};
 use crate::bench::iperf::{self, Received};
-use crate::bench::probe::{self, Flow, HEADERS};
+use crate::bench::probe::{self, Flow, HEADERS, Priority};
 use crate::bench::program::Failed;
 use crate::bench::{Bench, BenchError, Case, Row, analysis, networks};
 use crate::lab::Lab;
@@ -24,6 +24,10 @@ const TCP_TARGET: f64 = 0.98;
 const LENGTH: Duration = Duration::from_secs(5);
 /// Beyond what waits in the queue.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// Until more waits to be sent than the rate allows.
+const BEGINNING: Duration = Duration::from_millis(200);
+/// Part of the rate that must have been offered for it to be what limits.
+const ENOUGH: f64 = 1.02;
 /// TCP's beginning, which is not what is to be measured: slow start, and the
 /// filling of the queue.
 const TCP_BEGINNING: Duration = Duration::from_secs(2);
@@ -135,11 +139,7 @@ fn seen<T>(measured: Result<T, Failed>) -> Result<Result<T, String>, BenchError>
 /// What came of 120 % offered.
 fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
     if !step.by_frames {
-        let payload = offer(bench, lab, step)?.rate(skip(bench.length(LENGTH), Duration::from_secs(1)));
-        return match payload {
-            Some(bits) => Ok(Seen { bits: bits / step.payload_part(), by: "iperf3", note: None }),
-            None => Err(too_short()),
-        };
+        return by_seconds(bench, lab, step);
     }
     let (_, to) = networks::ends(0);
     let frames = Capture::start(lab, to, "ip").and_then(|capture| {
@@ -159,6 +159,20 @@ fn measure_udp(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed
     }
 }
 
+/// What iperf3 saw of what it offered, if that was more than the rate.
+fn by_seconds(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> {
+    let (length, received) = (bench.length(LENGTH), offer(bench, lab, step)?);
+    let bits = received.packets as f64 * f64::from(step.frame_bytes()) * 8.0;
+    // It sends for whole seconds.
+    let offered = bits / length.as_secs().max(1) as f64;
+    if offered < step.rate.bps() as f64 * ENOUGH {
+        let offered = Rate::from_bps((offered / 1e6) as u64 * 1_000_000);
+        return Err(Failed::Said(format!("iperf3 could not offer more than {offered}/s on this machine")));
+    }
+    let payload = received.rate(skip(length, Duration::from_secs(1))).ok_or_else(too_short)?;
+    Ok(Seen { bits: payload / step.payload_part(), by: "iperf3", note: None })
+}
+
 /// Has iperf3 offer 120 %.
 fn offer(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Received, Failed> {
     let offered = format!("{:.0}", step.rate.bps() as f64 * OFFERED * step.payload_part());
@@ -175,19 +189,22 @@ fn by_probes(bench: &Bench<'_>, lab: &Lab, step: &Step) -> Result<Seen, Failed> 
     let count = (bench.length(LENGTH).as_nanos() / interval.as_nanos().max(1)) as u32;
     let flow = Flow { from, to, bytes: step.frame_bytes(), count, interval, uneven: false };
     let patience = transmission * step.queue + PATIENCE;
-    let traces = probe::carry(bench, lab, &[flow], Instant::now(), patience)?.traces;
+    let traces = probe::carry(bench, lab, &[flow], Instant::now(), patience, Priority::Usual)?.traces;
     let arrivals = traces.iter().flat_map(|trace| trace.received.iter().flatten());
     let frames: Vec<capture::Frame> = arrivals.map(|arrival| (*arrival, step.frame_bytes())).collect();
     let bits = analysis::rate(&frames).ok_or_else(too_short)?;
     Ok(Seen { bits, by: "probes", note: None })
 }
 
-/// All frames from the first to the last of data: others, of iperf3's own
-/// connection, take their part of the rate.
+/// All frames from one of data, soon after the first, to the last of data:
+/// others, of iperf3's own connection, take their part of the rate. The first
+/// ones come before there is more to send than the rate allows, as iperf3 sends
+/// one packet and begins a moment later.
 fn between_data(frames: &[capture::Frame], data_bytes: u32) -> Option<&[capture::Frame]> {
-    let is_data = |frame: &capture::Frame| frame.1 == data_bytes;
-    let first = frames.iter().position(is_data)?;
-    let last = frames.iter().rposition(is_data)?;
+    let is_data = |frame: &&capture::Frame| frame.1 == data_bytes;
+    let begin = frames.iter().find(is_data)?.0 + BEGINNING.as_nanos() as u64;
+    let first = frames.iter().position(|frame| is_data(&frame) && frame.0 >= begin)?;
+    let last = frames.iter().rposition(|frame| is_data(&frame))?;
     frames.get(first..=last)
 }
 
@@ -236,8 +253,10 @@ mod tests {
 
     #[test]
     fn frames_of_control_count_only_between_those_of_data() {
-        let frames = [(0, 74), (10, 542), (20, 66), (30, 542), (40, 66)];
-        assert_eq!(between_data(&frames, 542), Some(&frames[1..4]));
+        let ms = |time: u64| time * 1_000_000;
+        let frames =
+            [(0, 74), (ms(10), 542), (ms(211), 66), (ms(215), 542), (ms(220), 66), (ms(230), 542), (ms(240), 66)];
+        assert_eq!(between_data(&frames, 542), Some(&frames[3..6]));
         assert_eq!(between_data(&frames, 1514), None);
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use roost_proto::random::SplitMix64;
 
-use crate::bench::probe::{self, Flow, Trace};
+use crate::bench::probe::{self, Flow, Priority, Trace};
 use crate::bench::{Bench, BenchError, Case, Row, machine};
 use crate::lab::LabError;
 use crate::lab::carrier::Lateness;
@@ -31,7 +31,7 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
     let length = bench.length(LENGTH);
     let flows = flows(&topology, length, bench.options.seed);
     let (before, began) = (machine::processor_time(), Instant::now());
-    let outcome = probe::carry(bench, &lab, &flows, began, PATIENCE)?;
+    let outcome = probe::carry(bench, &lab, &flows, began, PATIENCE, Priority::Usual)?;
     let core = machine::processor_time().saturating_sub(before).saturating_sub(outcome.cost);
     Ok(rows(&lab.lateness(), lab.overruns()?, &outcome.traces, core.as_secs_f64() / length.as_secs_f64()))
 }

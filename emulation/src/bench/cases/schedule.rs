@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::analysis::Turn;
 use crate::bench::capture::{self, Capture};
-use crate::bench::probe::{self, Flow, HEADERS, Trace};
+use crate::bench::probe::{self, Flow, HEADERS, Priority, Trace};
 use crate::bench::{Bench, BenchError, Case, Row, networks};
 use crate::lab::Lab;
 use crate::scenario::Topology;
@@ -52,7 +52,7 @@ pub(in crate::bench) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Row>, Bench
     // Some seconds in steps of 0.2 ms fit.
     let count = (length.as_nanos() / INTERVAL.as_nanos()) as u32;
     let flow = Flow { from, to, bytes: BYTES, count, interval: INTERVAL, uneven: false };
-    let traces = probe::carry(bench, &lab, &[flow], origin, PATIENCE)?.traces;
+    let traces = probe::carry(bench, &lab, &[flow], origin, PATIENCE, Priority::Usual)?.traces;
     let trace = traces.into_iter().next().unwrap_or_default();
     let mut rows = rows(&trace, &rounds);
     let frames = capture.and_then(|capture| capture.finish(bench));
