@@ -141,11 +141,13 @@ fn index(value: &Value, len: usize) -> Result<i64, Flow> {
     if rest.is_empty() {
         return Ok(base);
     }
-    let offset = rest[1..].parse::<i64>().ok().filter(|_| rest[1..].starts_with(|c: char| c.is_ascii_digit()));
-    match (rest.as_bytes()[0], offset) {
-        (b'+', Some(offset)) => Ok(base.saturating_add(offset)),
-        (b'-', Some(offset)) => Ok(base.saturating_sub(offset)),
-        _ => bad(),
+    let number = |digits: &str| digits.parse::<i64>().ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(offset) = rest.strip_prefix('+').and_then(number) {
+        return Ok(base.saturating_add(offset));
+    }
+    match rest.strip_prefix('-').and_then(number) {
+        Some(offset) => Ok(base.saturating_sub(offset)),
+        None => bad(),
     }
 }
 

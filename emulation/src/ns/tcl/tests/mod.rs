@@ -185,6 +185,8 @@ fn lists_are_made_and_read() {
     all_fail(&[
         ("llength \"a \\{b\"", "unmatched open brace in list"),
         ("lindex {a b} foo", "bad index \"foo\""),
+        ("lindex {a b} endé", "bad index \"endé\""),
+        ("string range abc 0 endüx", "bad index \"endüx\""),
         ("lsort -integer {a}", "expected integer but got \"a\""),
         ("set x \"a \\{\"; lappend x c", "unmatched open brace in list"),
     ]);
