@@ -83,6 +83,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
         deadline: query.timeout,
         provider,
+        scope: query.scope,
     };
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::wire::Mode;
-use roost_proto::{Area, Cell, NodeId, Scheme, Service, ServiceSet};
+use roost_proto::{Area, Cell, NodeId, Scheme, Scope, Service, ServiceSet};
 
 /// How long a request waits for an acceptance, and a lookup for an answer,
 /// unless the query says so.
@@ -49,6 +49,8 @@ pub struct RequestQuery {
     pub count: u8,
     /// `mode=forward|relay`.
     pub mode: Mode,
+    /// `scope=cell|link|home|area|anywhere`: how far the provider may be.
+    pub scope: Scope,
     /// `for=30s`: how long a stream lasts; `None` is the provider's default.
     pub duration: Option<Duration>,
     /// `transport=udp|tcp|quic`: the only one to use.
@@ -104,6 +106,7 @@ impl RequestQuery {
             provider: None,
             count: 0,
             mode: Mode::Forward,
+            scope: Scope::Anywhere,
             duration: None,
             transport: None,
             timeout: DEFAULT_TIMEOUT,
@@ -115,7 +118,8 @@ impl RequestQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["service", "provider", "k", "mode", "for", "transport", "timeout"], true)?;
+        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "timeout"];
+        let params = Params::new(pairs, &known, true)?;
         let provider = params.parsed("provider")?;
         let mode = match params.get("mode") {
             None | Some("forward") => Mode::Forward,
@@ -128,6 +132,7 @@ impl RequestQuery {
             provider,
             count: params.number("k", u8::MAX)?.unwrap_or(0),
             mode,
+            scope: params.parsed("scope")?.unwrap_or_default(),
             duration: params.duration("for")?,
             transport: params.parsed("transport")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
@@ -143,6 +148,9 @@ impl RequestQuery {
         push_count(&mut text, self.count);
         if self.mode == Mode::Relay {
             text.push_str("&mode=relay");
+        }
+        if self.scope != Scope::Anywhere {
+            push(&mut text, "scope", self.scope);
         }
         if let Some(duration) = self.duration {
             push_duration(&mut text, "for", duration);
@@ -331,6 +339,7 @@ mod tests {
                 provider: Some(NodeId::from_bytes([7; 16])),
                 count: 3,
                 mode: Mode::Relay,
+                scope: Scope::Home,
                 duration: Some(Duration::from_millis(2500)),
                 transport: Some(Scheme::Quic),
                 ..RequestQuery::new(Service::Video, area)
@@ -369,6 +378,7 @@ mod tests {
             ("service=video&any=true&for=0s", "more than nothing"),
             ("service=video&any=true&transport=sctp", "unknown transport"),
             ("service=video&any=true&mode=fast", "unknown mode"),
+            ("service=video&any=true&scope=world", "unknown scope"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
             ("service=video&near=1,2&within=-1", "within=-1: expected a whole number from 0 to"),
             ("service=video&provider=me", "not a node id"),

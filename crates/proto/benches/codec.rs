@@ -20,6 +20,7 @@ fn messages() -> [(&'static str, Message); 4] {
         deadline_ms: 5_000,
         count: 0,
         params: None,
+        scope: None,
     };
     let packet = |bytes| {
         let payload = Bytes::from(vec![7; bytes]);

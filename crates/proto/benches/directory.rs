@@ -141,8 +141,8 @@ fn requests(criterion: &mut Criterion) {
                         number = (number + 1) % RequestId::FIRST_OF_HUB;
                         let area = Area::At(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
-                        let (service, deadline_ms, count, params) = (Service::Track, 5_000, 8, None);
-                        let request = Request { id, nonce, service, area, mode, deadline_ms, count, params };
+                        let (service, deadline_ms, count, params, scope) = (Service::Track, 5_000, 8, None, None);
+                        let request = Request { id, nonce, service, area, mode, deadline_ms, count, params, scope };
                         Message::Request(request).encode()
                     },
                     |message| {

@@ -6,11 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::wire::{
-    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, MAX_MESSAGE_BYTES, Message, Mode, Offer,
-    Packet, Params, Reason, Renew, Report, Request, Seek, Watch,
+    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES, Message, Mode,
+    Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Taken, Watch,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Service, ServiceSet, Version,
+    Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
+    Version,
 };
 
 fn cell() -> impl Strategy<Value = Cell> {
@@ -133,9 +134,10 @@ fn lease_message() -> impl Strategy<Value = Message> {
 fn request_message() -> impl Strategy<Value = Message> {
     let mode = prop::sample::select(vec![Mode::Forward, Mode::Relay, Mode::Locate]);
     let nonce = any::<u64>().prop_map(Nonce::from_u64).boxed();
+    let scope = prop::option::of(prop::sample::select(Scope::ALL.to_vec()));
     prop_oneof![
-        (id(), nonce.clone(), service(), area(), mode, any::<u32>(), any::<u8>(), params()).prop_map(
-            |(id, nonce, service, area, mode, deadline_ms, count, params)| Message::Request(Request {
+        (id(), nonce.clone(), service(), area(), mode.clone(), any::<u32>(), any::<u8>(), params(), scope).prop_map(
+            |(id, nonce, service, area, mode, deadline_ms, count, params, scope)| Message::Request(Request {
                 id,
                 nonce,
                 service,
@@ -143,7 +145,8 @@ fn request_message() -> impl Strategy<Value = Message> {
                 mode,
                 deadline_ms,
                 count,
-                params
+                params,
+                scope
             })
         ),
         (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), prop::option::of(node()), params())
@@ -200,9 +203,46 @@ fn flow_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// What goes to everybody on a link.
+fn link_message() -> impl Strategy<Value = Message> {
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
+    let mode = prop::sample::select(vec![Mode::Forward, Mode::Locate]);
+    let what = (id(), nonce, service(), area(), mode, node());
+    prop_oneof![
+        (what, addresses(), any::<u32>(), any::<u8>(), any::<u8>(), params()).prop_map(
+            |((id, nonce, service, area, mode, requester), reply_to, deadline_ms, attempt, count, params)| {
+                Message::Inquiry(Inquiry {
+                    id,
+                    nonce,
+                    service,
+                    area,
+                    mode,
+                    requester,
+                    reply_to,
+                    deadline_ms,
+                    attempt,
+                    count,
+                    params,
+                })
+            }
+        ),
+        (node(), id(), any::<u8>(), node()).prop_map(|(requester, id, attempt, node)| Message::Taken(Taken {
+            requester,
+            id,
+            attempt,
+            node
+        })),
+        (node(), id(), candidate()).prop_map(|(requester, id, candidate)| Message::Present(Present {
+            requester,
+            id,
+            candidate
+        })),
+    ]
+}
+
 proptest! {
     #[test]
-    fn every_message_survives_the_trip(message in prop_oneof![lease_message(), request_message(), flow_message()]) {
+    fn every_message_survives_the_trip(message in prop_oneof![lease_message(), request_message(), flow_message(), link_message()]) {
         prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
     }
 
@@ -215,7 +255,7 @@ proptest! {
 
     #[test]
     fn a_damaged_message_never_panics(
-        message in prop_oneof![lease_message(), request_message(), flow_message()],
+        message in prop_oneof![lease_message(), request_message(), flow_message(), link_message()],
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
     ) {
@@ -259,6 +299,7 @@ fn the_messages_of_a_warm_request_stay_small() {
         deadline_ms: 10_000,
         count: 0,
         params: None,
+        scope: None,
     });
     let forward = Message::Forward(Forward {
         id: RequestId(70_000),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use roost_proto::{Cell, NodeId, Scheme, Service};
+use roost_proto::{Cell, NodeId, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
@@ -197,6 +197,10 @@ pub(crate) struct RequestArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
+    /// How far the provider may be: cell (the one asked for, or the node's own), link (found by
+    /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
+    #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
+    pub(crate) scope: Scope,
     /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,

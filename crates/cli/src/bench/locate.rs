@@ -167,6 +167,7 @@ impl Asker {
             deadline_ms: 2_000,
             count: 0,
             params: None,
+            scope: None,
         };
         self.waiting.insert(id, Instant::now());
         self.node.send(self.node.hub, &Message::Request(request));

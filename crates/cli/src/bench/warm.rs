@@ -111,6 +111,7 @@ async fn request(requester: &mut Node, place: Cell, round: u32) -> Outcome<LinkI
         deadline_ms: 2_000,
         count: 0,
         params: None,
+        scope: None,
     };
     let id = request.id;
     let request = Message::Request(request);

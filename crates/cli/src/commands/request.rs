@@ -77,6 +77,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         provider: args.provider,
         count: args.count.unwrap_or(0),
         mode,
+        scope: args.scope,
         duration: args.duration,
         transport: args.transport,
         timeout: args.timeout,

@@ -24,7 +24,7 @@ impl Hub {
     pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
         let query = Query { suspended: false, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search(&query);
-        if self.must_seek(request.area, !hits.is_empty()) {
+        if self.must_seek(request, !hits.is_empty()) {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             if !self.seek(now, query, waiter) {
                 self.counters.over_limit += 1;
@@ -94,9 +94,13 @@ impl Hub {
     }
 
     /// Whether the peers are to be asked: for an exact cell or anywhere on a
-    /// miss only, otherwise always, because something nearer may be theirs.
-    pub(super) fn must_seek(&self, area: Area, hit: bool) -> bool {
-        let enough = hit && matches!(area, Area::At(_) | Area::Anywhere);
+    /// miss only, otherwise always, because something nearer may be theirs. A
+    /// request that is to stay near never leaves.
+    pub(super) fn must_seek(&self, request: &Request, hit: bool) -> bool {
+        let enough = hit && matches!(request.area, Area::At(_) | Area::Anywhere);
+        if !request.scope.unwrap_or_default().crosses_peers() {
+            return false;
+        }
         self.config.kind == Kind::SuperNode && self.has_peers() && !enough
     }
 }

@@ -168,6 +168,7 @@ impl Crowd {
             deadline_ms: 60_000,
             count: self.below(4) as u8,
             params: if self.below(4) == 0 { over(Scheme::Quic) } else { None },
+            scope: None,
         };
         if number < 100 {
             self.requests.push((link, asked.clone()));

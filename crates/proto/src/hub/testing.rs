@@ -59,6 +59,7 @@ pub(super) fn request(id: u32, mode: Mode) -> Request {
         deadline_ms: 5_000,
         count: 0,
         params: None,
+        scope: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::address::{Address, Scheme, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
+use crate::scope::Scope;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{Change, Found, Mode, Offer, Reason};
 
@@ -74,6 +75,8 @@ pub struct Wanted {
     /// with [`Mode::Forward`] only, and not in the client/server baseline. The
     /// area then has no meaning.
     pub provider: Option<Provider>,
+    /// How far the provider may be.
+    pub scope: Scope,
 }
 
 /// A provider that the requester knows, from a lookup or an earlier request.

@@ -9,6 +9,7 @@ use super::receive::Receiving;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, Nonce, RequestId};
+use crate::scope::Scope;
 use crate::time::Time;
 use crate::wire::{Message, Params, Reason, Request};
 
@@ -101,6 +102,7 @@ impl Asked {
             deadline_ms: millis(self.deadline.since(core.now)),
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),
+            scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),
         };
         core.send(link, &Message::Request(request));
         let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);

@@ -219,6 +219,8 @@ impl Peer {
             | Message::Unwatch(_)
             | Message::Claim { .. }
             | Message::Seek(_) => core.counters.refused += 1,
+            // By multicast only.
+            Message::Inquiry(_) | Message::Taken(_) | Message::Present(_) => core.counters.refused += 1,
         }
     }
 

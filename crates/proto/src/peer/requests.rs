@@ -17,6 +17,7 @@ use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Area;
 use crate::ids::{LinkId, Nonce, RequestId};
+use crate::scope::Scope;
 use crate::service::{Role, Service};
 use crate::time::Time;
 use crate::wire::{Decline, Found, MAX_CANDIDATES, Message, Mode, Reason};
@@ -79,7 +80,8 @@ impl Requests {
         }
         let count = count.min(MAX_CANDIDATES as u8);
         let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
-        let wanted = Wanted { service, area, mode, count, duration: None, transports, deadline, provider: None };
+        let (duration, provider, scope) = (None, None, Scope::Anywhere);
+        let wanted = Wanted { service, area, mode, count, duration, transports, deadline, provider, scope };
         let id = self.insert(core, ticket, wanted);
         self.ask(core, attach, id);
     }

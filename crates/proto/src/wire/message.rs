@@ -4,6 +4,7 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::flow::{Chunk, Packet, Report};
+use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::{MAX_CANDIDATES, MAX_MESSAGE_BYTES, WireError};
@@ -136,6 +137,16 @@ pub enum Message {
     /// A hub looks into its peers' directories. Answered by `Found`.
     #[n(22)]
     Seek(#[n(0)] Seek),
+    /// Who on this link offers a service? By multicast only.
+    #[n(40)]
+    Inquiry(#[n(0)] Inquiry),
+    /// An inquiry is being answered: the others need not. By multicast only.
+    #[n(41)]
+    Taken(#[n(0)] Taken),
+    /// Here is one who offers what an inquiry only wants to know of. By
+    /// multicast only.
+    #[n(42)]
+    Present(#[n(0)] Present),
 }
 
 /// See [`Message::Renew`].
@@ -202,6 +213,11 @@ impl Message {
             Self::Watch(watch) => bounded(watch.area.is_valid(), "an area off the grid"),
             Self::Change(change) => check_candidates(&change.present),
             Self::Seek(seek) => bounded(seek.area.is_valid(), "an area off the grid"),
+            Self::Inquiry(inquiry) => {
+                bounded(inquiry.area.is_valid(), "an area off the grid")?;
+                bounded(inquiry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::Present(present) => check_candidates(std::slice::from_ref(&present.candidate)),
             _ => Ok(()),
         }
     }

@@ -12,15 +12,18 @@
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
 //! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
+//! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
 mod flow;
+mod link;
 mod lookup;
 mod message;
 mod request;
 
 pub use flow::{Chunk, Packet, Report};
+pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};

@@ -7,6 +7,7 @@ use super::bytes_codec;
 use crate::address::{Address, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::scope::Scope;
 use crate::service::Service;
 
 /// How a request is carried.
@@ -65,6 +66,9 @@ pub struct Request {
     /// More.
     #[n(7)]
     pub params: Option<Params>,
+    /// How far it may go; `None` is everywhere.
+    #[n(8)]
+    pub scope: Option<Scope>,
 }
 
 /// See [`Message::Forward`](super::Message::Forward).

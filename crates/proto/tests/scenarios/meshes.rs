@@ -1,11 +1,11 @@
 //! Several hubs that know one another.
 
 use roost_proto::peer::{Command, Event};
-use roost_proto::wire::Mode;
-use roost_proto::{Area, Cell, Service};
+use roost_proto::wire::{Mode, Reason};
+use roost_proto::{Area, Cell, Scope, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{NEAREST, finished};
+use crate::{NEAREST, failed, finished};
 
 /// Three hubs; a provider at the second, one at the third; a requester at the first.
 fn mesh(seed: u64) -> (World, [HostId; 2], HostId) {
@@ -38,6 +38,25 @@ fn every_area_is_answered_across_hubs() {
     }
     let ticket = world.request(requester, Service::Image, Area::Anywhere);
     assert!(finished(&mut world, requester, ticket).complete);
+}
+
+#[test]
+fn a_request_that_stays_home_is_not_carried_to_other_hubs() {
+    let (mut world, [near, _], requester) = mesh(1);
+    // Young hubs do not yet say that nobody offers a thing.
+    world.run(61 * SECOND);
+    for scope in [Scope::Home, Scope::Area] {
+        for area in [NEAREST, Area::At(Cell::new(3, 0)), Area::Anywhere] {
+            let ticket = world.request_with(requester, Service::Image, area, |wanted| wanted.scope = scope);
+            assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound, "{scope} {area}");
+        }
+    }
+    let neighbour = world.node((1, 1), &[Service::Image], &[world.home(requester).unwrap()]);
+    world.settle();
+    let ticket = world.request_with(requester, Service::Image, NEAREST, |wanted| wanted.scope = Scope::Home);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(neighbour.0));
+    let ticket = world.request(requester, Service::Track, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::peer::{Command, Config, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
-use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Time};
+use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time};
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
 use crate::{ANYWHERE, finished, three};
@@ -129,6 +129,7 @@ fn a_node_may_ask_a_provider_without_a_hub_and_must_want_the_answer() {
         deadline_ms: 10_000,
         count: 0,
         params: None,
+        scope: None,
     });
     for _ in 0..3 {
         assert!(world.inject(rogue, provider, request.encode()));
@@ -222,6 +223,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         transports: SchemeSet::only(Scheme::Tcp),
         deadline: SECOND,
         provider,
+        scope: Scope::Anywhere,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
     let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {

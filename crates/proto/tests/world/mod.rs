@@ -17,7 +17,9 @@ use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Event, Status, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Mode;
-use roost_proto::{Address, Area, Cell, DialId, LinkId, NodeId, Role, Scheme, SchemeSet, Service, ServiceSet, Time};
+use roost_proto::{
+    Address, Area, Cell, DialId, LinkId, NodeId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time,
+};
 
 pub use host::{Host, HostId, object};
 pub use network::{Path, WorldLink};
@@ -187,6 +189,7 @@ impl World {
             transports: SchemeSet::ALL,
             deadline: 10 * SECOND,
             provider: None,
+            scope: Scope::Anywhere,
         };
         change(&mut wanted);
         self.command(host, Command::Request { ticket, wanted });

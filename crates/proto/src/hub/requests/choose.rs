@@ -3,16 +3,15 @@
 use super::super::seek::Waiter;
 use super::table::{Choice, Key, Stage};
 use crate::directory::{Query, Rank};
-use crate::grid::Area;
 use crate::hub::Hub;
 use crate::ids::NodeId;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Reason};
+use crate::wire::{Candidate, Coverage, Reason, Request};
 
 impl Hub {
-    pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, area: Area, query: Query) {
+    pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, request: &Request, query: Query) {
         let mut hits = self.search(&query);
-        if self.must_seek(area, hits.iter().any(|hit| hit.rank.is_free())) {
+        if self.must_seek(request, hits.iter().any(|hit| hit.rank.is_free())) {
             self.hits = hits;
             if !self.seek(now, query, Waiter::Request { key, query }) {
                 self.counters.over_limit += 1;

@@ -50,7 +50,7 @@ impl Hub {
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
         self.remember(key, from, Asked::by_node(now, from, &request));
-        self.choose_or_seek(now, key, request.area, query);
+        self.choose_or_seek(now, key, &request, query);
     }
 
     /// A peer hands a request on to one of this hub's nodes.

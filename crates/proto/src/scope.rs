@@ -1,0 +1,84 @@
+//! How far a request may go.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+/// How far from the requester a provider may be looked for. Who flies low asks
+/// one hop away and spares the rest of the network the question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Scope {
+    /// In one cell: the one that is asked for, or the requester's own.
+    #[n(0)]
+    Cell,
+    /// On the requester's own link, by multicast; no hub is asked.
+    #[n(1)]
+    Link,
+    /// Among the nodes of the requester's home hub.
+    #[n(2)]
+    Home,
+    /// Among the nodes below the home's parent; of a home without a parent,
+    /// those below itself.
+    #[n(3)]
+    Area,
+    /// Everywhere.
+    #[n(4)]
+    #[default]
+    Anywhere,
+}
+
+impl Scope {
+    /// All of them, the narrowest first.
+    pub const ALL: [Self; 5] = [Self::Cell, Self::Link, Self::Home, Self::Area, Self::Anywhere];
+
+    /// The scope's name in flags and queries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cell => "cell",
+            Self::Link => "link",
+            Self::Home => "home",
+            Self::Area => "area",
+            Self::Anywhere => "anywhere",
+        }
+    }
+
+    /// Whether a home may ask the hubs of its own rank.
+    pub const fn crosses_peers(self) -> bool {
+        matches!(self, Self::Cell | Self::Anywhere)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text names no scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown scope {0:?}: expected cell, link, home, area or anywhere")]
+pub struct ParseScopeError(String);
+
+impl FromStr for Scope {
+    type Err = ParseScopeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or_else(|| ParseScopeError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_read_by_its_name() {
+        for scope in Scope::ALL {
+            assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+        assert!("world".parse::<Scope>().is_err());
+        assert_eq!(Scope::default(), Scope::Anywhere);
+    }
+}

@@ -1,0 +1,86 @@
+//! What is said to everybody on a link, by multicast. Unlike all other
+//! messages these carry their senders: what seals them is known to the whole
+//! group. So they only lead to dials, and the certificates say who answers.
+
+use minicbor::{Decode, Encode};
+
+use super::lookup::Candidate;
+use super::request::{Mode, Params};
+use crate::address::Address;
+use crate::grid::Area;
+use crate::ids::{NodeId, Nonce, RequestId};
+use crate::service::Service;
+
+/// See [`Message::Inquiry`](super::Message::Inquiry).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Inquiry {
+    /// The requester's number for it.
+    #[n(0)]
+    pub id: RequestId,
+    /// The secret to show to the requester. The group gets to know it, so it
+    /// tells a fresh answer from a stale one, and nothing about who answers.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// What.
+    #[n(2)]
+    pub service: Service,
+    /// Where.
+    #[n(3)]
+    pub area: Area,
+    /// `Forward`: serve it. `Locate`: only say who is there, by [`Present`].
+    #[n(4)]
+    pub mode: Mode,
+    /// Who asks.
+    #[n(5)]
+    pub requester: NodeId,
+    /// Where to answer, the requester's preferred transport first.
+    #[n(6)]
+    pub reply_to: Vec<Address>,
+    /// How long the requester still waits for an acceptance, milliseconds.
+    #[n(7)]
+    pub deadline_ms: u32,
+    /// Which repetition this is, from 0. Who let another answer an earlier one
+    /// considers a later one anew.
+    #[n(8)]
+    pub attempt: u8,
+    /// Of `Locate`: how many to list; 0 is as many as a lookup may list.
+    #[n(9)]
+    pub count: u8,
+    /// More.
+    #[n(10)]
+    pub params: Option<Params>,
+}
+
+/// See [`Message::Taken`](super::Message::Taken).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Taken {
+    /// Whose inquiry.
+    #[n(0)]
+    pub requester: NodeId,
+    /// Which one.
+    #[n(1)]
+    pub id: RequestId,
+    /// Up to which repetition of it.
+    #[n(2)]
+    pub attempt: u8,
+    /// Who says it: the provider that answers, or the requester, who has what it wanted.
+    #[n(3)]
+    pub node: NodeId,
+}
+
+/// See [`Message::Present`](super::Message::Present).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Present {
+    /// Whose inquiry.
+    #[n(0)]
+    pub requester: NodeId,
+    /// Which one.
+    #[n(1)]
+    pub id: RequestId,
+    /// Who offers it.
+    #[n(2)]
+    pub candidate: Candidate,
+}
