@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::wire::{
-    Accept, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES, Message, Mode,
-    Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Taken, Watch,
+    Accept, Adopt, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES,
+    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Taken,
+    Watch,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -106,18 +107,38 @@ fn offer() -> impl Strategy<Value = Offer> {
     ]
 }
 
+fn record() -> impl Strategy<Value = Record> {
+    (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
+        |(node, version, cell, services, capacity, addresses)| Record {
+            node,
+            version,
+            cell,
+            services,
+            capacity,
+            addresses,
+        },
+    )
+}
+
+fn standby_message() -> impl Strategy<Value = Message> {
+    let tags = prop::option::of((0..40usize).prop_map(|nodes| Bytes::from(vec![7; nodes * 4])));
+    prop_oneof![
+        node().prop_map(Message::StandBy),
+        (version(), version(), capacity()).prop_map(|(held, version, capacity)| Message::Adopt(Adopt {
+            held,
+            version,
+            capacity
+        })),
+        (prop::collection::vec(record(), 0..4), prop::collection::vec(node(), 0..4), tags)
+            .prop_map(|(records, gone, heard)| Message::Mirror(Mirror { records, gone, heard })),
+        any::<u32>().prop_map(Message::Later),
+        Just(Message::HandOver),
+    ]
+}
+
 fn lease_message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
-            |(node, version, cell, services, capacity, addresses)| Message::Publish(Record {
-                node,
-                version,
-                cell,
-                services,
-                capacity,
-                addresses
-            })
-        ),
+        record().prop_map(Message::Publish),
         (version(), any::<u32>(), prop::option::of(addresses()), prop::option::of(addresses())).prop_map(
             |(version, lease_ms, siblings, addresses)| Message::Lease { version, lease_ms, siblings, addresses }
         ),
@@ -240,9 +261,13 @@ fn link_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![lease_message(), standby_message(), request_message(), flow_message(), link_message()]
+}
+
 proptest! {
     #[test]
-    fn every_message_survives_the_trip(message in prop_oneof![lease_message(), request_message(), flow_message(), link_message()]) {
+    fn every_message_survives_the_trip(message in any_message()) {
         prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
     }
 
@@ -255,7 +280,7 @@ proptest! {
 
     #[test]
     fn a_damaged_message_never_panics(
-        message in prop_oneof![lease_message(), request_message(), flow_message(), link_message()],
+        message in any_message(),
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
     ) {
@@ -284,6 +309,30 @@ fn places_off_the_grid_are_refused() {
         count: 1,
     });
     assert!(Message::decode(&request.encode()).is_err());
+}
+
+/// The home's longest words to a stand-by fit into one message, and no more
+/// than those are read.
+#[test]
+fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
+    let host = IpAddr::from([7u8; 16]);
+    let address = Address { scheme: Scheme::Quic, port: u16::MAX, hosts: vec![host; 4] };
+    let record = Record {
+        node: NodeId::from_bytes([7; 16]),
+        version: Version { epoch: u32::MAX, sequence: u32::MAX },
+        cell: Cell::new(-1_000_000, -1_000_000),
+        services: ServiceSet::ALL,
+        capacity: Capacity { streams: u16::MAX, uplink_kbps: u32::MAX },
+        addresses: vec![address; 8],
+    };
+    let mirror = |records, tags| {
+        let records = vec![record.clone(); records];
+        Message::Mirror(Mirror { records, gone: Vec::new(), heard: Some(Bytes::from(vec![1; tags])) }).encode()
+    };
+    assert!(mirror(MAX_MIRRORED, 0).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&mirror(MAX_MIRRORED, 4)).is_ok());
+    assert!(Message::decode(&mirror(MAX_MIRRORED + 1, 4)).is_err());
+    assert!(Message::decode(&mirror(1, 5)).is_err(), "a part of a name");
 }
 
 /// A warm request is three datagrams; what they carry decides whether a thin

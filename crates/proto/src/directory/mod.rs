@@ -221,6 +221,19 @@ impl Directory {
         true
     }
 
+    /// Makes of the record of `node`, which must be of the version `held`, one
+    /// of the greater `version`, and takes note of what the node has left.
+    /// False if that version is not held.
+    pub fn adopt(&mut self, now: Time, node: NodeId, held: Version, version: Version, left: Capacity) -> bool {
+        if !self.renew(now, node, held, Some(left)) {
+            return false;
+        }
+        if let Some(slot) = self.slot_mut(node) {
+            slot.version = slot.version.max(version);
+        }
+        true
+    }
+
     /// Takes any word from a node as a sign of life.
     pub fn heard(&mut self, now: Time, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
@@ -261,6 +274,11 @@ impl Directory {
     /// another hub says it holds.
     pub fn claim(&mut self, node: NodeId, version: Version) -> Option<Place> {
         self.remove_if(node, |held| held < version)
+    }
+
+    /// Removes the record of `node`, whatever its version.
+    pub fn remove(&mut self, node: NodeId) -> Option<Place> {
+        self.remove_if(node, |_| true)
     }
 
     /// When to call [`expire`](Self::expire) next.
@@ -353,6 +371,11 @@ impl Entry<'_> {
         self.slot.left
     }
 
+    /// When its node was last heard.
+    pub fn heard(&self) -> Time {
+        self.slot.heard
+    }
+
     /// Whether it is held back until it speaks again.
     pub fn is_suspended(&self) -> bool {
         self.slot.suspended
@@ -377,6 +400,18 @@ impl Entry<'_> {
     /// Whether one of the addresses means something on the node's own machine only.
     pub(crate) fn is_confined(&self) -> bool {
         self.slot.confined
+    }
+
+    /// The record as its node published it, with what it last said that it has left.
+    pub fn record(&self) -> Record {
+        Record {
+            node: self.node(),
+            version: self.version(),
+            cell: self.cell(),
+            services: self.services(),
+            capacity: self.slot.told,
+            addresses: self.addresses(),
+        }
     }
 
     /// The record as a lookup shows it.

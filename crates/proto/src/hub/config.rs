@@ -79,6 +79,11 @@ pub struct Limits {
     pub watches_per_node: usize,
     /// Searches at the peers at the same time. Default 4 096.
     pub seeks: usize,
+    /// Nodes per second whose first record is taken in, beyond a burst of one
+    /// second's worth. The others are told when to come again, in their turn;
+    /// who is known passes. Default 2 000: more makes the crowd after a
+    /// restart shorter and what the others wait meanwhile longer.
+    pub joins_per_second: u32,
 }
 
 impl Default for Limits {
@@ -93,6 +98,7 @@ impl Default for Limits {
             watches: 1_024,
             watches_per_node: 16,
             seeks: 4_096,
+            joins_per_second: 2_000,
         }
     }
 }

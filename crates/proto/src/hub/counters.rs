@@ -102,6 +102,12 @@ pub struct Counters {
     pub claimed: u64,
     /// Records refused because the directory was full.
     pub full: u64,
+    /// Nodes of other hubs that made this one their home in one step.
+    pub adoptions: u64,
+    /// Messages to stand-bys.
+    pub mirrors_sent: u64,
+    /// Nodes that were told to publish later, each time counted.
+    pub postponed: u64,
     /// Messages that could not be read.
     pub malformed: u64,
     /// Messages and associations that the other end's role does not allow.

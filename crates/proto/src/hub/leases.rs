@@ -26,9 +26,17 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
+        if !self.may_join(now, from) {
+            return;
+        }
         self.fill_in(from, &mut record.addresses);
         let Record { node, version, cell, services, .. } = record;
         let published = self.directory.publish(now, &record);
+        let published = match published {
+            // What was here for another hub was nobody's to know.
+            Published::Replaced(_) | Published::Same if self.mirror.release(node) => Published::New,
+            published => published,
+        };
         match published {
             Published::New | Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
             Published::Same | Published::Stale => self.look_for_twin(from),
@@ -37,9 +45,9 @@ impl Hub {
         match published {
             Published::New => {
                 self.claim(node, version);
-                self.published(node, None);
+                self.published(now, node, None);
             }
-            Published::Replaced(place) => self.published(node, Some(place)),
+            Published::Replaced(place) => self.published(now, node, Some(place)),
             Published::Same => {}
             // The node learns from the lease which version it has to exceed.
             Published::Stale => {
@@ -66,17 +74,18 @@ impl Hub {
     }
 
     /// Tells the peers that the node is here now.
-    fn claim(&mut self, node: NodeId, version: Version) {
+    pub(super) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = Message::Claim { node, version };
         self.tell_peers(&claim);
     }
 
-    fn published(&mut self, node: NodeId, before: Option<Place>) {
+    pub(super) fn published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
         self.counters.publishes += 1;
+        self.mirror_change(now, node);
         self.tell_watchers(node, before);
     }
 
-    fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
+    pub(super) fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
         let mut siblings = if with_siblings { self.shareable(from.link, self.siblings()) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
@@ -91,8 +100,12 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
-        if self.directory.renew(now, from.node, renew.version, renew.capacity) {
+        let mirrored = self.mirror.holds(from.node);
+        if !mirrored && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
+            if renew.capacity.is_some() {
+                self.mirror_change(now, from.node);
+            }
             self.grant(from, Traffic::Renew, renew.version, false);
         } else {
             self.counters.unknown_renews += 1;
@@ -115,18 +128,24 @@ impl Hub {
         }
     }
 
-    pub(super) fn withdraw(&mut self, from: Sender, version: Version) {
-        if let Some(place) = self.directory.withdraw(from.node, version) {
+    pub(super) fn withdraw(&mut self, now: Time, from: Sender, version: Version) {
+        if let Some(place) = self.directory.withdraw(from.node, version)
+            && !self.mirror.release(from.node)
+        {
             self.counters.withdrawals += 1;
-            self.gone(place, "withdrawn");
+            self.gone(now, place, "withdrawn");
         }
+        self.let_go(now, from);
     }
 
     /// Another hub holds this node from `version` on.
-    pub(super) fn claimed(&mut self, node: NodeId, version: Version) {
+    pub(super) fn claimed(&mut self, now: Time, node: NodeId, version: Version) {
         if let Some(place) = self.directory.claim(node, version) {
+            if self.mirror.release(node) {
+                return;
+            }
             self.counters.claimed += 1;
-            self.gone(place, "claimed");
+            self.gone(now, place, "claimed");
             // If it is still here after all, it need not wait for its next renewal to say so.
             if let Some(link) = self.neighbours.best_link(node, SchemeSet::ALL) {
                 self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
@@ -137,8 +156,11 @@ impl Hub {
     pub(super) fn expire_leases(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some(place) = self.directory.expire(now) else { return };
+            if self.mirror.release(place.node) {
+                continue;
+            }
             self.counters.expiries += 1;
-            self.gone(place, "expired");
+            self.gone(now, place, "expired");
             // Nothing came over any of its links for a whole lease.
             for link in self.neighbours.links_of(place.node).to_vec() {
                 self.close(now, link, "nothing was heard from the node for a lease");
@@ -146,7 +168,8 @@ impl Hub {
         }
     }
 
-    fn gone(&mut self, place: Place, cause: &'static str) {
+    fn gone(&mut self, now: Time, place: Place, cause: &'static str) {
+        self.mirror_change(now, place.node);
         self.events.push_back(Event::Gone { node: place.node, cause });
         self.tell_watchers(place.node, Some(place));
     }

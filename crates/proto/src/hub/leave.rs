@@ -1,42 +1,68 @@
-//! The way out: nothing new, the nodes sent on at once, relayed flows to
-//! their end.
+//! The way out: nothing new, the nodes sent to their stand-bys, relayed flows
+//! to their end.
 
 use std::time::Duration;
 
-use super::{Event, Hub};
+use super::{Event, Hub, Sender};
 use crate::ids::LinkId;
+use crate::machine::{Channel, Traffic};
+use crate::service::Role;
 use crate::time::Time;
+use crate::wire::Message;
 
 /// How long relayed flows may go on after [`Command::Leave`](super::Command::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
+/// How long the nodes have to turn to their stand-bys: a few round trips of a
+/// satellite path.
+const HAND_OVER: Duration = Duration::from_secs(5);
+
 const REASON: &str = "the hub is leaving";
 
 impl Hub {
-    /// Closes every link that carries no relayed flow, so that its node moves
-    /// on at once; the others when their flows are over.
+    /// Sends the nodes to their stand-bys, which have their records, and stays
+    /// for what is under way. Without another hub in sight it closes every
+    /// link that carries no relayed flow.
     pub(super) fn leave(&mut self, now: Time) {
         if self.leaving.is_some() {
             return;
         }
-        self.leaving = Some(now + DRAIN);
+        self.leaving = Some(now);
         self.mesh.stop();
+        self.flush_mirror();
+        let alone = self.neighbours.hub_count() == 0;
+        let links = self.neighbours.links.iter();
+        let nodes: Vec<LinkId> = links.filter(|(_, at)| at.role == Role::Node).map(|(link, _)| *link).collect();
         let busy = self.relays.links();
-        let idle: Vec<LinkId> = self.neighbours.links.keys().copied().filter(|link| !busy.contains(link)).collect();
-        for link in idle {
-            self.close(now, link, REASON);
+        for link in nodes {
+            if !alone {
+                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::HandOver);
+            } else if !busy.contains(&link) {
+                self.close(now, link, REASON);
+            }
+        }
+    }
+
+    /// A node has turned to another hub, or leaves.
+    pub(super) fn let_go(&mut self, now: Time, from: Sender) {
+        if self.leaving.is_some() && !self.relays.links().contains(&from.link) {
+            self.close(now, from.link, REASON);
         }
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
-        self.leaving.filter(|_| !self.left)
+        let since = self.leaving.filter(|_| !self.left)?;
+        Some(since + if self.relays.len() > 0 { DRAIN } else { HAND_OVER })
     }
 
-    /// Says goodbye when nothing is relayed any more, or the time is up.
+    /// Says goodbye when every node has gone and nothing is relayed any more,
+    /// or the time is up.
     pub(super) fn end_drain(&mut self, now: Time) {
         let Some(due) = self.drain_due() else { return };
-        if self.relays.len() > 0 && now < due {
+        let nodes_may_go = self.neighbours.hub_count() > 0 && self.neighbours.has_nodes();
+        let waits = self.relays.len() > 0 || nodes_may_go;
+        if waits && now < due {
             return;
         }
         self.left = true;
@@ -51,11 +77,12 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::super::Command;
-    use super::super::testing::{Bench, forwarded, refused, request};
+    use super::super::testing::{Bench, address, forwarded, node, refused, request, version};
     use super::*;
+    use crate::ids::{Nonce, RequestId};
     use crate::machine::Input;
-    use crate::service::Role;
-    use crate::wire::{Message, Mode, Reason};
+    use crate::service::Service;
+    use crate::wire::{Forward, Mode, Reason};
 
     #[test]
     fn a_hub_without_flows_leaves_at_once() {
@@ -68,6 +95,44 @@ mod tests {
         assert_eq!(bench.closed[1].0, late);
         bench.wait(DRAIN * 2);
         assert_eq!(bench.events.iter().filter(|event| **event == Event::Left).count(), 1);
+    }
+
+    #[test]
+    fn nodes_are_sent_to_their_stand_bys_and_waited_for() {
+        for withdraws in [true, false] {
+            let mut bench = Bench::new();
+            let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+            let sent = bench.input(Input::Command(Command::Leave));
+            assert_eq!(sent, [(link, Message::HandOver)]);
+            assert!(bench.closed.is_empty());
+            if withdraws {
+                bench.say(link, &Message::Withdraw(version(2)));
+            } else {
+                bench.wait(HAND_OVER);
+            }
+            let mut closed: Vec<_> = bench.closed.iter().map(|(link, _)| *link).collect();
+            closed.sort();
+            assert_eq!((closed, bench.events.last()), (vec![peer, link], Some(&Event::Left)));
+        }
+    }
+
+    #[test]
+    fn requests_of_peers_reach_nodes_that_have_turned_away_already() {
+        let mut bench = Bench::new();
+        let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+        bench.input(Input::Command(Command::Leave));
+        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        let forward = Forward {
+            id: RequestId(5),
+            nonce: Nonce::from_u64(5),
+            service: Service::Track,
+            requester: node(50),
+            reply_to: vec![address(50)],
+            deadline_ms: 5_000,
+            provider: Some(node(1)),
+            params: None,
+        };
+        assert_eq!(forwarded(&bench.say(peer, &Message::Forward(forward))).0, link);
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //! | `relay` | flows through the hub |
 //! | `mesh`, `seek` | peers: dialling, watching over them, searching at them |
 //! | `watches` | who wants to hear of changes |
+//! | `mirror` | what is kept for nodes that may lose their home |
+//! | `storm` | who waits when many come at once |
 //! | `leave` | the way out |
 
 mod api;
@@ -24,6 +26,7 @@ mod leases;
 mod leave;
 mod locate;
 mod mesh;
+mod mirror;
 mod neighbours;
 #[cfg(test)]
 mod properties;
@@ -31,6 +34,7 @@ mod relay;
 mod requests;
 mod seek;
 mod status;
+mod storm;
 #[cfg(test)]
 mod testing;
 mod watches;
@@ -56,10 +60,12 @@ pub use leave::DRAIN;
 pub use status::{IndexEntry, PeerStatus, Status};
 
 use mesh::Mesh;
+use mirror::Mirror;
 use neighbours::{Lost, Neighbours};
 use relay::Relays;
 use requests::Requests;
 use seek::Seeks;
+use storm::Storm;
 use watches::Watches;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
@@ -73,7 +79,7 @@ pub struct Hub {
     config: Config,
     random: SplitMix64,
     started: Option<Time>,
-    /// Since it was told to leave: when the drain ends at the latest.
+    /// Since when it is leaving.
     leaving: Option<Time>,
     left: bool,
     directory: Directory,
@@ -83,6 +89,8 @@ pub struct Hub {
     seeks: Seeks,
     mesh: Mesh,
     watches: Watches,
+    mirror: Mirror,
+    storm: Storm,
     counters: Counters,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
@@ -114,6 +122,8 @@ impl Hub {
             seeks: Seeks::default(),
             mesh: Mesh::new(&config),
             watches: Watches::default(),
+            mirror: Mirror::default(),
+            storm: Storm::default(),
             counters: Counters::default(),
             hits: Vec::new(),
             out: VecDeque::new(),
@@ -164,6 +174,7 @@ impl Hub {
             (Role::SuperNode, true) => {
                 self.events.push_back(Event::PeerUp { peer, address });
                 self.carry_watches_to(node);
+                self.mirror_to(now, node);
             }
             (_, true) => self.events.push_back(Event::Attached { peer, address }),
             (_, false) => {}
@@ -237,31 +248,44 @@ impl Hub {
         match message {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
-            Message::Withdraw(version) => self.withdraw(from, version),
+            Message::Withdraw(version) => self.withdraw(now, from, version),
+            Message::StandBy(hub) => self.stand_by(now, from, hub),
+            Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Claim { .. } | Message::Seek(_) | Message::Forward(_) | Message::Found(_) | Message::Change(_) => {
-                self.refused(from.node, "only a super node may say that");
+            Message::Claim { .. }
+            | Message::Seek(_)
+            | Message::Forward(_)
+            | Message::Found(_)
+            | Message::Change(_)
+            | Message::Mirror(_) => self.refused(from.node, "only a super node may say that"),
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver => {
+                self.refused(from.node, "only a hub may say that")
             }
-            Message::Lease { .. } | Message::Anew => self.refused(from.node, "only a hub may say that"),
             message => self.hear_anyone(now, from, message),
         }
     }
 
     fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
         match message {
-            Message::Claim { node, version } => self.claimed(node, version),
+            Message::Claim { node, version } => self.claimed(now, node, version),
+            Message::Mirror(copy) => self.mirrored(now, from, copy),
             Message::Seek(seek) => self.sought(now, from, seek),
             Message::Found(found) => self.peer_found(now, from, found),
             Message::Forward(forward) => self.carry(now, from, forward),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
-            Message::Publish(_) | Message::Renew(_) | Message::Withdraw(_) | Message::Request(_) => {
-                self.refused(from.node, "only a node may say that");
+            Message::Publish(_)
+            | Message::Renew(_)
+            | Message::Withdraw(_)
+            | Message::Request(_)
+            | Message::StandBy(_)
+            | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver => {
+                self.refused(from.node, "nothing is published at a peer")
             }
-            Message::Lease { .. } | Message::Anew => self.refused(from.node, "nothing is published at a peer"),
             message => self.hear_anyone(now, from, message),
         }
     }
@@ -287,6 +311,7 @@ impl Hub {
         self.expire_relays(now);
         self.expire_seeks(now);
         self.tend_mesh(now);
+        self.tend_mirror(now);
         self.end_drain(now);
     }
 }
@@ -324,6 +349,7 @@ impl Machine for Hub {
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at the peers is late"),
             due(self.mesh.next_due(), "a peer wants tending"),
+            due(self.mirror.next_due(), "a stand-by wants to know"),
             due(self.drain_due(), "the drain ends"),
         ]
         .into_iter()

@@ -62,6 +62,8 @@ pub(super) struct Neighbour {
     pub(super) watches: usize,
     /// Lookups and requests that wait for the peers.
     pub(super) searches: usize,
+    /// When it may publish, if it was told to come later.
+    pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up.
     charged: Time,
 }
@@ -94,6 +96,7 @@ impl Neighbours {
             relays: 0,
             watches: 0,
             searches: 0,
+            turn: None,
             charged: now,
         });
         neighbour.links.push(link);
@@ -148,6 +151,11 @@ impl Neighbours {
 
     pub(super) fn hub_count(&self) -> usize {
         self.hubs.len()
+    }
+
+    /// Whether any node is connected.
+    pub(super) fn has_nodes(&self) -> bool {
+        self.nodes.len() > self.hubs.len()
     }
 
     pub(super) fn links_of(&self, node: NodeId) -> &[LinkId] {

@@ -16,8 +16,8 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Candidate, Change, Coverage, Decline, Forward, Found, Message, Mode, Offer, Packet, Reason, Renew, Report,
-    Request, Seek, Watch,
+    Accept, Adopt, Candidate, Change, Coverage, Decline, Forward, Found, Message, Mirror, Mode, Offer, Packet, Reason,
+    Renew, Report, Request, Seek, Watch,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -143,6 +143,24 @@ impl Crowd {
         }
     }
 
+    /// Something about stand-bys.
+    fn mirror(&mut self) -> Message {
+        match self.below(3) {
+            0 => Message::StandBy(node(if self.below(2) == 0 { 100 } else { 101 })),
+            1 => {
+                let held = version(self.below(u64::from(self.sequence) + 1) as u32);
+                self.sequence += 1;
+                Message::Adopt(Adopt { held, version: version(self.sequence), capacity: record(1).capacity })
+            }
+            _ => {
+                let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };
+                let (gone, heard) = (self.who(), self.who());
+                let heard = Some(Bytes::copy_from_slice(&heard.as_bytes()[..4]));
+                Message::Mirror(Mirror { records: vec![own], gone: vec![gone], heard })
+            }
+        }
+    }
+
     fn publish(&mut self, link: LinkId, number: u8) -> Vec<(LinkId, Message)> {
         self.sequence += 1;
         let services = Service::ALL.into_iter().take(2 + self.below(3) as usize).collect();
@@ -226,7 +244,7 @@ impl Crowd {
     fn message(&mut self) -> Message {
         let (id, version) = (self.id(), version(self.sequence));
         let requester = (self.below(2) == 0).then(|| self.who());
-        match self.below(15) {
+        match self.below(18) {
             0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
             1 => Message::Withdraw(version),
             2 => Message::Claim { node: self.who(), version },
@@ -241,6 +259,7 @@ impl Crowd {
             11 => Message::Pending { id, requester },
             12 => self.accept(id),
             13 => Message::Ping(7),
+            14..=16 => self.mirror(),
             _ => Message::Forward(Forward {
                 id,
                 nonce: Nonce::from_u64(self.below(2)),
@@ -272,7 +291,7 @@ proptest! {
     fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
         let limits = Limits {
             nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
-            watches: 6, watches_per_node: 2, seeks: 3,
+            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2,
         };
         let mut crowd = Crowd::new(seed, limits.clone());
         for _ in 0..300 {
@@ -282,7 +301,7 @@ proptest! {
             let sent = crowd.bench.wait(pause);
             crowd.note(&sent);
             let status = crowd.bench.hub.status(crowd.bench.now);
-            prop_assert!(status.nodes <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
+            prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
             prop_assert!(status.watches <= limits.watches);
         }
@@ -291,7 +310,7 @@ proptest! {
         }
         crowd.bench.wait(Duration::from_secs(200));
         let status = crowd.bench.hub.status(crowd.bench.now);
-        prop_assert_eq!((status.nodes, status.links, status.requests), (0, 0, 0));
+        prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
         prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
         crowd.bench.input(Input::Command(Command::Leave));
         prop_assert!(crowd.bench.events.contains(&super::Event::Left));

@@ -27,8 +27,10 @@ pub struct Status {
     pub young: bool,
     /// Whether it is draining.
     pub leaving: bool,
-    /// Nodes in the directory.
+    /// Nodes whose home this hub is.
     pub nodes: usize,
+    /// Nodes of other hubs for which it stands by.
+    pub mirrored: usize,
     /// Entries in the directory: a service at a place.
     pub entries: usize,
     /// What the directory takes up, bytes, by computation.
@@ -85,6 +87,8 @@ pub struct IndexEntry {
     pub suspended: bool,
     /// Whether it has a link to this hub.
     pub connected: bool,
+    /// Its home, if this hub only stands by.
+    pub home: Option<NodeId>,
 }
 
 impl Hub {
@@ -97,7 +101,8 @@ impl Hub {
             up: self.started.map_or(Duration::ZERO, |started| now.since(started)),
             young: self.is_young(now),
             leaving: self.leaving.is_some(),
-            nodes: self.directory.nodes(),
+            nodes: self.directory.nodes() - self.mirror.len(),
+            mirrored: self.mirror.len(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),
             links: self.neighbours.links.len(),
@@ -125,6 +130,7 @@ impl Hub {
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.neighbours.is_up(entry.node()),
+                home: self.mirror.home_of(entry.node()),
             })
             .collect()
     }

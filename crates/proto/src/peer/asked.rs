@@ -11,7 +11,7 @@ use crate::address::SchemeSet;
 use crate::ids::{LinkId, Nonce, RequestId};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Message, Params, Reason, Request};
+use crate::wire::{Message, Mode, Params, Reason, Request};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -34,6 +34,8 @@ pub(super) struct Asked {
     pub(super) deadline: Time,
     pub(super) phase: Phase,
     pub(super) via: Option<LinkId>,
+    /// The association with the stand-by, if that was asked as well.
+    pub(super) hedge: Option<LinkId>,
     pub(super) sent: Time,
     pub(super) tries: u32,
     /// How many numbers it has had.
@@ -89,11 +91,23 @@ impl Asked {
     /// Sends the request over `link` and waits: one and a half probe
     /// time-outs, doubled each time.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        let request = self.message(core, id);
+        core.send(link, &request);
+        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
+        core.set(Timer::Ask(id), pause);
+        self.phase = Phase::Waiting;
+        self.via = Some(link);
+        self.sent = core.now;
+        self.tries += 1;
+    }
+
+    /// The request as it is put now.
+    pub(super) fn message(&self, core: &Core, id: RequestId) -> Message {
         let wanted = &self.wanted;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
         let params = Params { duration_ms: wanted.duration.map(millis), transports };
-        let request = Request {
+        Message::Request(Request {
             id,
             nonce: self.nonce,
             service: wanted.service,
@@ -103,14 +117,18 @@ impl Asked {
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),
             scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),
-        };
-        core.send(link, &Message::Request(request));
-        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
-        core.set(Timer::Ask(id), pause);
-        self.phase = Phase::Waiting;
-        self.via = Some(link);
-        self.sent = core.now;
-        self.tries += 1;
+        })
+    }
+
+    /// Whether it was put over `link` and an answer may come over it.
+    pub(super) fn is_asked_over(&self, link: LinkId) -> bool {
+        self.via == Some(link) || self.hedge == Some(link)
+    }
+
+    /// Whether an answer may come over `link`, should the hub relay it.
+    pub(super) fn may_go_over(&self, core: &Core, link: LinkId) -> bool {
+        let relayed = self.wanted.mode == Mode::Relay;
+        core.links.get(link).is_some_and(|link| !relayed || self.wanted.transports.contains(link.address.scheme))
     }
 }
 

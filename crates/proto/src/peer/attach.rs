@@ -1,4 +1,4 @@
-//! The home: find a hub, publish, renew, notice when it is gone, go on.
+//! The home: find a hub, publish there, keep the lease, go on to another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,20 +6,15 @@ use std::time::Duration;
 use super::core::Core;
 use super::hubs::Hubs;
 use super::links::Purpose;
+use super::standby::StandBy;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
-use crate::ids::LinkId;
+use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
 use crate::service::ServiceSet;
 use crate::time::Time;
-use crate::wire::{Message, Renew};
-
-/// How many times a silent home is asked again before it is given up.
-const PROBES: u8 = 3;
-
-/// The same for a home that is heard but does not answer what it was asked.
-const PATIENT_PROBES: u8 = 8;
+use crate::wire::Message;
 
 /// How long a dial may take that the driver does not answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(20);
@@ -29,7 +24,10 @@ const SHORT_STAY: Duration = Duration::from_secs(1);
 
 /// How long after the loss of a home others may take to notice it: until their
 /// next renewal, and then some.
-const UNSETTLED: Duration = Duration::from_secs(25);
+pub(super) const UNSETTLED: Duration = Duration::from_secs(25);
+
+/// The longest that a hub may have a node wait for its turn to publish.
+const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// What has become of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +41,8 @@ pub(super) enum Notice {
         /// Why, in a sentence.
         reason: String,
     },
+    /// The association with the stand-by is closed.
+    StandByLost(LinkId),
     /// The home holds a record that somebody else has published.
     Displaced,
 }
@@ -50,14 +50,18 @@ pub(super) enum Notice {
 /// The node's record, and the hub that holds it.
 #[derive(Debug)]
 pub(super) struct Attach {
-    hubs: Hubs,
-    record: Record,
-    state: State,
-    notices: VecDeque<Notice>,
+    pub(super) hubs: Hubs,
+    pub(super) record: Record,
+    pub(super) state: State,
+    pub(super) standby: StandBy,
+    /// The home before this one, which is leaving and holds the record until
+    /// the new one does.
+    pub(super) former: Option<LinkId>,
+    pub(super) notices: VecDeque<Notice>,
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Waiting,
     Dialling,
     Linked(Home),
@@ -65,28 +69,41 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Home {
-    link: LinkId,
-    /// When the hub first confirmed the record.
-    attached: Option<Time>,
+pub(super) struct Home {
+    pub(super) link: LinkId,
+    /// Since when it is home: it has confirmed the record, or stood by.
+    pub(super) attached: Option<Time>,
     /// What is unanswered.
-    exchange: Option<Exchange>,
+    pub(super) exchange: Option<Exchange>,
     /// The capacity that the hub knows.
-    told: Option<Capacity>,
+    pub(super) told: Option<Capacity>,
+    /// The hub of which it knows that it stands by.
+    pub(super) named: Option<NodeId>,
+}
+
+impl Home {
+    pub(super) fn new(link: LinkId) -> Self {
+        Self { link, attached: None, exchange: None, told: None, named: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Exchange {
-    question: Question,
-    asked: Time,
-    tries: u8,
+pub(super) struct Exchange {
+    pub(super) question: Question,
+    /// When the first unanswered question was put, whatever it was.
+    pub(super) since: Time,
+    /// When it was put last.
+    pub(super) asked: Time,
+    pub(super) tries: u8,
     /// The capacity that went along.
-    told: Option<Capacity>,
+    pub(super) told: Option<Capacity>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+pub(super) enum Question {
     Publish,
+    /// Make a home of the stand-by, which holds this version.
+    Adopt(Version),
     Renew,
     Probe(u32),
 }
@@ -97,7 +114,8 @@ impl Attach {
         if hubs.current().is_some() {
             core.timers.set(Timer::Attach, Time::ZERO);
         }
-        Self { hubs, record, state: State::Waiting, notices: VecDeque::new() }
+        let (standby, notices) = (StandBy::default(), VecDeque::new());
+        Self { hubs, record, state: State::Waiting, standby, former: None, notices }
     }
 
     /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
@@ -134,27 +152,16 @@ impl Attach {
             return core.close(link, "no longer needed");
         }
         core.timers.clear(Timer::Attach);
-        self.state = State::Linked(Home { link, attached: None, exchange: None, told: None });
+        self.state = State::Linked(Home::new(link));
         self.publish_anew(core);
     }
 
     /// Any association has gone.
     pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, reason: &str) {
         if matches!(&self.state, State::Linked(home) if home.link == link) {
-            self.go_on(core, Some(link), format!("the association with the hub has ended: {reason}"));
-        }
-    }
-
-    /// Something came over `link`.
-    pub(super) fn on_heard(&mut self, core: &mut Core, link: LinkId) {
-        let State::Linked(home) = &mut self.state else { return };
-        if home.link != link {
-            return;
-        }
-        let probing = matches!(home.exchange, Some(Exchange { question: Question::Probe(_), .. }));
-        if probing {
-            home.exchange = None;
-            core.timers.clear(Timer::Exchange);
+            self.move_on(core, Some(link), format!("the association with the hub has ended: {reason}"));
+        } else {
+            self.standby_lost(core, link);
         }
     }
 
@@ -183,6 +190,10 @@ impl Attach {
         if held < self.record.version {
             return;
         }
+        if let Some(former) = self.former.take() {
+            // It need not wait any longer. Reliably: nobody repeats it.
+            core.send_reliably(former, RequestId(0), &Message::Withdraw(held));
+        }
         self.hubs.learn(siblings);
         let State::Linked(home) = &mut self.state else { return };
         if let Some(exchange) = home.exchange.take() {
@@ -198,6 +209,18 @@ impl Attach {
             self.hubs.succeeded();
             self.notices.push_back(Notice::Attached(link));
         }
+        self.name_standby(core);
+    }
+
+    /// Too many publish at once: this node's turn comes later.
+    pub(super) fn on_later(&mut self, core: &mut Core, link: LinkId, after: Duration) {
+        let State::Linked(home) = &mut self.state else { return };
+        if home.link != link || !matches!(home.exchange, Some(Exchange { question: Question::Publish, .. })) {
+            return;
+        }
+        home.exchange = None;
+        core.timers.clear(Timer::Exchange);
+        core.set(Timer::Renew, after.min(LONGEST_TURN));
     }
 
     /// The home says where else it listens, for requests that name a transport.
@@ -211,62 +234,11 @@ impl Attach {
 
     /// The hub does not hold the record.
     pub(super) fn on_anew(&mut self, core: &mut Core, link: LinkId) {
-        if matches!(&self.state, State::Linked(home) if home.link == link) {
+        if let State::Linked(home) = &mut self.state
+            && home.link == link
+        {
+            home.named = None;
             self.publish_anew(core);
-        }
-    }
-
-    /// A probe's answer measures the round trip; that it came was noted by `on_heard`.
-    pub(super) fn on_pong(&self, core: &mut Core, link: LinkId, asked: Option<Time>) {
-        if let (Some(asked), Some(entry)) = (asked, core.links.get_mut(link)) {
-            entry.rtt.sample(core.now.since(asked));
-        }
-    }
-
-    /// When the probe with this token was sent, if it is the one under way.
-    pub(super) fn probe_sent(&self, token: u32) -> Option<Time> {
-        let State::Linked(Home { exchange: Some(exchange), .. }) = &self.state else { return None };
-        (exchange.question == Question::Probe(token)).then_some(exchange.asked)
-    }
-
-    pub(super) fn on_renew_timer(&mut self, core: &mut Core) {
-        let State::Linked(home) = &self.state else { return };
-        if home.exchange.is_some() {
-            return core.set(Timer::Renew, Duration::from_secs(1));
-        }
-        self.ask(core, Question::Renew, 1);
-    }
-
-    pub(super) fn on_exchange_timer(&mut self, core: &mut Core) {
-        let State::Linked(home) = &self.state else { return };
-        let Some(exchange) = home.exchange else { return };
-        let heard = core.links.get(home.link).is_some_and(|link| link.heard > exchange.asked);
-        let patience = if heard { PATIENT_PROBES } else { PROBES };
-        if exchange.tries > patience {
-            let link = home.link;
-            core.close(link, "no answer");
-            return self.go_on(core, Some(link), "the hub does not answer".to_owned());
-        }
-        let question = match exchange.question {
-            Question::Probe(_) => Question::Probe(core.random.next_u64() as u32),
-            other => other,
-        };
-        self.ask(core, question, exchange.tries + 1);
-    }
-
-    /// The home says that it leaves: on to the next one. The association stays
-    /// up for what is still relayed over it, until the hub closes it.
-    pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
-        if self.home() == Some(link) {
-            self.go_on(core, None, "the hub is leaving".to_owned());
-        }
-    }
-
-    /// Something else went unanswered: find out whether the home is still there.
-    pub(super) fn suspect(&mut self, core: &mut Core) {
-        if matches!(&self.state, State::Linked(home) if home.exchange.is_none()) {
-            let token = core.random.next_u64() as u32;
-            self.ask(core, Question::Probe(token), 1);
         }
     }
 
@@ -293,39 +265,20 @@ impl Attach {
         if let State::Linked(home) = &self.state {
             let withdraw = Message::Withdraw(self.record.version);
             // Reliably: nobody is here any more to repeat it.
-            core.send_reliably(home.link, crate::ids::RequestId(0), &withdraw);
+            core.send_reliably(home.link, RequestId(0), &withdraw);
         }
         self.state = State::Left;
     }
 
     /// Publishes under a new version, if there is a hub to publish at.
-    fn publish_anew(&mut self, core: &mut Core) {
+    pub(super) fn publish_anew(&mut self, core: &mut Core) {
         self.record.version.sequence = self.record.version.sequence.saturating_add(1);
-        self.ask(core, Question::Publish, 1);
-    }
-
-    fn ask(&mut self, core: &mut Core, question: Question, tries: u8) {
-        let State::Linked(home) = &mut self.state else { return };
-        let version = self.record.version;
-        let capacity = Some(self.record.capacity).filter(|now| home.told != Some(*now));
-        let (message, told) = match question {
-            Question::Publish => (Message::Publish(self.record.clone()), Some(self.record.capacity)),
-            Question::Renew => (Message::Renew(Renew { version, capacity }), capacity),
-            Question::Probe(token) => (Message::Ping(token), None),
-        };
-        home.exchange = Some(Exchange { question, asked: core.now, tries, told });
-        if !matches!(question, Question::Probe(_)) {
-            core.reckoned_streams = self.record.capacity.streams;
-            core.told_capacity = core.now;
-        }
-        let link = home.link;
-        core.send(link, &message);
-        let wait = core.pto(link) * (1 << u32::from(tries - 1).min(6));
-        core.set(Timer::Exchange, wait);
+        self.ask(core, Question::Publish, 1, core.now);
     }
 
     /// The home, or a candidate for it, has failed: on to the next.
-    fn go_on(&mut self, core: &mut Core, link: Option<LinkId>, reason: String) {
+    pub(super) fn go_on(&mut self, core: &mut Core, link: Option<LinkId>, reason: String) {
+        self.drop_standby(core);
         let stayed = match &self.state {
             State::Linked(home) => home.attached.map(|since| core.now.since(since)),
             _ => None,
@@ -359,6 +312,16 @@ impl Attach {
     pub(super) fn home_since(&self) -> Option<(LinkId, Time)> {
         let State::Linked(home) = &self.state else { return None };
         home.attached.map(|since| (home.link, since))
+    }
+
+    /// The association with the stand-by.
+    pub(super) fn standby(&self) -> Option<LinkId> {
+        self.standby.link()
+    }
+
+    /// The same, and since when.
+    pub(super) fn standby_since(&self) -> Option<(LinkId, Time)> {
+        self.standby.since()
     }
 
     /// The home's addresses over one of `schemes`.

@@ -142,6 +142,12 @@ impl Core {
         self.links.get(link).is_some_and(|link| link.peer.role == self.hub_role)
     }
 
+    /// Whether the same neighbour is at both ends.
+    pub(super) fn are_same(&self, a: LinkId, b: LinkId) -> bool {
+        let at = |link| self.links.get(link).map(|link| link.peer.node);
+        a == b || (at(a).is_some() && at(a) == at(b))
+    }
+
     /// Watches over a direct association that this node dialled.
     pub(super) fn mind_idleness(&mut self, link: LinkId) {
         self.set(Timer::Idle(link), IDLE);
@@ -159,7 +165,12 @@ impl Core {
 /// The class in which a message's bytes are counted.
 fn traffic_of(message: &Message) -> Traffic {
     match message {
-        Message::Publish(_) | Message::Lease { .. } | Message::Withdraw(_) | Message::Anew => Traffic::Join,
+        Message::Publish(_)
+        | Message::Lease { .. }
+        | Message::Withdraw(_)
+        | Message::Anew
+        | Message::StandBy(_)
+        | Message::Adopt(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
         Message::Claim { .. } | Message::Seek(_) => Traffic::Mesh,
         Message::Packet(_) | Message::Chunk(_) | Message::End { .. } | Message::Report(_) | Message::Stop { .. } => {

@@ -41,6 +41,19 @@ impl Hubs {
         self.list.get(self.current).map(Vec::as_slice)
     }
 
+    /// Another hub than the current one: the next in the list, or after `skip` others.
+    pub(super) fn other(&self, skip: usize) -> Option<(usize, &[Address])> {
+        let others = self.list.len().checked_sub(1).filter(|others| *others > 0)?;
+        let index = (self.current + 1 + skip % others) % self.list.len();
+        Some((index, &self.list[index]))
+    }
+
+    /// Makes a hub of the list the current one.
+    pub(super) fn turn_to(&mut self, index: usize) {
+        self.current = index;
+        self.succeeded();
+    }
+
     /// Takes up hubs that another one names, as long as there is room. One
     /// that shares an address with a known hub is that hub.
     pub(super) fn learn(&mut self, siblings: Vec<Address>) {

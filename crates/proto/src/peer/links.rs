@@ -25,6 +25,8 @@ pub(super) const IDLE: Duration = Duration::from_secs(120);
 pub(super) enum Purpose {
     /// A home.
     Home,
+    /// A hub that stands by.
+    StandBy,
     /// The home hub over another transport, for requests restricted to it.
     Hub(Way),
     /// A node: the requester of sessions, or the provider that requests name.
@@ -68,6 +70,8 @@ pub(super) struct Link {
     pub(super) used: Time,
     /// When something was last heard.
     pub(super) heard: Time,
+    /// When something was last heard that shows that this node is heard, too.
+    pub(super) answered: Time,
 }
 
 /// All associations and dials.

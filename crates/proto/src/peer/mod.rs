@@ -5,7 +5,8 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `attach`, `hubs` | which hub is home, when it is gone, what it is told |
+//! | `attach`, `hubs` | which hub is home and what it is told |
+//! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `direct` | asking a known provider without a hub |
 //! | `receive`, `early` | what belongs to a request and how it ends |
@@ -24,6 +25,7 @@ mod direct;
 mod early;
 mod hubs;
 mod links;
+mod liveness;
 mod ping;
 mod provide;
 mod reach;
@@ -32,6 +34,7 @@ mod requests;
 mod rtt;
 mod serve;
 mod session;
+mod standby;
 mod status;
 mod timers;
 mod unreached;
@@ -105,7 +108,7 @@ impl Peer {
             return self.on_unreached(purpose, Loss::new("the association is not wanted"));
         }
         let (node, role, now) = (peer.node, peer.role, self.core.now);
-        let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now };
+        let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now, answered: now };
         self.core.links.insert(link, entry);
         if let Some(spare) = self.core.links.spare(node, link) {
             let why = "one association too many";
@@ -114,6 +117,7 @@ impl Peer {
         }
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
+            Some(Purpose::StandBy) => self.attach.on_standby_up(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
             Some(Purpose::Node(way)) => {
                 self.core.mind_idleness(link);
@@ -141,6 +145,7 @@ impl Peer {
     fn on_unreached(&mut self, purpose: Option<Purpose>, loss: Loss<'_>) {
         match purpose {
             Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
+            Some(Purpose::StandBy) => self.attach.on_standby_unreachable(&mut self.core),
             Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(Purpose::Node(way)) => {
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
@@ -176,11 +181,15 @@ impl Peer {
         entry.heard = now;
         entry.used = now;
         if let Message::Pong(token) = message {
-            let asked = self.attach.probe_sent(token);
-            self.attach.on_pong(&mut self.core, link, asked);
+            self.attach.on_pong(&mut self.core, link, token);
             self.pings.on_pong(&mut self.core, link, token);
         }
-        self.attach.on_heard(&mut self.core, link);
+        if liveness::is_answer(&message) {
+            if let Some(entry) = self.core.links.get_mut(link) {
+                entry.answered = now;
+            }
+            self.attach.on_answered(&mut self.core, link);
+        }
         self.dispatch(link, message);
     }
 
@@ -193,6 +202,8 @@ impl Peer {
                 attach.on_home_addresses(core, link, addresses.unwrap_or_default());
             }
             Message::Anew => attach.on_anew(core, link),
+            Message::Later(after_ms) => attach.on_later(core, link, Duration::from_millis(after_ms.into())),
+            Message::HandOver if core.is_hub(link) => attach.depart(core, link),
             Message::Ping(token) => core.send(link, &Message::Pong(token)),
             Message::Pong(_) => {}
             Message::Forward(forward) => provide.on_forward(core, link, forward),
@@ -217,6 +228,10 @@ impl Peer {
             | Message::Withdraw(_)
             | Message::Watch(_)
             | Message::Unwatch(_)
+            | Message::StandBy(_)
+            | Message::Adopt(_)
+            | Message::Mirror(_)
+            | Message::HandOver
             | Message::Claim { .. }
             | Message::Seek(_) => core.counters.refused += 1,
             // By multicast only.
@@ -245,9 +260,10 @@ impl Peer {
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
             Timer::Exchange => attach.on_exchange_timer(core),
+            Timer::StandBy => attach.on_standby_timer(core),
             Timer::Ask(id) => {
-                if requests.on_ask_timer(core, attach, id) {
-                    attach.suspect(core);
+                if let Some(since) = requests.on_ask_timer(core, attach, id) {
+                    attach.suspect(core, since);
                 }
             }
             Timer::Deadline(id) => requests.on_deadline(core, id),
@@ -351,6 +367,7 @@ impl Peer {
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, &self.attach);
                 }
+                Notice::StandByLost(link) => self.on_link_gone(link, Loss::new("the stand-by is gone")),
                 Notice::Displaced => self.core.emit(Event::Displaced),
                 Notice::Lost { link, reason } => {
                     if let Some(link) = link {

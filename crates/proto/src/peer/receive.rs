@@ -70,6 +70,7 @@ impl Requests {
         }
         if let Phase::Receiving(receiving) = &mut asked.phase {
             let same = receiving.provider == provider && receiving.relayed == relayed;
+            let same = same && (!relayed || core.are_same(receiving.link, link));
             return if same { receiving.again(core, id, link) } else { stop(core, link, id, Reason::Cancelled) };
         }
         if let Err(reason) = check(asked, scheme, &accept.offer) {

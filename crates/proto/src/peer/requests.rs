@@ -96,6 +96,7 @@ impl Requests {
             deadline,
             phase: Phase::Homeless,
             via: None,
+            hedge: None,
             sent: core.now,
             tries: 0,
             numbers: 0,
@@ -110,6 +111,7 @@ impl Requests {
         let id = core.next_request();
         asked.nonce = self.nonce(id, core);
         asked.tries = 0;
+        asked.hedge = None;
         asked.numbers += 1;
         asked.phase = Phase::Homeless;
         core.timers.set(Timer::Deadline(id), asked.deadline);
@@ -151,7 +153,7 @@ impl Requests {
         };
         if let Some(link) = link {
             asked.send(core, id, link);
-            return;
+            return self.hedge(core, attach, id);
         }
         let addresses = attach.home_addresses(schemes);
         if addresses.is_empty() {
@@ -160,6 +162,17 @@ impl Requests {
         asked.phase = Phase::Reaching;
         core.timers.clear(Timer::Ask(id));
         core.dial_hub(Way { node: hub, schemes }, addresses);
+    }
+
+    /// The home has been silent: puts the same request to the stand-by as well.
+    /// Whoever is asked twice knows it by its number and nonce.
+    fn hedge(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.tries > 1) else { return };
+        let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
+        core.counters.hedges += u64::from(asked.hedge.is_none());
+        asked.hedge = Some(standby);
+        let request = asked.message(core, id);
+        core.send(standby, &request);
     }
 
     /// A hub was reached over the transport that requests want. If it is no
@@ -194,17 +207,19 @@ impl Requests {
         self.asked.iter().filter(|(_, asked)| meant(asked)).map(|(id, _)| *id).collect()
     }
 
-    /// Nothing was heard in time: asks again. Returns whether the home may be gone.
-    pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
+    /// Nothing was heard in time: asks again. Returns since when the home has
+    /// been silent, if it may be gone.
+    pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> Option<Time> {
         let open = |asked: &&Asked| !matches!(asked.phase, Phase::Receiving(_));
-        let Some(asked) = self.asked.get(&id).filter(open) else { return false };
-        let heard = asked.via.and_then(|link| core.links.get(link)).map(|link| link.heard);
-        let silent = !asked.is_direct() && heard.is_some_and(|heard| heard < asked.sent);
+        let asked = self.asked.get(&id).filter(open)?;
+        let answered = asked.via.and_then(|link| core.links.get(link)).map(|link| link.answered);
+        let silent = !asked.is_direct() && answered.is_some_and(|answered| answered < asked.sent);
+        let since = silent.then_some(asked.sent);
         if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
             core.counters.retries += 1;
         }
         self.ask(core, attach, id);
-        silent
+        since
     }
 
     pub(super) fn on_deadline(&mut self, core: &mut Core, id: RequestId) {
@@ -220,11 +235,15 @@ impl Requests {
     /// The last word of a hub. Returns whether it was that the hub is leaving.
     pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) -> bool {
         let id = decline.id;
-        let waiting = |asked: &&mut Asked| asked.via == Some(link) && !matches!(asked.phase, Phase::Receiving(_));
+        let waiting = |asked: &&mut Asked| asked.is_asked_over(link) && !matches!(asked.phase, Phase::Receiving(_));
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
             core.counters.stale += 1;
             return false;
         };
+        if asked.via != Some(link) {
+            // The last word is the home's, or the stand-by's when it is the home.
+            return false;
+        }
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
         match decline.reason {
             // The request goes to the next home.
@@ -243,7 +262,7 @@ impl Requests {
 
     /// A provider is on its way.
     pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
-        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { return };
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
         if matches!(asked.phase, Phase::Waiting) {
             asked.phase = Phase::Pending;
             core.set(Timer::Ask(id), PENDING_PATIENCE);
@@ -252,7 +271,9 @@ impl Requests {
 
     pub(super) fn on_found(&mut self, core: &mut Core, link: LinkId, found: Found) {
         let id = found.id;
-        let ours = |asked: &&Asked| asked.via == Some(link) && asked.wanted.mode == Mode::Locate;
+        // That it knows of nobody is no answer of a stand-by while the home may know more.
+        let counts = |asked: &Asked| asked.via == Some(link) || !found.candidates.is_empty();
+        let ours = |asked: &&Asked| asked.is_asked_over(link) && asked.wanted.mode == Mode::Locate && counts(asked);
         let Some(ticket) = self.asked.get(&id).filter(ours).map(|asked| asked.ticket) else {
             core.counters.stale += 1;
             return;
@@ -263,9 +284,14 @@ impl Requests {
 
     /// There is a (new) home: everything unanswered is asked there.
     pub(super) fn on_attached(&mut self, core: &mut Core, attach: &Attach) {
+        let home = attach.home();
         for id in self.unaccepted() {
-            if let Some(asked) = self.asked.get_mut(&id).filter(|asked| !asked.is_direct()) {
+            let now = core.now;
+            let is_asked = |asked: &Asked| asked.via == home && asked.sent == now && asked.tries > 0;
+            let due = |asked: &&mut Asked| !asked.is_direct() && !is_asked(asked);
+            if let Some(asked) = self.asked.get_mut(&id).filter(due) {
                 asked.tries = 0;
+                asked.hedge = None;
                 self.ask(core, attach, id);
             }
         }
@@ -274,6 +300,9 @@ impl Requests {
     /// An association has gone: what was asked over it is asked elsewhere, and
     /// what a hub relayed over it has lost its provider.
     pub(super) fn on_link_down(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
+        for asked in self.asked.values_mut().filter(|asked| asked.hedge == Some(link)) {
+            asked.hedge = None;
+        }
         for id in self.unaccepted() {
             let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.via == Some(link)) else { continue };
             asked.via = None;

@@ -26,6 +26,8 @@ pub struct Status {
     pub services: ServiceSet,
     /// Its home; `None` while it looks for one.
     pub home: Option<Home>,
+    /// The hub that takes over if the home is lost; `None` while there is none.
+    pub standby: Option<Home>,
     /// What it does about its home, in a word: `attached`, `publishing`,
     /// `dialling`, `waiting`, `left`.
     pub attachment: &'static str,
@@ -43,7 +45,7 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// A node's home hub.
+/// A node's home hub, or the one that stands by.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// Which hub.
@@ -52,7 +54,7 @@ pub struct Home {
     pub address: Address,
     /// Smoothed round trip.
     pub rtt: Duration,
-    /// How long it has been home.
+    /// How long it has been so.
     pub attached: Duration,
 }
 
@@ -100,6 +102,8 @@ pub struct Counters {
     pub stale: u64,
     /// Requests sent to a hub again because nothing was heard.
     pub retries: u64,
+    /// Requests put to the stand-by as well because the home was silent.
+    pub hedges: u64,
     /// Times that the home was lost.
     pub failovers: u64,
     /// Requests turned away because of a limit on streams or uplink.
@@ -111,7 +115,7 @@ pub struct Counters {
 impl Peer {
     /// The node as it is at `now`.
     pub fn status(&self, now: Time) -> Status {
-        let home = self.attach.home_since().and_then(|(link, since)| {
+        let hub = |(link, since)| {
             let entry = self.core.links.get(link)?;
             Some(Home {
                 hub: entry.peer.clone(),
@@ -119,14 +123,15 @@ impl Peer {
                 rtt: entry.rtt.smoothed(),
                 attached: now.since(since),
             })
-        });
+        };
         let record = self.attach.record();
         Status {
             node: record.node,
             version: record.version,
             cell: record.cell,
             services: record.services,
-            home,
+            home: self.attach.home_since().and_then(hub),
+            standby: self.attach.standby_since().and_then(hub),
             attachment: self.attach.state(),
             hubs: self.attach.hubs().to_vec(),
             sessions: self.provide.status(now),

@@ -16,6 +16,8 @@ pub(super) enum Timer {
     Renew,
     /// The home has not answered.
     Exchange,
+    /// The stand-by is to be found, or asked for a sign of life.
+    StandBy,
     /// Nothing was heard of a request.
     Ask(RequestId),
     /// A request is given up.
@@ -48,6 +50,7 @@ impl Timer {
             Self::Attach => "look for a home",
             Self::Renew => "renew the lease",
             Self::Exchange => "the home has not answered",
+            Self::StandBy => "tend the stand-by",
             Self::Ask(_) => "a request is unanswered",
             Self::Deadline(_) => "a request's deadline",
             Self::Report(_) => "report on a flow",
@@ -85,6 +88,11 @@ impl Timers {
         if let Some(at) = self.times.remove(&timer) {
             self.queue.remove(&(at, timer));
         }
+    }
+
+    /// Whether a timer is set.
+    pub(super) fn is_set(&self, timer: Timer) -> bool {
+        self.times.contains_key(&timer)
     }
 
     /// Takes all timers back.

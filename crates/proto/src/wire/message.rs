@@ -7,6 +7,7 @@ use super::flow::{Chunk, Packet, Report};
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
+use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 use super::{MAX_CANDIDATES, MAX_MESSAGE_BYTES, WireError};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
@@ -137,6 +138,24 @@ pub enum Message {
     /// A hub looks into its peers' directories. Answered by `Found`.
     #[n(22)]
     Seek(#[n(0)] Seek),
+    /// A node tells its home which hub stands by: one with which it has an
+    /// association as well, and which the home keeps up to date.
+    #[n(30)]
+    StandBy(#[n(0)] NodeId),
+    /// A node tells its stand-by that it is the home now. Answered by `Lease`,
+    /// or by `Anew` if the version that is meant is not held.
+    #[n(31)]
+    Adopt(#[n(0)] Adopt),
+    /// A home tells a stand-by about the nodes that have named it.
+    #[n(32)]
+    Mirror(#[n(0)] Mirror),
+    /// Too many publish at once: publish again after so many milliseconds.
+    #[n(33)]
+    Later(#[n(0)] u32),
+    /// The hub is leaving: turn to the stand-by now. What is under way goes on
+    /// over this association until the hub closes it.
+    #[n(34)]
+    HandOver,
     /// Who on this link offers a service? By multicast only.
     #[n(40)]
     Inquiry(#[n(0)] Inquiry),
@@ -212,6 +231,13 @@ impl Message {
             }
             Self::Watch(watch) => bounded(watch.area.is_valid(), "an area off the grid"),
             Self::Change(change) => check_candidates(&change.present),
+            Self::Mirror(mirror) => {
+                let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
+                bounded(mirror.records.len() <= MAX_MIRRORED, "too many records")?;
+                bounded(mirror.records.iter().all(sound), "a record off the grid")?;
+                let tags = mirror.heard.as_ref().map_or(0, Bytes::len);
+                bounded(tags.is_multiple_of(HEARD_BYTES), "a part of a node's name")
+            }
             Self::Seek(seek) => bounded(seek.area.is_valid(), "an area off the grid"),
             Self::Inquiry(inquiry) => {
                 bounded(inquiry.area.is_valid(), "an area off the grid")?;

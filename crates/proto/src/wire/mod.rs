@@ -7,11 +7,11 @@
 //!
 //! | from → to | messages |
 //! |---|---|
-//! | node → hub | `Publish`, `Renew`, `Withdraw`, `Request`, `Watch`, `Unwatch` |
-//! | hub → node | `Lease`, `Anew`, `Forward`, `Found`, `Change` |
+//! | node → hub | `Publish`, `Renew`, `Withdraw`, `StandBy`, `Adopt`, `Request`, `Watch`, `Unwatch` |
+//! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Forward`, `Found`, `Change` |
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
+//! | hub → hub | `Claim`, `Mirror`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
@@ -21,12 +21,14 @@ mod link;
 mod lookup;
 mod message;
 mod request;
+mod standby;
 
 pub use flow::{Chunk, Packet, Report};
 pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
+pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 
 /// The largest encoded message, bytes. What is longer is neither sent nor read.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;

@@ -46,7 +46,7 @@ fn a_frozen_home_is_noticed_by_a_request() {
     world.freeze(hubs[0]);
     let from = world.now;
     let ticket = world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.deadline = 60 * SECOND);
-    assert!(world.run_while(60 * SECOND, |world| !world.is_attached(requester)));
+    assert!(world.run_while(60 * SECOND, |world| world.home(requester) == Some(hubs[1])));
     assert!(world.now - from < 3 * SECOND, "noticed after {:?}", world.now - from);
     assert!(finished(&mut world, requester, ticket).complete);
 }

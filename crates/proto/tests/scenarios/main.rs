@@ -11,6 +11,7 @@ mod meshes;
 mod providers;
 mod rogues;
 mod services;
+mod standby;
 mod transports;
 mod watches;
 

@@ -51,6 +51,23 @@ impl World {
         self.hosts[host.0].alive = false;
     }
 
+    /// The host goes on where it stopped; what was sent to it meanwhile is lost.
+    pub fn thaw(&mut self, host: HostId) {
+        self.hosts[host.0].alive = true;
+        self.schedule(Duration::ZERO, Action::Wake { host });
+    }
+
+    /// The host's clock jumps ahead.
+    pub fn jump(&mut self, host: HostId, ahead: Duration) {
+        self.hosts[host.0].ahead += ahead;
+        self.schedule(Duration::ZERO, Action::Wake { host });
+    }
+
+    /// What `from` says does not get to `to` any more; the other way it does.
+    pub fn mute(&mut self, from: HostId, to: HostId) {
+        self.muted.push((from, to));
+    }
+
     /// A hub is told to leave.
     pub fn leave_hub(&mut self, hub: HostId) {
         self.hosts[hub.0].leave(self.now);
@@ -76,6 +93,7 @@ impl World {
     /// Everybody can reach everybody again.
     pub fn heal(&mut self) {
         self.cut.clear();
+        self.muted.clear();
     }
 
     /// All associations between two hosts break, and both notice.

@@ -40,6 +40,8 @@ pub struct Host {
     pub neighbour: Neighbour,
     pub role: Role,
     pub alive: bool,
+    /// How far its clock is ahead of the world's.
+    pub ahead: Duration,
     /// The transports over which it can be dialled.
     pub schemes: SchemeSet,
     pub events: Vec<(Time, Event)>,
@@ -82,6 +84,7 @@ impl Host {
             neighbour: neighbour(number, role),
             role,
             alive: true,
+            ahead: Duration::ZERO,
             schemes: SchemeSet::ALL,
             events: Vec::new(),
             opened: Vec::new(),
@@ -101,18 +104,19 @@ impl Host {
 
     pub fn command(&mut self, now: Time, command: Command) {
         if let Inner::Peer(peer) = &mut self.machine {
-            peer.handle(now, Input::Command(command));
+            peer.handle(now + self.ahead, Input::Command(command));
         }
     }
 
     /// The hub is told to leave.
     pub fn leave(&mut self, now: Time) {
         if let Inner::Hub(hub) = &mut self.machine {
-            hub.handle(now, Input::Command(hub::Command::Leave));
+            hub.handle(now + self.ahead, Input::Command(hub::Command::Leave));
         }
     }
 
     pub fn handle(&mut self, now: Time, input: Raw) {
+        let now = now + self.ahead;
         match &mut self.machine {
             Inner::Peer(peer) => peer.handle(now, input.into_input()),
             Inner::Hub(hub) => hub.handle(now, input.into_input()),
@@ -127,16 +131,24 @@ impl Host {
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        match &self.machine {
-            Inner::Peer(peer) => peer.poll_deadline().map(|deadline| deadline.at),
-            Inner::Hub(hub) => hub.poll_deadline().map(|deadline| deadline.at),
-        }
+        let at = match &self.machine {
+            Inner::Peer(peer) => peer.poll_deadline()?.at,
+            Inner::Hub(hub) => hub.poll_deadline()?.at,
+        };
+        Some(Time::ZERO + at.since(Time::ZERO + self.ahead))
     }
 
     pub fn status(&self, now: Time) -> Option<Status> {
         match &self.machine {
-            Inner::Peer(peer) => Some(peer.status(now)),
+            Inner::Peer(peer) => Some(peer.status(now + self.ahead)),
             Inner::Hub(_) => None,
+        }
+    }
+
+    pub fn as_hub(&self) -> Option<&Hub> {
+        match &self.machine {
+            Inner::Hub(hub) => Some(hub),
+            Inner::Peer(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests only")]
 
+pub mod check;
 pub mod faults;
 pub mod host;
 pub mod network;
@@ -21,6 +22,7 @@ use roost_proto::{
     Address, Area, Cell, DialId, LinkId, NodeId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time,
 };
 
+pub use check::Checker;
 pub use host::{Host, HostId, object};
 pub use network::{Path, WorldLink};
 
@@ -39,6 +41,8 @@ pub struct World {
     random: SplitMix64,
     /// Pairs of hosts that cannot reach one another.
     cut: Vec<(HostId, HostId)>,
+    /// Pairs of hosts of which the second does not hear the first.
+    muted: Vec<(HostId, HostId)>,
     /// Pairs of hosts of which the first does not admit the second.
     barred: Vec<(HostId, HostId)>,
     trace: u64,
@@ -80,6 +84,7 @@ impl World {
             next: 0,
             random: SplitMix64::new(seed),
             cut: Vec::new(),
+            muted: Vec::new(),
             barred: Vec::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             messages: 0,
@@ -328,6 +333,17 @@ impl World {
         Some(HostId(usize::from(home.address.port)))
     }
 
+    /// Which hub stands by for a node.
+    pub fn standby(&self, host: HostId) -> Option<HostId> {
+        let standby = self.hosts[host.0].status(self.now)?.standby?;
+        Some(HostId(usize::from(standby.address.port)))
+    }
+
+    /// A hub's machine.
+    pub fn hub_at(&self, hub: HostId) -> &Hub {
+        self.hosts[hub.0].as_hub().expect("it is a hub")
+    }
+
     pub fn status(&self, host: HostId) -> Status {
         self.hosts[host.0].status(self.now).expect("only nodes have this status")
     }
@@ -359,7 +375,8 @@ impl World {
 /// The id of the host with this number.
 pub fn node_id(host: usize) -> NodeId {
     let mut bytes = [0; 16];
-    bytes[0] = host as u8 + 1;
+    bytes[0] = (host % 255) as u8 + 1;
+    bytes[1..3].copy_from_slice(&((host / 255) as u16).to_be_bytes());
     bytes[15] = 0xee;
     NodeId::from_bytes(bytes)
 }

@@ -82,7 +82,7 @@ impl World {
         let (from, to, far) = (link.host, link.far_host, link.far);
         self.messages += 1;
         self.bytes += message.len() as u64;
-        if !self.reaches(from, to) {
+        if !self.reaches(from, to) || self.muted.contains(&(from, to)) {
             return;
         }
         let message = if self.damage_chunks { damaged(message) } else { message };

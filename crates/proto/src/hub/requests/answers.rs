@@ -48,7 +48,7 @@ impl Hub {
                 self.directory.busy(to.node);
                 self.note_retry(key, decline.retry_after_ms);
             }
-            Reason::Leaving => self.directory.suspend(to.node),
+            Reason::Leaving if to.via.is_none() => self.directory.suspend(to.node),
             _ => {}
         }
         if let Some(relay) = relay {
@@ -60,7 +60,12 @@ impl Hub {
                 Err(reason) => self.note(key, reason),
             }
         }
-        self.note(key, to_requester(decline.reason));
+        let reason = match decline.reason {
+            // The provider's home leaves: in a moment it is found elsewhere.
+            Reason::Leaving if to.via.is_some() => Reason::Unreachable,
+            reason => to_requester(reason),
+        };
+        self.note(key, reason);
         self.advance(now, key);
     }
 

@@ -20,11 +20,19 @@ impl Hub {
             return;
         }
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
+        let choices: Vec<Choice> = hits.iter().map(|hit| self.choice(hit.rank.node())).collect();
         if let Some(asked) = self.requests.table.get_mut(&key) {
-            asked.choices.extend(hits.iter().map(|hit| Choice { node: hit.rank.node(), via: None }));
+            asked.choices.extend(choices);
         }
         self.hits = hits;
         self.advance(now, key);
+    }
+
+    /// How a node of the directory is reached: a mirrored one that is not
+    /// connected through its home.
+    fn choice(&self, node: NodeId) -> Choice {
+        let connected = self.neighbours.is_up(node);
+        Choice { node, via: self.mirror.home_of(node).filter(|_| !connected) }
     }
 
     /// The peers have been asked: ranks what they and this hub have.
@@ -46,7 +54,7 @@ impl Hub {
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, Choice { node, via: None }));
+                ranked.push((hit.rank, self.choice(node)));
             }
         }
         self.hits = hits;

@@ -63,7 +63,9 @@ impl Hub {
         if self.is_repeat(key, from.node, forward.nonce, Some(provider)) {
             return self.repeat(now, key, from.link);
         }
-        let reason = if self.leaving.is_some() {
+        // A node that is connected knows best what it offers, wherever its record is by now.
+        let connected = self.neighbours.is_up(provider);
+        let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else {
             (!self.admit(from.node)).then_some(Reason::TooMany)
@@ -73,7 +75,8 @@ impl Hub {
             let decline = Decline { id: forward.id, reason, retry_after_ms: None, requester };
             return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
         }
-        let offered = self.directory.get(provider).is_some_and(|entry| entry.services().contains(forward.service));
+        let held = self.directory.get(provider);
+        let offered = held.map_or(connected, |entry| entry.services().contains(forward.service));
         let mut asked = Asked::by_hub(now, from, forward, provider);
         asked.choices.extend(offered.then_some(Choice { node: provider, via: None }));
         self.remember(key, from, asked);

@@ -1,0 +1,112 @@
+//! When many nodes come at once: who is new waits its turn, who is known passes.
+//!
+//! A turn is a place on a time line on which places are `1 / rate` apart. A
+//! node that is told to come later has its place reserved, so the crowd comes
+//! back evenly and nobody waits twice.
+
+use std::time::Duration;
+
+use super::{Hub, Sender};
+use crate::machine::{Channel, Traffic};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// How far ahead of the time line nodes are taken in at once.
+const BURST: Duration = Duration::from_secs(1);
+
+/// Added to a turn at random, up to this: clocks and paths differ anyway.
+const JITTER_MS: u64 = 100;
+
+/// The time line of new nodes.
+#[derive(Debug, Default)]
+pub(super) struct Storm {
+    next: Time,
+}
+
+impl Hub {
+    /// Whether a node that publishes is taken in now. If not, it was told when
+    /// to come again.
+    pub(super) fn may_join(&mut self, now: Time, from: Sender) -> bool {
+        if self.directory.get(from.node).is_some() {
+            return true;
+        }
+        let Some(neighbour) = self.neighbours.get_mut(from.node) else { return false };
+        if neighbour.turn.is_none() {
+            let place = self.storm.next.max(now);
+            self.storm.next = place + Duration::from_secs(1) / self.config.limits.joins_per_second.max(1);
+            neighbour.turn = Some(if place <= now + BURST { now } else { place });
+        }
+        let wait = neighbour.turn.map_or(Duration::ZERO, |turn| turn.since(now));
+        if wait.is_zero() {
+            neighbour.turn = None;
+            return true;
+        }
+        self.counters.postponed += 1;
+        let wait = wait + Duration::from_millis(self.random.below(JITTER_MS));
+        let later = Message::Later(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        self.send(from.link, Channel::Datagram, Traffic::Join, &later);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, node, record};
+    use super::super::{Config, Kind};
+    use super::*;
+    use crate::ids::LinkId;
+    use crate::service::Role;
+    use crate::wire::{Adopt, Mirror};
+
+    fn bench() -> Bench {
+        let mut config = Config::new(node(200), Kind::SuperNode, 1);
+        config.limits.joins_per_second = 4;
+        Bench::with(config)
+    }
+
+    /// How long the node is to wait; `None` if it has got a lease.
+    fn wait_of(bench: &mut Bench, link: LinkId, number: u8) -> Option<u32> {
+        match bench.say(link, &Message::Publish(record(number)))[..] {
+            [(_, Message::Later(after))] => Some(after),
+            [(_, Message::Lease { .. })] => None,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_spread_and_nobody_waits_twice() {
+        let mut bench = bench();
+        let links: Vec<_> = (1..=20).map(|number| (bench.up(number, Role::Node), number)).collect();
+        let mut waits: Vec<_> = links
+            .iter()
+            .filter_map(|(link, number)| Some((wait_of(&mut bench, *link, *number)?, *link, *number)))
+            .collect();
+        assert_eq!(waits.len(), 15, "a burst of a second's worth, and the one whose turn it is");
+        waits.sort();
+        assert!(waits[0].0 >= 1_000 && waits[14].0 <= 5_000, "{waits:?}");
+        let from = bench.now;
+        for (after, link, number) in waits {
+            let left = (from + Duration::from_millis(after.into())).since(bench.now);
+            bench.wait(left);
+            assert_eq!(wait_of(&mut bench, link, number), None, "in its turn");
+        }
+        assert_eq!(bench.hub.status(bench.now).nodes, 20);
+    }
+
+    #[test]
+    fn who_is_known_passes() {
+        let mut bench = bench();
+        let home = bench.up(100, Role::SuperNode);
+        bench.say(home, &Message::Mirror(Mirror { records: vec![record(90)], gone: vec![], heard: None }));
+        let first = bench.up(1, Role::Node);
+        bench.say(first, &Message::Publish(record(1)));
+        let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();
+        assert!(wait_of(&mut bench, late, 20).is_some());
+        assert!(matches!(bench.say(first, &Message::Publish(record(1)))[..], [(_, Message::Lease { .. })]));
+        let mirrored = bench.up(90, Role::Node);
+        let (held, capacity) = (record(90).version, record(90).capacity);
+        let adopt = Adopt { held, version: super::super::testing::version(2), capacity };
+        assert!(!bench.say(mirrored, &Message::Adopt(adopt)).iter().any(|(_, said)| matches!(said, Message::Later(_))));
+        assert_eq!(bench.hub.counters().adoptions, 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! Whether the home is still there, and what is done when it is not.
+//!
+//! A home that leaves a question unanswered is asked three times, one, two and
+//! four probe time-outs apart; the third time the stand-by is asked as well.
+//! If that answers and the home does not, the stand-by becomes the home: at
+//! the latest seven probe time-outs after the first question. Without a
+//! stand-by the home has one more chance, and then the next hub is dialled.
+
+use super::attach::{Attach, Exchange, Home, Question, State};
+use super::core::Core;
+use super::timers::Timer;
+use crate::ids::LinkId;
+use crate::time::Time;
+use crate::wire::{Adopt, Message, Renew};
+
+/// After so many unanswered questions a stand-by that answers becomes the home.
+const PROBES: u8 = 3;
+
+/// How many times a silent home is asked if there is nobody better.
+const LAST_PROBE: u8 = 4;
+
+/// The same for a home that answers other questions.
+const PATIENT_PROBES: u8 = 9;
+
+/// Whether it shows that this node is heard at the other end: on a path that
+/// loses in one direction only, what comes unasked does not.
+pub(super) fn is_answer(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Pong(_)
+            | Message::Lease { .. }
+            | Message::Anew
+            | Message::Later(_)
+            | Message::Found(_)
+            | Message::Decline(_)
+            | Message::Pending { .. }
+            | Message::Accept(_)
+    )
+}
+
+impl Attach {
+    /// An answer to something came over `link`.
+    pub(super) fn on_answered(&mut self, core: &mut Core, link: LinkId) {
+        if self.standby.link() == Some(link) {
+            return self.on_standby_answered(core);
+        }
+        let State::Linked(home) = &mut self.state else { return };
+        if home.link == link && matches!(home.exchange, Some(Exchange { question: Question::Probe(_), .. })) {
+            home.exchange = None;
+            core.timers.clear(Timer::Exchange);
+        }
+    }
+
+    /// A probe's answer measures the round trip; that it came was noted by `on_answered`.
+    pub(super) fn on_pong(&mut self, core: &mut Core, link: LinkId, token: u32) {
+        let asked = self.probe_sent(token).or_else(|| self.standby.pinged(link, token));
+        if let (Some(asked), Some(entry)) = (asked, core.links.get_mut(link)) {
+            entry.rtt.sample(core.now.since(asked));
+        }
+    }
+
+    /// When the probe with this token was sent, if it is the one under way.
+    fn probe_sent(&self, token: u32) -> Option<Time> {
+        let State::Linked(Home { exchange: Some(exchange), .. }) = &self.state else { return None };
+        (exchange.question == Question::Probe(token)).then_some(exchange.asked)
+    }
+
+    pub(super) fn on_renew_timer(&mut self, core: &mut Core) {
+        let State::Linked(home) = &self.state else { return };
+        if home.exchange.is_some() {
+            return core.set(Timer::Renew, std::time::Duration::from_secs(1));
+        }
+        // Whose turn to publish was put off has nothing to renew yet.
+        let question = if home.attached.is_some() { Question::Renew } else { Question::Publish };
+        self.ask(core, question, 1, core.now);
+    }
+
+    /// The home is silent for longer than it should be.
+    pub(super) fn on_exchange_timer(&mut self, core: &mut Core) {
+        let State::Linked(home) = &self.state else { return };
+        let (link, Some(exchange)) = (home.link, home.exchange) else { return };
+        let answers = answers_since(core, link, exchange.since);
+        if exchange.tries >= PROBES && !answers && self.standby.answers() {
+            return self.switch(core, "the hub does not answer".to_owned());
+        }
+        if exchange.tries >= if answers { PATIENT_PROBES } else { LAST_PROBE } {
+            core.close(link, "no answer");
+            return self.go_on(core, Some(link), "the hub does not answer".to_owned());
+        }
+        if exchange.tries + 1 >= PROBES {
+            self.standby.ping(core);
+        }
+        let question = match exchange.question {
+            Question::Probe(_) => Question::Probe(core.random.next_u64() as u32),
+            other => other,
+        };
+        self.ask(core, question, exchange.tries + 1, exchange.since);
+    }
+
+    /// The stand-by answers late: the home has had its time already.
+    fn on_standby_answered(&mut self, core: &mut Core) {
+        self.standby.on_answer(core);
+        let State::Linked(Home { link, exchange: Some(exchange), .. }) = &self.state else { return };
+        if exchange.tries > PROBES && !answers_since(core, *link, exchange.since) {
+            self.switch(core, "the hub does not answer".to_owned());
+        }
+    }
+
+    /// A request has gone unanswered since then: find out whether the home is
+    /// still there. The request counts as the first question.
+    pub(super) fn suspect(&mut self, core: &mut Core, since: Time) {
+        if matches!(&self.state, State::Linked(home) if home.exchange.is_none()) {
+            let token = core.random.next_u64() as u32;
+            self.ask(core, Question::Probe(token), 2, since);
+        }
+    }
+
+    /// Puts a question to the home, and waits until one, three, seven, … probe
+    /// time-outs after the first of its kind.
+    pub(super) fn ask(&mut self, core: &mut Core, question: Question, tries: u8, since: Time) {
+        let State::Linked(home) = &mut self.state else { return };
+        let (version, left) = (self.record.version, self.record.capacity);
+        let news = Some(left).filter(|now| home.told != Some(*now));
+        let (message, told) = match question {
+            Question::Publish => (Message::Publish(self.record.clone()), Some(left)),
+            Question::Adopt(held) => (Message::Adopt(Adopt { held, version, capacity: left }), Some(left)),
+            Question::Renew => (Message::Renew(Renew { version, capacity: news }), news),
+            Question::Probe(token) => (Message::Ping(token), None),
+        };
+        home.exchange = Some(Exchange { question, since, asked: core.now, tries, told });
+        if !matches!(question, Question::Probe(_)) {
+            core.reckoned_streams = left.streams;
+            core.told_capacity = core.now;
+        }
+        let link = home.link;
+        core.send(link, &message);
+        let pto = core.pto(link);
+        let due = since + pto * ((1 << u32::from(tries.min(8))) - 1);
+        core.timers.set(Timer::Exchange, due.max(core.now + pto / 2));
+    }
+}
+
+/// Whether the neighbour has answered anything that it was asked since then.
+fn answers_since(core: &Core, link: LinkId, since: Time) -> bool {
+    core.links.get(link).is_some_and(|link| link.answered > since)
+}

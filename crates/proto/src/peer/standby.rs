@@ -1,0 +1,261 @@
+//! The stand-by: a second hub that has the node's record already.
+//!
+//! Once the node has a home it keeps an association with another hub, which
+//! the home is told to keep up to date. The stand-by is asked for a sign of
+//! life once a minute. When the home is lost, or leaves, one message makes the
+//! stand-by the home, and the node looks for another stand-by.
+
+use std::time::Duration;
+
+use super::attach::{Attach, Home, Notice, Question, State, UNSETTLED};
+use super::core::Core;
+use super::links::Purpose;
+use super::timers::Timer;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+/// How often the stand-by is asked for a sign of life.
+const PING_EVERY: Duration = Duration::from_secs(60);
+
+/// How many pings a stand-by may leave unanswered.
+const PINGS: u8 = 4;
+
+/// The pause before a stand-by is looked for: homes that are lost, are lost by
+/// many at once.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause, if no other hub can be reached.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a dial may take that the driver does not answer.
+const DIAL_LIMIT: Duration = Duration::from_secs(20);
+
+/// The second hub of a node.
+#[derive(Debug, Default)]
+pub(super) struct StandBy {
+    search: Search,
+    /// Hubs tried in vain since one was found.
+    failures: u32,
+}
+
+/// How far the search has come.
+#[derive(Debug, Default)]
+enum Search {
+    #[default]
+    Waiting,
+    /// Which hub of the list.
+    Dialling(usize),
+    Up(Up),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Up {
+    link: LinkId,
+    /// Which one of the list it is.
+    index: usize,
+    hub: NodeId,
+    since: Time,
+    /// The last ping, and how many are unanswered.
+    token: u32,
+    pinged: Time,
+    unanswered: u8,
+}
+
+impl StandBy {
+    fn up(&self) -> Option<&Up> {
+        match &self.search {
+            Search::Up(up) => Some(up),
+            Search::Waiting | Search::Dialling(_) => None,
+        }
+    }
+
+    /// The association with it.
+    pub(super) fn link(&self) -> Option<LinkId> {
+        self.up().map(|up| up.link)
+    }
+
+    /// The same, and since when.
+    pub(super) fn since(&self) -> Option<(LinkId, Time)> {
+        self.up().map(|up| (up.link, up.since))
+    }
+
+    /// Whether it has answered what it was asked last.
+    pub(super) fn answers(&self) -> bool {
+        self.up().is_some_and(|up| up.unanswered == 0)
+    }
+
+    /// When the ping with this token was sent, if it was the last one.
+    pub(super) fn pinged(&self, link: LinkId, token: u32) -> Option<Time> {
+        self.up().filter(|up| up.link == link && up.token == token && up.unanswered > 0).map(|up| up.pinged)
+    }
+
+    /// Asks for a sign of life, again after one, two, … probe time-outs.
+    pub(super) fn ping(&mut self, core: &mut Core) {
+        let Search::Up(up) = &mut self.search else { return };
+        up.token = core.random.next_u64() as u32;
+        up.pinged = core.now;
+        core.send(up.link, &Message::Ping(up.token));
+        let wait = core.pto(up.link) * (1 << u32::from(up.unanswered));
+        up.unanswered += 1;
+        core.set(Timer::StandBy, wait);
+    }
+
+    /// It lives.
+    pub(super) fn on_answer(&mut self, core: &mut Core) {
+        if let Search::Up(up) = &mut self.search {
+            up.unanswered = 0;
+            let pause = core.random.jitter(PING_EVERY);
+            core.set(Timer::StandBy, pause);
+        }
+    }
+}
+
+impl Attach {
+    /// Looks for a stand-by after a pause, if there can be one: servers do not
+    /// tell one another of their nodes.
+    fn seek_standby(&mut self, core: &mut Core) {
+        let possible = core.hub_role == Role::SuperNode && self.hubs.list().len() > 1;
+        if possible && matches!(self.standby.search, Search::Waiting) {
+            let others = u32::try_from(self.hubs.list().len() - 1).unwrap_or(1);
+            let rounds = self.standby.failures / others;
+            let pause = (FIRST_PAUSE * (1 << rounds.min(6))).min(LONGEST_PAUSE);
+            let pause = core.random.jitter(pause);
+            core.set(Timer::StandBy, pause);
+        }
+    }
+
+    pub(super) fn on_standby_timer(&mut self, core: &mut Core) {
+        match &self.standby.search {
+            Search::Waiting if self.home().is_some() => self.dial_standby(core),
+            Search::Waiting => {}
+            Search::Dialling(_) => {
+                core.links.forget(Purpose::StandBy);
+                self.on_standby_unreachable(core);
+            }
+            Search::Up(up) if up.unanswered < PINGS => self.standby.ping(core),
+            Search::Up(up) => {
+                let link = up.link;
+                core.close(link, "no answer");
+                self.notices.push_back(Notice::StandByLost(link));
+                self.standby_lost(core, link);
+            }
+        }
+    }
+
+    fn dial_standby(&mut self, core: &mut Core) {
+        let Some((index, addresses)) = self.hubs.other(self.standby.failures as usize) else { return };
+        let (addresses, role) = (addresses.to_vec(), core.hub_role);
+        self.standby.search = Search::Dialling(index);
+        core.dial(Purpose::StandBy, addresses, role, None);
+        core.set(Timer::StandBy, DIAL_LIMIT);
+    }
+
+    pub(super) fn on_standby_unreachable(&mut self, core: &mut Core) {
+        if matches!(self.standby.search, Search::Dialling(_)) {
+            self.standby.search = Search::Waiting;
+            self.standby.failures = self.standby.failures.saturating_add(1);
+            self.seek_standby(core);
+        }
+    }
+
+    /// A dial has led to a hub, which may be the home under another address.
+    pub(super) fn on_standby_up(&mut self, core: &mut Core, link: LinkId) {
+        let hub_at = |link: LinkId| core.links.get(link).map(|entry| entry.peer.node);
+        let (Search::Dialling(index), Some(hub)) = (&self.standby.search, hub_at(link)) else {
+            return core.close(link, "no longer needed");
+        };
+        let index = *index;
+        if self.home().and_then(hub_at) == Some(hub) {
+            core.close(link, "it is the home already");
+            return self.on_standby_unreachable(core);
+        }
+        let (since, token, unanswered) = (core.now, 0, 0);
+        self.standby.search = Search::Up(Up { link, index, hub, since, token, pinged: since, unanswered });
+        self.standby.failures = 0;
+        self.standby.on_answer(core);
+        self.name_standby(core);
+    }
+
+    /// Tells the home which hub stands by, once it holds the record; or looks for one.
+    pub(super) fn name_standby(&mut self, core: &mut Core) {
+        let State::Linked(home) = &mut self.state else { return };
+        let unconfirmed =
+            |exchange: &super::attach::Exchange| matches!(exchange.question, Question::Publish | Question::Adopt(_));
+        if home.attached.is_none() || home.exchange.as_ref().is_some_and(unconfirmed) {
+            return;
+        }
+        let Some(up) = self.standby.up() else {
+            if !core.timers.is_set(Timer::StandBy) {
+                self.seek_standby(core);
+            }
+            return;
+        };
+        if home.named != Some(up.hub) {
+            home.named = Some(up.hub);
+            core.send_reliably(home.link, RequestId(0), &Message::StandBy(up.hub));
+        }
+    }
+
+    /// An association has gone that may be the one with the stand-by.
+    pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
+        if self.standby.link() == Some(link) {
+            self.standby.search = Search::Waiting;
+            self.standby.failures = self.standby.failures.saturating_add(1);
+            self.seek_standby(core);
+        }
+    }
+
+    /// There is no home for which it could stand by.
+    pub(super) fn drop_standby(&mut self, core: &mut Core) {
+        core.timers.clear(Timer::StandBy);
+        core.links.forget(Purpose::StandBy);
+        if let Search::Up(up) = std::mem::take(&mut self.standby.search) {
+            core.close(up.link, "the home is lost");
+            self.notices.push_back(Notice::StandByLost(up.link));
+        }
+    }
+
+    /// The home is silent and the stand-by is not.
+    pub(super) fn switch(&mut self, core: &mut Core, reason: String) {
+        let State::Linked(Home { link, .. }) = self.state else { return };
+        core.close(link, "no answer");
+        self.move_on(core, Some(link), reason);
+    }
+
+    /// The home is lost: on to the stand-by, with one message, or to the next
+    /// hub of the list.
+    pub(super) fn move_on(&mut self, core: &mut Core, lost: Option<LinkId>, reason: String) {
+        let was_home = self.home().is_some();
+        let Some(Up { link, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
+            return self.go_on(core, lost, reason);
+        };
+        for timer in [Timer::Exchange, Timer::Renew, Timer::StandBy] {
+            core.timers.clear(timer);
+        }
+        self.standby.search = Search::Waiting;
+        self.hubs.turn_to(index);
+        core.counters.failovers += 1;
+        core.unsettled_until = core.now + UNSETTLED;
+        self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
+        self.notices.extend([Notice::Lost { link: lost, reason }, Notice::Attached(link)]);
+        let held = self.record.version;
+        self.record.version.sequence = held.sequence.saturating_add(1);
+        self.ask(core, Question::Adopt(held), 1, core.now);
+    }
+
+    /// A hub says that it leaves. If it is the home, on to another one; the
+    /// association stays up for what is still relayed over it, until the hub
+    /// closes it.
+    pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
+        if matches!(&self.state, State::Linked(home) if home.link == link) {
+            self.former = Some(link);
+            self.move_on(core, None, "the hub is leaving".to_owned());
+        } else if self.standby.link() == Some(link) {
+            core.close(link, "no longer needed");
+            self.notices.push_back(Notice::StandByLost(link));
+            self.standby_lost(core, link);
+        }
+    }
+}
