@@ -23,7 +23,7 @@ const DEFAULT_LISTED: usize = 16;
 impl Hub {
     pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
         let query = Query { suspended: false, ..self.query(from.node, request, DEFAULT_LISTED) };
-        let mut hits = self.search(&query);
+        let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         if self.must_seek(request, !hits.is_empty()) {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             if !self.seek(now, query, waiter) {

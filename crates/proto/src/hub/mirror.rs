@@ -12,18 +12,23 @@ use bytes::Bytes;
 
 use super::{Event, Hub, Sender};
 use crate::address::SchemeSet;
-use crate::directory::Published;
+use crate::directory::{Hit, Published, Query};
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
+use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{self, Adopt, HEARD_BYTES, MAX_MIRRORED, Message};
+use crate::wire::{self, Adopt, HEARD_BYTES, MAX_CANDIDATES, MAX_MIRRORED, Message};
 
 /// How long changes are gathered before the stand-bys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
 
 /// How often in a lease the stand-bys hear which nodes live.
 const SIGNS_PER_LEASE: u32 = 6;
+
+/// For so long after its last word a hub counts as alive: it is asked for one
+/// every five seconds.
+const LIVELY: Duration = Duration::from_secs(8);
 
 /// The most nodes in one sign of life.
 const MAX_HEARD: usize = 8 * 1024;
@@ -165,6 +170,26 @@ impl Hub {
         }
     }
 
+    /// Searches the directory for a request that goes so far: one that is to
+    /// stay with the home's nodes does not get those of another home, as long
+    /// as that lives.
+    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &Query) -> Vec<Hit> {
+        if scope.crosses_peers() {
+            return self.search(query);
+        }
+        let mut hits = self.search(&Query { count: MAX_CANDIDATES, ..*query });
+        hits.retain(|hit| self.mirror.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
+        hits.truncate(query.count);
+        hits
+    }
+
+    /// Whether a hub was heard of late.
+    fn is_lively(&self, now: Time, hub: NodeId) -> bool {
+        let link = self.neighbours.best_link(hub, SchemeSet::ALL);
+        let heard = link.and_then(|link| self.neighbours.links.get(&link)).map(|link| link.heard);
+        heard.is_some_and(|heard| now.since(heard) < LIVELY)
+    }
+
     /// A home tells of nodes for which this hub stands by.
     pub(super) fn mirrored(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
         for record in copy.records {
@@ -244,12 +269,12 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, address, forwarded, node, record, request, version};
+    use super::super::testing::{Bench, address, forwarded, node, record, refused, request, version};
     use super::super::{Config, Event, Kind};
     use super::*;
     use crate::record::{Capacity, Record};
     use crate::service::Role;
-    use crate::wire::{Mode, Renew};
+    use crate::wire::{Mode, Reason, Renew, Request};
 
     const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
@@ -342,6 +367,18 @@ mod tests {
         bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
         let (to, forward) = forwarded(&bench.ask(asker, request(2, Mode::Forward)));
         assert_eq!((to, forward.provider), (home, Some(node(1))));
+    }
+
+    #[test]
+    fn a_request_that_stays_home_gets_mirrored_nodes_only_when_their_home_is_silent() {
+        let (mut bench, home, link) = standing_by();
+        let asker = bench.requester(2);
+        let near = |id| Request { scope: Some(Scope::Home), ..request(id, Mode::Forward) };
+        assert_eq!(refused(&bench.ask(asker, near(1))), (asker, Reason::NotFound));
+        bench.wait(LIVELY);
+        assert_eq!(forwarded(&bench.ask(asker, near(2))).0, link);
+        bench.say(home, &Message::Pong(0));
+        assert_eq!(refused(&bench.ask(asker, near(3))), (asker, Reason::NotFound));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::wire::{Candidate, Coverage, Reason, Request};
 
 impl Hub {
     pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, request: &Request, query: Query) {
-        let mut hits = self.search(&query);
+        let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         if self.must_seek(request, hits.iter().any(|hit| hit.rank.is_free())) {
             self.hits = hits;
             if !self.seek(now, query, Waiter::Request { key, query }) {
