@@ -8,6 +8,7 @@
 //! - [`lab`] makes the hosts: a network namespace each, and one thread that
 //!   carries their packets through the core.
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
+//! - [`sim`] runs plans in virtual time: the same machines over the same core.
 //! - [`report`] is what a run leaves behind, and what people look at.
 //! - [`mod@bench`] measures the emulator itself.
 
@@ -18,4 +19,5 @@ pub mod netcore;
 pub mod ns;
 pub mod report;
 pub mod scenario;
+pub mod sim;
 pub mod units;

@@ -93,6 +93,17 @@ enum Command {
   emulate run experiment.ns --for 5m
 ")]
     Run(commands::run::RunArgs),
+    /// Run a plan in virtual time: the same machines, no daemons, no waiting
+    ///
+    /// A run repeats exactly from its seed: its hash, of every packet and message with their
+    /// times, is the same on every machine. What must always hold is checked after each step;
+    /// exit code 1 if it did not, with the command that repeats the run.
+    #[command(before_help = "Examples:
+  emulate simulate plans/star-11.toml
+  emulate simulate plans/star-11.toml --seeds 100
+  emulate simulate plans/star-11.toml --seed 7 -o results/simulated
+")]
+    Simulate(commands::simulate::SimulateArgs),
     #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
     /// Run every combination of what a plan's [sweep] table lists
     #[command(before_help = "Examples:
@@ -160,6 +171,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Doctor(args) => commands::doctor::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Run(args) => commands::run::run(args, output),
+        Command::Simulate(args) => commands::simulate::run(args, output),
         Command::Sweep(args) => commands::sweep::run(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

@@ -26,8 +26,9 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     ("roost-supernode", &["roost-daemon", "roost-proto"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
-    // Emulation starts the real binaries; it shares their words only.
-    ("roost-emulation", &["roost-proto", "roost-control", "roost-terminal"]),
+    // Emulation starts the real binaries and shares their words only; simulation
+    // runs the machines over the transport's links in virtual time.
+    ("roost-emulation", &["roost-proto", "roost-control", "roost-terminal", "roost-transport"]),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
 ];

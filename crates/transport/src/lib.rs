@@ -33,6 +33,8 @@ mod event;
 pub mod fuzzing;
 mod link;
 mod quic;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 mod tcp;
 mod transport;
 mod udp;

@@ -16,5 +16,6 @@ mod process;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod shell;
+pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod topo;

@@ -13,7 +13,8 @@ use std::time::Duration;
 use roost_proto::random::SplitMix64;
 use roost_proto::{Service, Time};
 
-use super::plan::{Draw, Mix};
+use super::placement::NodePlace;
+use super::plan::{Draw, Mix, Plan};
 
 /// What a node's workload is made from.
 #[derive(Clone, Debug)]
@@ -94,6 +95,19 @@ enum State {
 }
 
 impl Workload {
+    /// What a plan has a node do; time 0 is when all nodes are ready.
+    pub fn of(plan: &Plan, node: &NodePlace) -> Self {
+        let settings = Settings {
+            mix: node.mix,
+            targets: node.targets.clone(),
+            idle: plan.idle,
+            timeout: plan.timeout,
+            stream: plan.stream,
+            end: Time::ZERO + plan.duration,
+        };
+        Self::new(settings, generator(plan.seed, &node.name))
+    }
+
     /// A node that has not asked for anything yet.
     pub fn new(settings: Settings, random: SplitMix64) -> Self {
         let state = if settings.targets.is_empty() { State::Done } else { State::Choosing };

@@ -36,7 +36,7 @@ use crate::transport::Context;
 
 /// The largest datagram that DTLS adds around a packet of ours: header (5),
 /// content type (1), tag (16).
-const SEAL_BYTES: usize = 22;
+pub(crate) const SEAL_BYTES: usize = 22;
 
 /// Sockets from which one peer can be reached: a further link to a peer that has
 /// one needs a socket of its own. With these used up, the link is replaced.

@@ -1,0 +1,74 @@
+//! How the packets of each transport look from outside: their sizes.
+
+use roost_proto::Scheme;
+
+use crate::config::Limits;
+use crate::udp::SEAL_BYTES;
+
+/// Headers of IPv4 and UDP.
+const UDP_BYTES: u32 = 20 + 8;
+/// Headers of IPv4 and TCP, with time stamps.
+const TCP_BYTES: u32 = 20 + 32;
+/// A short QUIC header with a connection id of eight bytes, a packet number of
+/// one or two, the tag, and what frames take more than our own packets' heads.
+const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + 2;
+/// The most that TCP puts into a packet of Ethernet.
+const SEGMENT_BYTES: usize = 1448;
+
+/// The sizes of a transport's packets.
+#[derive(Debug)]
+pub(super) struct Attire {
+    /// The handshake: the dialler's flights and the listener's in turn, and
+    /// last that the listener accepts; of each its packets, without headers.
+    pub(super) flights: &'static [&'static [u16]],
+    /// Headers around packets of the handshake.
+    pub(super) bare: u32,
+    /// The same around packets of the session, and what sealing adds.
+    pub(super) sealed: u32,
+    /// The largest packet of the session.
+    pub(super) packet_bytes: fn() -> usize,
+    /// Whether all travels in one order, and nothing is lost.
+    pub(super) is_stream: bool,
+}
+
+/// DTLS 1.3 with certificates of both sides: ClientHello; ServerHello to
+/// Finished; the client's certificate to Finished; ready.
+static UDP: Attire = Attire {
+    flights: &[&[1150], &[1150, 500], &[1000], &[23]],
+    bare: UDP_BYTES,
+    sealed: UDP_BYTES + SEAL_BYTES as u32,
+    packet_bytes,
+    is_stream: false,
+};
+
+/// SYN; SYN and ACK; then TLS 1.3 as above.
+static TCP: Attire = Attire {
+    flights: &[&[0], &[0], &[300], &[1448, 100], &[1000], &[27]],
+    bare: TCP_BYTES,
+    sealed: TCP_BYTES + SEAL_BYTES as u32,
+    packet_bytes: || SEGMENT_BYTES - SEAL_BYTES,
+    is_stream: true,
+};
+
+/// QUIC pads what a client sends first.
+static QUIC: Attire = Attire {
+    flights: &[&[1200], &[1200, 700], &[1200], &[40]],
+    bare: UDP_BYTES,
+    sealed: UDP_BYTES + QUIC_BYTES,
+    packet_bytes,
+    is_stream: false,
+};
+
+fn packet_bytes() -> usize {
+    Limits::default().packet()
+}
+
+impl Attire {
+    pub(super) const fn of(scheme: Scheme) -> &'static Self {
+        match scheme {
+            Scheme::Udp => &UDP,
+            Scheme::Tcp => &TCP,
+            Scheme::Quic => &QUIC,
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! An end that carries messages by the session of `udp://`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use roost_proto::Channel;
+
+use super::attire::Attire;
+use super::{Happening, Parcel};
+use crate::config::Limits;
+use crate::udp::session::{Packet, Session, write_close};
+
+/// Set in the first byte of a handshake's packets; those of a session begin
+/// with small numbers.
+const FLIGHT: u8 = 0x80;
+/// When a flight is repeated for the first time, as DTLS and TCP do; then twice as late.
+const REPEAT: Duration = Duration::from_secs(1);
+/// How long a closed link waits for what was sent to be acknowledged.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How long it answers after that, and how often, in case its farewell was lost.
+const LINGER: Duration = Duration::from_secs(3);
+const FAREWELLS: u8 = 5;
+
+/// Whether a packet is the first of a handshake.
+pub(super) fn begins(content: &[u8]) -> bool {
+    content.first() == Some(&FLIGHT)
+}
+
+#[derive(Debug)]
+pub(super) struct SessionEnd {
+    attire: &'static Attire,
+    session: Session,
+    phase: Phase,
+    by_peer: bool,
+    out: VecDeque<Parcel>,
+    happenings: VecDeque<Happening>,
+    plain: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Greeting(Greeting),
+    Up,
+    Draining { reason: String, until: Instant },
+    Closed { farewell: Bytes, left: u8, until: Instant },
+    Gone,
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+struct Greeting {
+    /// The flight that is waited for, and which of its parts have come.
+    expected: u8,
+    arrived: u32,
+    /// When our last flight left, whether again, and when it leaves next.
+    sent: Instant,
+    repeated: bool,
+    wait: Duration,
+    until: Instant,
+}
+
+impl SessionEnd {
+    pub(super) fn dial(attire: &'static Attire, now: Instant) -> Self {
+        let mut end = Self::new(attire, now, 1);
+        end.send_flight(0);
+        end
+    }
+
+    pub(super) fn accept(attire: &'static Attire, now: Instant) -> Self {
+        Self::new(attire, now, 0)
+    }
+
+    fn new(attire: &'static Attire, now: Instant, expected: u8) -> Self {
+        let until = now + Limits::default().handshake_timeout;
+        let greeting = Greeting { expected, arrived: 0, sent: now, repeated: false, wait: REPEAT, until };
+        Self {
+            attire,
+            session: session(attire, Duration::ZERO),
+            phase: Phase::Greeting(greeting),
+            by_peer: expected == 0,
+            out: VecDeque::new(),
+            happenings: VecDeque::new(),
+            plain: Vec::new(),
+        }
+    }
+
+    pub(super) fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        match channel {
+            // All that TCP carries is in one order.
+            _ if self.attire.is_stream => self.session.send_reliable(0, message).ok(),
+            Channel::Reliable { flow } => self.session.send_reliable(flow, message).ok(),
+            Channel::Datagram => {
+                let mut packets = self.session.datagram_packets(message.len());
+                while packets.write_next(&message, &mut self.plain) {
+                    self.push_plain();
+                }
+                return;
+            }
+        };
+        self.pump(now);
+    }
+
+    pub(super) fn close(&mut self, now: Instant, reason: &str) {
+        match self.phase {
+            Phase::Up => self.phase = Phase::Draining { reason: reason.to_owned(), until: now + DRAIN },
+            Phase::Greeting(_) => self.phase = Phase::Gone,
+            _ => {}
+        }
+        self.pump(now);
+    }
+
+    pub(super) fn abort(&mut self, now: Instant, reason: &str) {
+        if matches!(self.phase, Phase::Up) {
+            self.phase = Phase::Draining { reason: reason.to_owned(), until: now };
+            self.farewell(now);
+        }
+    }
+
+    pub(super) fn handle_packet(&mut self, now: Instant, content: &[u8]) {
+        match content {
+            [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
+            _ => self.handle_sealed(now, content),
+        }
+        self.pump(now);
+    }
+
+    fn handle_flight(&mut self, now: Instant, flight: u8, part: u8, count: u8) {
+        let is_last = part + 1 == count;
+        let expected = match &mut self.phase {
+            Phase::Greeting(greeting) if greeting.expected == flight => {
+                greeting.arrived |= 1 << part;
+                if greeting.arrived.count_ones() < u32::from(count) {
+                    return;
+                }
+                flight
+            }
+            // The other end repeats itself: what we answered was lost.
+            Phase::Greeting(greeting) if is_last && flight < greeting.expected => {
+                greeting.repeated = true;
+                let again = greeting.expected.checked_sub(1);
+                return again.into_iter().for_each(|again| self.send_flight(again));
+            }
+            Phase::Up if self.by_peer && is_last => return self.send_flight(self.last_flight()),
+            _ => return,
+        };
+        self.proceed(now, expected);
+    }
+
+    /// All of a flight has come: ours follows, if it was not the last.
+    fn proceed(&mut self, now: Instant, flight: u8) {
+        let Phase::Greeting(greeting) = &mut self.phase else { return };
+        let measured = flight > 0 && !greeting.repeated;
+        let rtt = if measured { now.saturating_duration_since(greeting.sent) } else { Duration::ZERO };
+        let last = self.attire.flights.len() as u8 - 1;
+        (greeting.expected, greeting.arrived, greeting.repeated) = (flight + 2, 0, false);
+        (greeting.sent, greeting.wait) = (now, REPEAT);
+        if flight < last {
+            self.send_flight(flight + 1);
+        }
+        if flight + 1 >= last {
+            self.go_up(rtt);
+        }
+    }
+
+    fn go_up(&mut self, rtt: Duration) {
+        self.session = session(self.attire, rtt);
+        self.phase = Phase::Up;
+        self.happenings.push_back(Happening::Up { rtt });
+    }
+
+    fn handle_sealed(&mut self, now: Instant, content: &[u8]) {
+        let Some(packet) = Packet::parse(content) else { return };
+        // Who sends messages has accepted us, though its word for it was lost.
+        if matches!(&self.phase, Phase::Greeting(greeting) if greeting.expected == self.last_flight()) {
+            self.go_up(Duration::ZERO);
+        }
+        match (&mut self.phase, packet) {
+            (Phase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
+            (Phase::Draining { .. }, Packet::Close { .. }) => self.phase = Phase::Gone,
+            (Phase::Up, packet) => {
+                let happenings = &mut self.happenings;
+                let deliver = |message| happenings.push_back(Happening::Message(message));
+                if self.session.handle_packet(now, packet, deliver).is_err() {
+                    self.fail("the peer broke the protocol".to_owned());
+                }
+            }
+            (Phase::Draining { .. }, packet @ Packet::Ack(_)) => {
+                // An acknowledgement delivers nothing and breaks no rule.
+                let _ = self.session.handle_packet(now, packet, |_| {});
+            }
+            (Phase::Closed { farewell, left, .. }, _) if *left > 0 => {
+                *left -= 1;
+                let farewell = farewell.clone();
+                self.push_sealed(farewell);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.phase {
+            Phase::Greeting(greeting) if greeting.until <= now => self.phase = Phase::Gone,
+            Phase::Greeting(greeting) if greeting.sent + greeting.wait <= now => {
+                (greeting.sent, greeting.wait, greeting.repeated) = (now, 2 * greeting.wait, true);
+                let again = greeting.expected.checked_sub(1);
+                again.into_iter().for_each(|again| self.send_flight(again));
+            }
+            Phase::Closed { until, .. } if *until <= now => self.phase = Phase::Gone,
+            Phase::Draining { until, .. } if *until <= now => self.farewell(now),
+            Phase::Up | Phase::Draining { .. } => {
+                if self.session.handle_timeout(now).is_err() {
+                    self.fail("the peer has not been heard for too long".to_owned());
+                }
+            }
+            _ => {}
+        }
+        self.pump(now);
+    }
+
+    /// The link is over, and the owner is told if it does not know.
+    fn fail(&mut self, reason: String) {
+        if matches!(self.phase, Phase::Up) {
+            self.happenings.push_back(Happening::Down { reason });
+        }
+        self.phase = Phase::Gone;
+    }
+
+    /// Lets out what may leave.
+    fn pump(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Up | Phase::Draining { .. }) {
+            return;
+        }
+        while self.session.poll_packet(now, &mut self.plain) {
+            self.push_plain();
+        }
+        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
+            self.farewell(now);
+        }
+    }
+
+    fn farewell(&mut self, now: Instant) {
+        if let Phase::Draining { reason, .. } = &self.phase {
+            let mut written = Vec::new();
+            write_close(&mut written, 0, reason);
+            let farewell = Bytes::from(written);
+            self.push_sealed(farewell.clone());
+            self.phase = Phase::Closed { farewell, left: FAREWELLS, until: now + LINGER };
+        }
+    }
+
+    fn last_flight(&self) -> u8 {
+        self.attire.flights.len() as u8 - 1
+    }
+
+    fn send_flight(&mut self, flight: u8) {
+        let Some(parts) = self.attire.flights.get(usize::from(flight)) else { return };
+        for (part, size) in parts.iter().enumerate() {
+            // What is in it does not matter, only how long it would be.
+            let content = Bytes::copy_from_slice(&[FLIGHT | flight, part as u8, parts.len() as u8]);
+            self.out.push_back(Parcel { content, bytes: u32::from(*size) + self.attire.bare });
+        }
+    }
+
+    fn push_plain(&mut self) {
+        self.push_sealed(Bytes::copy_from_slice(&self.plain));
+    }
+
+    fn push_sealed(&mut self, content: Bytes) {
+        let bytes = content.len() as u32 + self.attire.sealed;
+        self.out.push_back(Parcel { content, bytes });
+    }
+
+    pub(super) fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
+        self.pump(now);
+        self.out.pop_front()
+    }
+
+    pub(super) fn poll_happening(&mut self) -> Option<Happening> {
+        self.happenings.pop_front()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Greeting(greeting) => Some((greeting.sent + greeting.wait).min(greeting.until)),
+            Phase::Up => self.session.deadline(),
+            Phase::Draining { until, .. } => Some(self.session.deadline().map_or(*until, |at| at.min(*until))),
+            Phase::Closed { until, .. } => Some(*until),
+            Phase::Gone => None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Gone) && self.out.is_empty() && self.happenings.is_empty()
+    }
+}
+
+fn session(attire: &Attire, rtt: Duration) -> Session {
+    Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt)
+}

@@ -1,0 +1,154 @@
+//! Two ends over a link that delays and loses.
+
+use std::collections::VecDeque;
+
+use roost_proto::random::SplitMix64;
+
+use super::*;
+
+const DELAY: Duration = Duration::from_millis(30);
+const MS: Duration = Duration::from_millis(1);
+
+/// Both ends, and what is on its way to each.
+struct Pair {
+    now: Time,
+    ends: [LinkEnd; 2],
+    wire: [VecDeque<(Time, Bytes)>; 2],
+    seen: [Vec<(Time, Happening)>; 2],
+    bytes: u64,
+    random: SplitMix64,
+    /// Per cent.
+    loss: u64,
+}
+
+impl Pair {
+    fn new(scheme: Scheme, loss: u64, seed: u64) -> Self {
+        let now = Time::from_nanos(1_000_000_000);
+        Self {
+            now,
+            ends: [LinkEnd::dial(scheme, now), LinkEnd::accept(scheme, now)],
+            wire: Default::default(),
+            seen: Default::default(),
+            bytes: 0,
+            random: SplitMix64::new(seed),
+            loss,
+        }
+    }
+
+    /// Goes on by a step of a millisecond.
+    fn step(&mut self) {
+        for side in 0..2 {
+            if self.ends[side].deadline().is_some_and(|at| at <= self.now) {
+                self.ends[side].handle_timeout(self.now);
+            }
+            while self.wire[side].front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, content) = self.wire[side].pop_front().unwrap();
+                self.ends[side].handle_packet(self.now, &content);
+            }
+            while let Some(happening) = self.ends[side].poll_happening() {
+                self.seen[side].push((self.now, happening));
+            }
+            while let Some(parcel) = self.ends[side].poll_packet(self.now) {
+                self.bytes += u64::from(parcel.bytes);
+                if self.random.below(100) >= self.loss {
+                    self.wire[1 - side].push_back((self.now + DELAY, parcel.content));
+                }
+            }
+        }
+        self.now = self.now + MS;
+    }
+
+    fn run(&mut self, time: Duration) {
+        (0..time.as_millis()).for_each(|_| self.step());
+    }
+
+    fn messages(&self, side: usize) -> Vec<&Bytes> {
+        let messages = self.seen[side].iter().filter_map(|(_, seen)| match seen {
+            Happening::Message(message) => Some(message),
+            _ => None,
+        });
+        messages.collect()
+    }
+}
+
+#[test]
+fn a_handshake_takes_as_many_round_trips_as_its_flights() {
+    for (scheme, round_trips) in [(Scheme::Udp, 2), (Scheme::Tcp, 3), (Scheme::Quic, 2)] {
+        let mut pair = Pair::new(scheme, 0, 1);
+        let began = pair.now;
+        pair.run(10 * DELAY);
+        let [(up, Happening::Up { rtt })] = &pair.seen[0][..] else { panic!("{:?}", pair.seen[0]) };
+        // Each step of a millisecond may add one at either end.
+        let steps = (*up - began).as_millis() as i64 - (round_trips * 2 * DELAY).as_millis() as i64;
+        assert!((0..=6).contains(&steps), "{scheme}: {steps}");
+        assert!(*rtt >= 2 * DELAY && *rtt <= 2 * DELAY + 3 * MS, "{scheme}: {rtt:?}");
+        assert!(matches!(pair.seen[1][..], [(_, Happening::Up { .. })]));
+    }
+}
+
+#[test]
+fn reliable_messages_arrive_once_and_in_order_whatever_is_lost() {
+    for (seed, scheme) in (1..).zip([Scheme::Udp, Scheme::Tcp, Scheme::Quic]) {
+        let mut pair = Pair::new(scheme, 20, seed);
+        pair.run(Duration::from_secs(4));
+        for number in 0..50_u8 {
+            let message = vec![number; 3_000].into();
+            pair.ends[0].send(pair.now, Channel::Reliable { flow: 7 }, message);
+        }
+        pair.run(Duration::from_secs(20));
+        let numbers: Vec<u8> = pair.messages(1).iter().map(|message| message[0]).collect();
+        assert_eq!(numbers, (0..50).collect::<Vec<_>>(), "{scheme}");
+    }
+}
+
+#[test]
+fn datagrams_are_lost_but_over_tcp() {
+    let delivered = |scheme| {
+        let mut pair = Pair::new(scheme, 0, 3);
+        pair.run(Duration::from_secs(1));
+        pair.loss = 30;
+        (0..100).for_each(|_| pair.ends[1].send(pair.now, Channel::Datagram, vec![1; 200].into()));
+        pair.run(Duration::from_secs(10));
+        pair.messages(0).len()
+    };
+    assert!((40..90).contains(&delivered(Scheme::Udp)));
+    assert_eq!(delivered(Scheme::Tcp), 100);
+}
+
+#[test]
+fn a_closed_link_hands_over_what_was_sent_and_says_why_it_ends() {
+    let mut pair = Pair::new(Scheme::Quic, 10, 5);
+    pair.run(Duration::from_secs(4));
+    pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 60_000].into());
+    pair.ends[0].close(pair.now, "that is all");
+    pair.run(Duration::from_secs(10));
+    assert_eq!(pair.messages(1).len(), 1);
+    let last = pair.seen[1].last().map(|(_, happening)| happening);
+    assert_eq!(last, Some(&Happening::Down { reason: "that is all".to_owned() }));
+    assert!(pair.ends.iter().all(LinkEnd::is_over));
+}
+
+#[test]
+fn a_peer_that_stays_silent_is_given_up() {
+    let mut pair = Pair::new(Scheme::Udp, 0, 1);
+    pair.run(Duration::from_secs(1));
+    pair.loss = 100;
+    pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 10].into());
+    pair.run(Duration::from_secs(30));
+    assert!(matches!(pair.seen[0].last(), Some((_, Happening::Down { .. }))));
+    let mut nobody = Pair::new(Scheme::Udp, 100, 1);
+    nobody.run(Duration::from_secs(6));
+    assert!(nobody.ends[0].is_over() && nobody.seen[0].is_empty());
+}
+
+#[test]
+fn the_same_seed_does_the_same() {
+    let run = |seed| {
+        let mut pair = Pair::new(Scheme::Udp, 15, seed);
+        pair.run(Duration::from_secs(3));
+        pair.ends[0].send(pair.now, Channel::Reliable { flow: 0 }, vec![9; 50_000].into());
+        pair.run(Duration::from_secs(5));
+        (pair.seen, pair.bytes)
+    };
+    assert!(run(4) == run(4) && run(4).1 != run(5).1);
+}

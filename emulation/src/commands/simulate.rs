@@ -1,0 +1,186 @@
+//! `emulate simulate`: a plan in virtual time.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
+use roost_emulation::report;
+use roost_emulation::sim::{self, ByService, Outcome as Simulated, SimulateError};
+use roost_emulation::units::{format_duration, parse_duration};
+use roost_terminal::{Output, SCHEMA, Table};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+
+/// How many violations of a run are told.
+const MAX_TOLD: usize = 5;
+
+/// `emulate simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// A plan
+    #[arg(value_name = "PLAN")]
+    file: PathBuf,
+    /// Leave what `emulate run` would in this folder, which is empty or not there
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Another architecture than the plan's: client-server or super-node
+    #[arg(long, value_name = "NAME")]
+    architecture: Option<Architecture>,
+    /// Another seed than the plan's
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
+    /// So many seeds, counted from the first; the failing ones are told
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "output")]
+    seeds: Option<u32>,
+    /// Another duration than the plan's
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+/// What `--json` prints of a run.
+#[derive(Serialize)]
+struct Object<'a> {
+    schema: u32,
+    seed: u64,
+    trace_hash: String,
+    requested: u64,
+    completed: u64,
+    virtual_s: f64,
+    wall_s: f64,
+    nodes: usize,
+    steps: u64,
+    by_service: &'a BTreeMap<String, ByService>,
+    violations: Vec<String>,
+    overflows: u64,
+}
+
+/// Simulates a plan, with one seed or with many.
+pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
+    let text = Plan::text(&args.file).map_err(RunError::from)?;
+    // The plan as it stands first, so that what is wrong has its line.
+    let first = args.seed.map_or(Prepared::from_text(&text, &args.file)?.plan.seed, u64::from);
+    let mut failed = 0;
+    let count = u64::from(args.seeds.unwrap_or(1));
+    for seed in first..first.saturating_add(count) {
+        let prepared = prepare(args, &text, seed)?;
+        let simulated = match &args.output {
+            Some(folder) => sim::simulate_into(&prepared, folder)?,
+            None => sim::simulate(&prepared)?,
+        };
+        if output.is_json() {
+            output.json(&object(seed, &simulated))?;
+        } else if count == 1 {
+            show(&prepared, &simulated, output)?;
+        }
+        failed += u64::from(!simulated.violations.is_empty());
+        tell_violations(args, seed, &simulated, output);
+    }
+    if let Some(folder) = &args.output {
+        page(folder, output)?;
+    }
+    if count > 1 && !output.is_json() {
+        output.data(&format!("{} of {count} seeds passed.\n", count - failed))?;
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("what must always hold did not with {failed} of {count} seeds"))),
+    }
+}
+
+fn prepare(args: &SimulateArgs, text: &str, seed: u64) -> Outcome<Prepared> {
+    let mut values = vec![("seed".to_owned(), toml::Value::from(i64::try_from(seed).unwrap_or(i64::MAX)))];
+    values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
+    values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
+    let text = experiment::with_values(text, &args.file, &values).map_err(RunError::from)?;
+    Ok(Prepared::from_text(&text, &args.file)?)
+}
+
+fn object(seed: u64, simulated: &Simulated) -> Object<'_> {
+    Object {
+        schema: SCHEMA,
+        seed,
+        trace_hash: format!("{:016x}", simulated.trace_hash),
+        requested: simulated.requested,
+        completed: simulated.completed,
+        virtual_s: simulated.virtual_s,
+        wall_s: simulated.wall_s,
+        nodes: simulated.nodes,
+        steps: simulated.steps,
+        by_service: &simulated.by_service,
+        violations: simulated.violations.iter().map(sim::Violation::sentence).collect(),
+        overflows: simulated.overflows,
+    }
+}
+
+fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> Outcome {
+    let mut table =
+        Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
+    let ms = |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
+    for (name, service) in &simulated.by_service {
+        let counts = [service.requested, service.completed, service.failed, service.cut].map(|count| count.to_string());
+        let latencies = [service.p50_ms, service.p95_ms, service.p99_ms].map(ms);
+        table.row(std::iter::once(name.clone()).chain(counts).chain(latencies));
+    }
+    output.table(&table)?;
+    let Simulated { completed, requested, nodes, virtual_s, wall_s, trace_hash, .. } = simulated;
+    output.data(&format!(
+        "\n{}, {} over {}: {completed} of {requested} services completed by {nodes} nodes in {virtual_s:.1} s, \
+         computed in {wall_s:.2} s ({:.0} times as fast).\nTrace {trace_hash:016x} of seed {}.\n",
+        prepared.plan.name,
+        prepared.plan.architecture.name(),
+        prepared.plan.transport.name(),
+        virtual_s / wall_s.max(1e-9),
+        prepared.plan.seed,
+    ))?;
+    Ok(())
+}
+
+/// What must not have been, and how to see it again.
+fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output: Output) {
+    if simulated.violations.is_empty() {
+        return;
+    }
+    for violation in simulated.violations.iter().take(MAX_TOLD) {
+        output.say(violation.sentence());
+    }
+    let more = simulated.violations.len().saturating_sub(MAX_TOLD);
+    if more > 0 {
+        output.say(format!("and {more} more"));
+    }
+    output.say(format!("see it again: {}", replay(args, seed)));
+}
+
+/// The command that repeats a run.
+fn replay(args: &SimulateArgs, seed: u64) -> String {
+    let mut command = format!("emulate simulate {} --seed {seed}", args.file.display());
+    if let Some(architecture) = args.architecture {
+        command.push_str(&format!(" --architecture {}", architecture.name()));
+    }
+    if let Some(duration) = args.duration {
+        command.push_str(&format!(" --duration {}", format_duration(duration)));
+    }
+    command
+}
+
+/// Makes the figures of a run.
+fn page(folder: &Path, output: Output) -> Outcome {
+    let written = report::write(folder).map_err(super::report::failure)?;
+    written.remarks.iter().for_each(|remark| output.say(remark));
+    if !output.is_json() {
+        output.say(format!("Look at {}", written.page.display()));
+    }
+    Ok(())
+}
+
+impl From<SimulateError> for Failure {
+    fn from(error: SimulateError) -> Self {
+        match error {
+            SimulateError::Run(error) => error.into(),
+            SimulateError::File { .. } => Self::failed(error.to_string()),
+            _ => Self::bad_input(error.to_string()),
+        }
+    }
+}

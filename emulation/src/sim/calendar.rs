@@ -1,0 +1,52 @@
+//! What is due when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use roost_proto::Time;
+
+/// Things by the time when they are due; at one time in the order in which
+/// they were entered.
+#[derive(Clone, Debug)]
+pub(super) struct Calendar<T> {
+    entries: BinaryHeap<Reverse<(Time, u64, T)>>,
+    entered: u64,
+}
+
+impl<T: Ord> Calendar<T> {
+    pub(super) const fn new() -> Self {
+        Self { entries: BinaryHeap::new(), entered: 0 }
+    }
+
+    pub(super) fn enter(&mut self, at: Time, what: T) {
+        self.entered += 1;
+        self.entries.push(Reverse((at, self.entered, what)));
+    }
+
+    /// When the next thing is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.entries.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// The next thing, if it is due by `now`.
+    pub(super) fn take(&mut self, now: Time) -> Option<T> {
+        self.next().filter(|at| *at <= now)?;
+        self.entries.pop().map(|Reverse((_, _, what))| what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_come_by_time_and_then_in_their_order() {
+        let mut calendar = Calendar::new();
+        for (at, what) in [(5, 'a'), (3, 'z'), (5, 'A'), (9, 'b')] {
+            calendar.enter(Time::from_nanos(at), what);
+        }
+        let now = Time::from_nanos(5);
+        let due: String = std::iter::from_fn(|| calendar.take(now)).collect();
+        assert_eq!((due.as_str(), calendar.next()), ("zaA", Some(Time::from_nanos(9))));
+    }
+}

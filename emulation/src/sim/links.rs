@@ -1,0 +1,352 @@
+//! Associations between machines: dials, both ends of each link, and their
+//! packets on the wire.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::machine::Peer as Neighbour;
+use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
+use roost_transport::simulated::{Happening, LinkEnd};
+
+use super::calendar::Calendar;
+use super::trace::Trace;
+use super::wire::{Addressed, Wire};
+use crate::scenario::topology::HostIndex;
+
+/// Where a machine is among all machines.
+pub(super) type MachineId = usize;
+
+/// How long an attempt to reach an address is alone before the next begins, as
+/// in the transport.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// What links tell a machine.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    Up { link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration },
+    Down { link: LinkId, reason: String },
+    Unreachable { dial: DialId, reason: String },
+    Message { link: LinkId, message: Bytes },
+}
+
+/// Where a machine is reached, and what its certificate would say.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) host: HostIndex,
+    pub(super) address: Ipv4Addr,
+    /// Its port of each transport.
+    pub(super) port: fn(Scheme) -> u16,
+    pub(super) identity: Neighbour,
+}
+
+/// A packet of a link.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    from: MachineId,
+    to: SocketAddrV4,
+    scheme: Scheme,
+    /// The end that it is for.
+    link: LinkId,
+    bytes: u32,
+    content: Bytes,
+}
+
+type SocketAddrV4 = (Ipv4Addr, u16);
+
+/// Both ends of all links.
+pub(super) struct Links {
+    wire: Wire<Packet>,
+    sites: Vec<Site>,
+    listeners: BTreeMap<SocketAddrV4, MachineId>,
+    /// Machines that run: packets for others are lost.
+    running: Vec<bool>,
+    /// By number; a link's ends are an even number and the next.
+    ends: Vec<Option<Box<End>>>,
+    of_machine: Vec<BTreeSet<LinkId>>,
+    wishes: BTreeMap<(MachineId, DialId), Wish>,
+    timers: Calendar<Timer>,
+    news: VecDeque<(MachineId, News)>,
+    /// Bytes of packets that each machine sent and received.
+    counted: Vec<[u64; 2]>,
+}
+
+struct End {
+    machine: MachineId,
+    scheme: Scheme,
+    /// Where its packets go.
+    to: SocketAddrV4,
+    far: MachineId,
+    state: LinkEnd,
+    /// The dial that it is an attempt of, until it is up.
+    dial: Option<DialId>,
+    is_up: bool,
+    /// The time for which it is in the calendar.
+    armed: Option<Time>,
+}
+
+/// A dial under way.
+struct Wish {
+    expect: RoleSet,
+    node: Option<NodeId>,
+    addresses: VecDeque<Address>,
+    attempts: usize,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    End(LinkId),
+    NextAttempt(MachineId, DialId),
+}
+
+impl Links {
+    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>) -> Self {
+        let mut listeners = BTreeMap::new();
+        for (machine, site) in sites.iter().enumerate() {
+            for scheme in Scheme::ALL {
+                listeners.insert((site.address, (site.port)(scheme)), machine);
+            }
+        }
+        let count = sites.len();
+        Self {
+            wire,
+            sites,
+            listeners,
+            running: vec![false; count],
+            ends: Vec::new(),
+            of_machine: vec![BTreeSet::new(); count],
+            wishes: BTreeMap::new(),
+            timers: Calendar::new(),
+            news: VecDeque::new(),
+            counted: vec![[0; 2]; count],
+        }
+    }
+
+    pub(super) fn wire(&mut self) -> &mut Wire<Packet> {
+        &mut self.wire
+    }
+
+    /// Bytes of packets that a machine has sent and received.
+    pub(super) fn counted(&self, machine: MachineId) -> [u64; 2] {
+        self.counted[machine]
+    }
+
+    /// A machine has started.
+    pub(super) fn start(&mut self, machine: MachineId) {
+        self.running[machine] = true;
+    }
+
+    /// A machine's process is gone. The system closes what it had over TCP;
+    /// nobody hears of the rest.
+    pub(super) fn end(&mut self, now: Time, machine: MachineId) {
+        self.running[machine] = false;
+        let links = std::mem::take(&mut self.of_machine[machine]);
+        for link in links {
+            let Some(mut end) = self.slot(link).take() else { continue };
+            if end.scheme == Scheme::Tcp && end.is_up {
+                end.state.abort(now, "the connection was closed");
+                self.post(now, link, &mut end);
+            }
+        }
+        self.wishes.retain(|(of, _), _| *of != machine);
+    }
+
+    pub(super) fn dial(
+        &mut self,
+        now: Time,
+        machine: MachineId,
+        dial: DialId,
+        addresses: Vec<Address>,
+        expect: RoleSet,
+        node: Option<NodeId>,
+    ) {
+        let reason = "no address was given".to_owned();
+        let wish = Wish { expect, node, addresses: addresses.into(), attempts: 0, reason };
+        self.wishes.insert((machine, dial), wish);
+        self.attempt(now, machine, dial);
+    }
+
+    /// Tries the next address of a dial, if there is one.
+    fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
+        let Some(wish) = self.wishes.get_mut(&(machine, dial)) else { return };
+        let Some(address) = wish.addresses.pop_front() else { return self.give_up(machine, dial) };
+        let Some(SocketAddr::V4(to)) = address.primary() else { return self.attempt(now, machine, dial) };
+        wish.attempts += 1;
+        if !wish.addresses.is_empty() {
+            self.timers.enter(now + HEAD_START, Timer::NextAttempt(machine, dial));
+        }
+        let to = (*to.ip(), to.port());
+        let far = self.listeners.get(&to).copied().unwrap_or(machine);
+        let state = LinkEnd::dial(address.scheme, now);
+        let end = End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), is_up: false, armed: None };
+        let link = LinkId(self.ends.len() as u64);
+        self.ends.extend([Some(Box::new(end)), None]);
+        self.of_machine[machine].insert(link);
+        self.settle(now, link);
+    }
+
+    /// Tells that a dial came to nothing, when it has.
+    fn give_up(&mut self, machine: MachineId, dial: DialId) {
+        if let Some(wish) = self.wishes.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
+            self.news.push_back((machine, News::Unreachable { dial, reason: wish.reason.clone() }));
+            self.wishes.remove(&(machine, dial));
+        }
+    }
+
+    pub(super) fn send(&mut self, now: Time, link: LinkId, channel: Channel, message: Bytes) {
+        if let Some(end) = self.slot(link) {
+            end.state.send(now, channel, message);
+            self.settle(now, link);
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Time, link: LinkId, reason: &str) {
+        if let Some(end) = self.slot(link) {
+            end.state.close(now, reason);
+            self.settle(now, link);
+        }
+    }
+
+    /// When to call [`Self::work`].
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.wire.deadline(), self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// Does one thing that is due by `now`, if there is one.
+    pub(super) fn work(&mut self, now: Time, trace: &mut Trace) {
+        if let Some((at, packet)) = self.wire.poll(now, trace) {
+            return self.arrive(at, packet);
+        }
+        match self.timers.take(now) {
+            Some(Timer::End(link)) => {
+                let Some(end) = self.slot(link).as_mut().filter(|end| end.armed == Some(now)) else { return };
+                end.armed = None;
+                end.state.handle_timeout(now);
+                self.settle(now, link);
+            }
+            Some(Timer::NextAttempt(machine, dial)) => {
+                if self.wishes.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty()) {
+                    self.attempt(now, machine, dial);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// The next thing to tell a machine.
+    pub(super) fn poll(&mut self) -> Option<(MachineId, News)> {
+        self.news.pop_front()
+    }
+
+    /// The machine at the other end of a link.
+    pub(super) fn far(&self, link: LinkId) -> Option<MachineId> {
+        self.ends.get(link.0 as usize)?.as_ref().map(|end| end.far)
+    }
+
+    fn slot(&mut self, link: LinkId) -> &mut Option<Box<End>> {
+        // Numbers are given out here only.
+        &mut self.ends[link.0 as usize]
+    }
+
+    fn arrive(&mut self, now: Time, packet: Packet) {
+        let Packet { from, to, scheme, link, bytes, content } = packet;
+        let Some(&machine) = self.listeners.get(&to).filter(|machine| self.running[**machine]) else { return };
+        self.counted[machine][1] += u64::from(bytes);
+        if self.slot(link).is_none() && link.0 % 2 == 1 && LinkEnd::begins(&content) {
+            let site = &self.sites[from];
+            let back = (site.address, (site.port)(scheme));
+            let state = LinkEnd::accept(scheme, now);
+            let end = End { machine, scheme, to: back, far: from, state, dial: None, is_up: false, armed: None };
+            *self.slot(link) = Some(Box::new(end));
+            self.of_machine[machine].insert(link);
+        }
+        // What comes for a link that is no more is not answered.
+        let Some(end) = self.slot(link).as_mut().filter(|end| end.machine == machine) else { return };
+        end.state.handle_packet(now, &content);
+        self.settle(now, link);
+    }
+
+    /// Carries out what an end wants.
+    fn settle(&mut self, now: Time, link: LinkId) {
+        let Some(mut end) = self.slot(link).take() else { return };
+        while let Some(happening) = end.state.poll_happening() {
+            self.tell(now, link, &mut end, happening);
+        }
+        self.post(now, link, &mut end);
+        if end.state.is_over() {
+            return self.remove(now, link, &end);
+        }
+        if let Some(at) = end.state.deadline().map(|at| at.max(now))
+            && end.armed.is_none_or(|armed| at < armed)
+        {
+            end.armed = Some(at);
+            self.timers.enter(at, Timer::End(link));
+        }
+        *self.slot(link) = Some(end);
+    }
+
+    /// Puts what an end has to send on the wire.
+    fn post(&mut self, now: Time, link: LinkId, end: &mut End) {
+        let site = &self.sites[end.machine];
+        while let Some(parcel) = end.state.poll_packet(now) {
+            let packet = Packet {
+                from: end.machine,
+                to: end.to,
+                scheme: end.scheme,
+                link: LinkId(link.0 ^ 1),
+                bytes: parcel.bytes,
+                content: parcel.content,
+            };
+            self.counted[end.machine][0] += u64::from(parcel.bytes);
+            let addressed = Addressed { to: end.to.0, bytes: parcel.bytes, hops: 0, packet };
+            self.wire.send(now, site.host, addressed);
+        }
+    }
+
+    fn remove(&mut self, now: Time, link: LinkId, end: &End) {
+        self.of_machine[end.machine].remove(&link);
+        if let Some(dial) = end.dial {
+            self.attempt_failed(now, end.machine, dial, "nobody answers there".to_owned());
+        }
+    }
+
+    fn attempt_failed(&mut self, now: Time, machine: MachineId, dial: DialId, reason: String) {
+        if let Some(wish) = self.wishes.get_mut(&(machine, dial)) {
+            wish.attempts -= 1;
+            wish.reason = reason;
+            self.attempt(now, machine, dial);
+        }
+    }
+
+    /// Tells a machine what happened at an end of its own.
+    fn tell(&mut self, now: Time, link: LinkId, end: &mut End, happening: Happening) {
+        let news = match happening {
+            Happening::Message(message) => News::Message { link, message },
+            Happening::Down { reason } => News::Down { link, reason },
+            Happening::Up { rtt } => {
+                let peer = self.sites[end.far].identity.clone();
+                let dial = end.dial.take();
+                if let Some(dial) = dial {
+                    let Some(wish) = self.wishes.get_mut(&(end.machine, dial)) else {
+                        return end.state.close(now, "another address was faster");
+                    };
+                    let unexpected =
+                        !wish.expect.contains(peer.role) || wish.node.is_some_and(|node| node != peer.node);
+                    if unexpected {
+                        // The end goes when the farewell has left, and the attempt with it.
+                        end.dial = Some(dial);
+                        wish.reason = "another node answers there".to_owned();
+                        return end.state.close(now, "you are not the node that was expected");
+                    }
+                    self.wishes.remove(&(end.machine, dial));
+                }
+                end.is_up = true;
+                let address = Address::single(end.scheme, SocketAddr::from(end.to));
+                News::Up { link, dial, peer, address, rtt }
+            }
+        };
+        self.news.push_back((end.machine, news));
+    }
+}

@@ -1,0 +1,179 @@
+//! A machine and its owner: what a daemon does around it, in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::hub::{self, Hub};
+use roost_proto::machine::{Input, Machine as _};
+use roost_proto::peer::{self, Command, Event, Opened, Peer, SessionId};
+use roost_proto::service::Form;
+use roost_proto::{Deadline, Service, Time, Transmit};
+
+use super::links::News;
+
+/// What the made-up services give: nobody looks at it, but it is digested.
+static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));
+
+/// A node or a hub, with the sources of its streams.
+pub(super) struct Machine {
+    inner: Inner,
+    sources: BTreeMap<SessionId, Source>,
+}
+
+enum Inner {
+    Node(Box<Peer>),
+    Hub(Box<Hub>),
+}
+
+/// A stream's source.
+#[derive(Debug)]
+struct Source {
+    until: Time,
+    pause: Duration,
+    bytes: usize,
+}
+
+/// What a machine has its surroundings do.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// See [`Transmit`].
+    Transmit(Transmit),
+    /// It tells its owner something.
+    Event(Event),
+    /// A source's next datagram is due at this time.
+    Tick(SessionId, Time),
+    /// It has left: its process ends.
+    Left,
+}
+
+impl Machine {
+    pub(super) fn node(config: peer::Config) -> Self {
+        Self { inner: Inner::Node(Box::new(Peer::new(config))), sources: BTreeMap::new() }
+    }
+
+    pub(super) fn hub(config: hub::Config) -> Self {
+        Self { inner: Inner::Hub(Box::new(Hub::new(config))), sources: BTreeMap::new() }
+    }
+
+    /// The node, if it is one.
+    pub(super) fn as_node(&self) -> Option<&Peer> {
+        match &self.inner {
+            Inner::Node(node) => Some(node),
+            Inner::Hub(_) => None,
+        }
+    }
+
+    /// The hub, if it is one.
+    pub(super) fn as_hub(&self) -> Option<&Hub> {
+        match &self.inner {
+            Inner::Node(_) => None,
+            Inner::Hub(hub) => Some(hub),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        match &self.inner {
+            Inner::Node(node) => node.poll_deadline(),
+            Inner::Hub(hub) => hub.poll_deadline(),
+        }
+    }
+
+    pub(super) fn hear(&mut self, now: Time, news: News) {
+        match &mut self.inner {
+            Inner::Node(node) => node.handle(now, input(news)),
+            Inner::Hub(hub) => hub.handle(now, input(news)),
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Time) {
+        match &mut self.inner {
+            Inner::Node(node) => node.handle(now, Input::Timeout),
+            Inner::Hub(hub) => hub.handle(now, Input::Timeout),
+        }
+    }
+
+    pub(super) fn command(&mut self, now: Time, command: Command) {
+        if let Inner::Node(node) = &mut self.inner {
+            node.handle(now, Input::Command(command));
+        }
+    }
+
+    /// It is asked to leave.
+    pub(super) fn leave(&mut self, now: Time) {
+        match &mut self.inner {
+            Inner::Node(node) => node.handle(now, Input::Command(Command::Leave)),
+            Inner::Hub(hub) => hub.handle(now, Input::Command(hub::Command::Leave)),
+        }
+    }
+
+    /// The next thing that it wants; what only concerns its sources is done here.
+    pub(super) fn poll(&mut self, now: Time) -> Option<Wish> {
+        match &mut self.inner {
+            Inner::Hub(hub) => {
+                if let Some(transmit) = hub.poll_transmit() {
+                    return Some(Wish::Transmit(transmit));
+                }
+                // Of what a hub tells, only that it has left concerns anybody here.
+                std::iter::from_fn(|| hub.poll_event()).find(|event| *event == hub::Event::Left).map(|_| Wish::Left)
+            }
+            Inner::Node(node) => {
+                if let Some(transmit) = node.poll_transmit() {
+                    return Some(Wish::Transmit(transmit));
+                }
+                match node.poll_event()? {
+                    Event::Left => Some(Wish::Left),
+                    Event::Open { session, service, duration, .. } => {
+                        self.open(now, session, service, duration.unwrap_or_default());
+                        // What follows from it comes next.
+                        Some(Wish::Tick(session, now))
+                    }
+                    Event::Close { session, .. } => {
+                        self.sources.remove(&session);
+                        self.poll(now)
+                    }
+                    event => Some(Wish::Event(event)),
+                }
+            }
+        }
+    }
+
+    /// Starts the source of a session, as the made-up services of a node do.
+    fn open(&mut self, now: Time, session: SessionId, service: Service, duration: Duration) {
+        let format = service.name().to_owned();
+        let opened = match service.form() {
+            Form::Stream { bits_per_second, packet_bytes } => {
+                let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
+                let source = Source { until: now + duration, pause, bytes: packet_bytes as usize };
+                self.sources.insert(session, source);
+                Opened::Stream { bits_per_second, format }
+            }
+            Form::Object { bytes } => Opened::Object { bytes: PAYLOAD.slice(..bytes as usize), format },
+        };
+        self.command(now, Command::Opened { session, opened });
+    }
+
+    /// The next datagram of a source, or its end; when the one after it is due.
+    pub(super) fn tick(&mut self, now: Time, session: SessionId) -> Option<Time> {
+        let source = self.sources.get(&session)?;
+        if now >= source.until {
+            self.sources.remove(&session);
+            self.command(now, Command::Ended { session });
+            return None;
+        }
+        let next = (now + source.pause).min(source.until);
+        let payload = PAYLOAD.slice(..source.bytes);
+        self.command(now, Command::Data { session, payload });
+        Some(next)
+    }
+}
+
+fn input<C>(news: News) -> Input<C> {
+    match news {
+        News::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+        News::Down { link, reason } => Input::LinkDown { link, reason, refused: false },
+        News::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
+        News::Message { link, message } => Input::Message { link, message },
+    }
+}

@@ -1,0 +1,119 @@
+//! Simulation: a plan in virtual time.
+//!
+//! The machines of the daemons, over the transport's links, over the same
+//! [`netcore`](crate::netcore) that carries packets in emulation: what differs
+//! is that nobody waits. A run is faster than real time, it repeats exactly
+//! from its seed, and it is looked at after every step.
+//!
+//! | file | its part |
+//! |---|---|
+//! | `wire` | packets from host to host, forwarding included |
+//! | `links` | dials, both ends of each link, their packets and timers |
+//! | `machine` | a node or a hub with what its daemon does around it |
+//! | `world` | all machines, started, driven, killed |
+//! | `requester` | the workload |
+//! | `run` | a plan from its machines' start to its last request, with its faults |
+//! | `checks` | what must hold in every run |
+//! | `record` | the same records as a run in emulation |
+//!
+//! What takes no time here: processors, the daemons' local API, disks. What
+//! takes no notice: that a certificate is revoked, since nobody has one.
+
+mod calendar;
+mod checks;
+mod links;
+mod machine;
+mod record;
+mod requester;
+mod run;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod wire;
+mod world;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use checks::Violation;
+pub use record::ByService;
+
+use crate::experiment::{Prepared, RunError};
+use crate::scenario::addresses::AddressError;
+use crate::scenario::wiring::WiringError;
+use record::Recorder;
+
+/// What came of a simulated run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The fingerprint of every packet and message and of their times.
+    pub trace_hash: u64,
+    /// Requests made.
+    pub requested: u64,
+    /// Requests completed.
+    pub completed: u64,
+    /// How long the workload and its drain took in the run's own time, seconds.
+    pub virtual_s: f64,
+    /// The part of it that was the drain.
+    pub drain_s: f64,
+    /// How long it took to compute all of it, seconds.
+    pub wall_s: f64,
+    /// Hosts that request and provide.
+    pub nodes: usize,
+    /// Things that happened: packets, timers, starts.
+    pub steps: u64,
+    /// How the requests for each service ended.
+    pub by_service: BTreeMap<String, ByService>,
+    /// What must not have been; empty if all is well.
+    pub violations: Vec<Violation>,
+    /// Packets that the simulated network had no memory for: with any, it was
+    /// not the network of the plan.
+    pub overflows: u64,
+}
+
+/// Why a plan cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulateError {
+    /// There are not addresses for all.
+    #[error(transparent)]
+    Addresses(#[from] AddressError),
+    /// What is scheduled does not fit the network.
+    #[error(transparent)]
+    Schedule(#[from] WiringError),
+    /// A host has no interface.
+    #[error("the host of {0} is on no link or LAN, so nobody reaches it")]
+    Unreachable(String),
+    /// Not all nodes found a home.
+    #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
+    NotReady(String),
+    /// A file of the results cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The results' folder cannot be used.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Simulates a plan; nothing is written.
+///
+/// # Errors
+/// When the plan does not fit its network.
+pub fn simulate(prepared: &Prepared) -> Result<Outcome, SimulateError> {
+    run::run(prepared, &mut Recorder::new(&prepared.topology))
+}
+
+/// Simulates a plan, and writes to `folder`, which must be empty or not be
+/// there, what `emulate run` would: the plan, the topology, the records.
+///
+/// # Errors
+/// When the plan does not fit its network, or a file cannot be written.
+pub fn simulate_into(prepared: &Prepared, folder: &Path) -> Result<Outcome, SimulateError> {
+    record::into_folder(prepared, folder)
+}

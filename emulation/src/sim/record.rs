@@ -1,0 +1,239 @@
+//! What a simulated run leaves behind: the same records as one in emulation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::world::{Part, World};
+use super::{SimulateError, Violation};
+use crate::experiment::{Architecture, Prepared, RunError};
+use crate::report::metrics::Distribution;
+use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict, totals};
+use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
+use crate::scenario::topology::NetKind;
+use crate::scenario::{self, Topology};
+
+/// How the requests for one service ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ByService {
+    /// Requests made.
+    pub requested: u64,
+    /// Those that were completed.
+    pub completed: u64,
+    /// Those that failed or ran out of time.
+    pub failed: u64,
+    /// Those that the end of the run cut.
+    pub cut: u64,
+    /// Median latency, milliseconds: to the first byte of a stream, to the end
+    /// of an object.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile of the same.
+    pub p95_ms: Option<f64>,
+    /// 99th percentile of the same.
+    pub p99_ms: Option<f64>,
+}
+
+/// Counts, and writes to `events.jsonl` if there is to be one.
+pub(super) struct Recorder {
+    file: Option<BufWriter<File>>,
+    failure: Option<io::Error>,
+    services: BTreeMap<String, (ByService, Vec<f64>)>,
+    lans: BTreeSet<String>,
+    before: Vec<Link>,
+    completed: u64,
+    failed: u64,
+}
+
+impl Recorder {
+    /// One that only counts.
+    pub(super) fn new(topology: &Topology) -> Self {
+        let lans = topology.nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone());
+        Self {
+            file: None,
+            failure: None,
+            services: BTreeMap::new(),
+            lans: lans.collect(),
+            before: Vec::new(),
+            completed: 0,
+            failed: 0,
+        }
+    }
+
+    /// One that writes as well.
+    pub(super) fn create(topology: &Topology, path: &Path) -> io::Result<Self> {
+        Ok(Self { file: Some(BufWriter::new(File::create(path)?)), ..Self::new(topology) })
+    }
+
+    /// Ends the file; the first error, if there was one.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.failure.map_or(Ok(()), Err)?;
+        self.file.as_mut().map_or(Ok(()), |file| file.flush())
+    }
+
+    fn write(&mut self, record: &Record) {
+        let Some(file) = &mut self.file else { return };
+        let written =
+            serde_json::to_writer(&mut *file, record).map_err(io::Error::from).and_then(|()| file.write_all(b"\n"));
+        if let (Err(error), None) = (written, &self.failure) {
+            self.failure = Some(error);
+        }
+    }
+
+    /// The workload begins.
+    pub(super) fn begin(&mut self, world: &mut World<'_>) {
+        self.nodes(world, 0.0);
+        self.before = world.links.wire().counters();
+    }
+
+    pub(super) fn request(&mut self, request: Request) {
+        let (service, latencies) = self.services.entry(request.service.clone()).or_default();
+        service.requested += 1;
+        let counter = match request.outcome {
+            Outcome::Completed => &mut service.completed,
+            Outcome::Failed | Outcome::TimedOut => &mut service.failed,
+            Outcome::Cut => &mut service.cut,
+        };
+        *counter += 1;
+        latencies.extend(request.latency_ms());
+        self.completed += u64::from(request.outcome == Outcome::Completed);
+        self.failed += u64::from(matches!(request.outcome, Outcome::Failed | Outcome::TimedOut));
+        self.write(&Record::Request(request));
+    }
+
+    pub(super) fn incident(&mut self, at: Duration, object: &str, what: String) {
+        self.write(&Record::Incident { t: at.as_secs_f64(), object: object.to_owned(), what });
+    }
+
+    /// Once a second, how it is going.
+    pub(super) fn sample(&mut self, world: &mut World<'_>, t: Duration, active: u32) {
+        if self.file.is_none() {
+            return;
+        }
+        let links = self.links(world);
+        let (offered_bytes, delivered_bytes) = totals(&links, &self.lans);
+        self.write(&Record::Sample(Sample {
+            t: t.as_secs_f64(),
+            offered_bytes,
+            delivered_bytes,
+            active,
+            completed: self.completed,
+            failed: self.failed,
+            lateness_p99_ms: 0.0,
+        }));
+    }
+
+    /// The run is over.
+    pub(super) fn end(&mut self, world: &mut World<'_>, ran: Duration) {
+        self.nodes(world, ran.as_secs_f64());
+        for link in self.links(world) {
+            self.write(&Record::Link(link));
+        }
+    }
+
+    fn links(&self, world: &mut World<'_>) -> Vec<Link> {
+        let now = world.links.wire().counters();
+        now.into_iter().zip(&self.before).map(|(now, before)| now.since(before)).collect()
+    }
+
+    fn nodes(&mut self, world: &World<'_>, t: f64) {
+        if self.file.is_none() {
+            return;
+        }
+        for (machine, cast) in world.casts().iter().enumerate() {
+            let [sent_bytes, received_bytes] = world.links.counted(machine);
+            let sent = world.sent[machine].iter().map(|(traffic, bytes)| (traffic.name().to_owned(), *bytes));
+            let role = match (cast.part, world.architecture()) {
+                (Part::Node(_), _) => "node",
+                (Part::Hub(_), Architecture::ClientServer) => "server",
+                (Part::Hub(_), Architecture::SuperNode) => "supernode",
+            };
+            self.write(&Record::Node(Node {
+                t,
+                node: cast.name.clone(),
+                class: cast.class.clone(),
+                role: role.to_owned(),
+                traffic_sent_bytes: sent.collect(),
+                sent_bytes,
+                received_bytes,
+                ..Node::default()
+            }));
+        }
+    }
+
+    /// How the requests for each service ended.
+    pub(super) fn by_service(&self) -> BTreeMap<String, ByService> {
+        let summed = self.services.iter().map(|(name, (service, latencies))| {
+            let latency = Distribution::of(latencies.clone());
+            let service =
+                ByService { p50_ms: latency.p50, p95_ms: latency.p95, p99_ms: latency.p99, ..service.clone() };
+            (name.clone(), service)
+        });
+        summed.collect()
+    }
+}
+
+/// Simulates a plan and leaves in `folder` what a run in emulation would.
+pub(super) fn into_folder(prepared: &Prepared, folder: &Path) -> Result<super::Outcome, SimulateError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| SimulateError::File { path, source }
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    if fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
+        let message = format!("{} is not empty: name another folder", folder.display());
+        return Err(SimulateError::Run(RunError::Failed(message)));
+    }
+    let put = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(failed(&path))
+    };
+    put(PLAN_FILE, &prepared.effective())?;
+    put(TOPOLOGY_FILE, &scenario::file::write(&prepared.network, ""))?;
+    let events = folder.join(EVENTS_FILE);
+    let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?;
+    let outcome = super::run::run(prepared, &mut recorder)?;
+    recorder.finish().map_err(failed(&events))?;
+    let facts = serde_json::to_string_pretty(&facts(prepared, &outcome)).map_err(io::Error::from);
+    put(RUN_FILE, &facts.map_err(failed(&folder.join(RUN_FILE)))?)?;
+    Ok(outcome)
+}
+
+/// `run.json` of a simulated run. It has no machine and was never late.
+fn facts(prepared: &Prepared, outcome: &super::Outcome) -> Run {
+    let Prepared { plan, placement, network, .. } = prepared;
+    let text = |name: &str, value: String| (name.to_owned(), value);
+    let carried = [
+        text("backend", "simulation".to_owned()),
+        text("trace_hash", format!("{:016x}", outcome.trace_hash)),
+        text("wall_s", format!("{:.3}", outcome.wall_s)),
+    ];
+    Run {
+        schema: SCHEMA,
+        name: plan.name.clone(),
+        architecture: plan.architecture.name().to_owned(),
+        transport: plan.transport.name().to_owned(),
+        topology: network.name.clone(),
+        nodes: u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX),
+        hubs: placement.hubs.iter().map(|hub| network.hosts[hub.host].name.clone()).collect(),
+        seed: plan.seed,
+        duration_s: plan.duration.as_secs_f64(),
+        ran_s: outcome.virtual_s,
+        drain_s: outcome.drain_s,
+        started_unix_s: 0,
+        interrupted: false,
+        versions: BTreeMap::from([text("emulate", env!("CARGO_PKG_VERSION").to_owned())]),
+        machine: BTreeMap::new(),
+        varied: BTreeMap::new(),
+        lab: BTreeMap::from(carried),
+        verdict: Verdict {
+            valid: outcome.violations.is_empty() && outcome.overflows == 0,
+            reasons: outcome.violations.iter().map(Violation::sentence).collect(),
+            overruns: outcome.overflows,
+            ..Verdict::default()
+        },
+    }
+}

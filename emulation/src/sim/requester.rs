@@ -1,0 +1,195 @@
+//! One node's requests: the workload of the experiments, asked of a machine
+//! instead of a daemon.
+
+use std::time::Duration;
+
+use roost_proto::peer::{Event, Summary, Ticket, Wanted as Wish};
+use roost_proto::wire::{Mode, Reason};
+use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
+
+use crate::experiment::plan::Transport;
+use crate::experiment::workload::{Ended, Step, Wanted, Workload};
+use crate::experiment::{NodePlace, Placement};
+use crate::report::record::{Outcome, Request};
+
+/// What all requesters know of the run.
+pub(super) struct Stage<'a> {
+    pub(super) placement: &'a Placement,
+    pub(super) transport: Transport,
+    pub(super) stream: Duration,
+    /// The nodes' ids, in their order.
+    pub(super) ids: &'a [NodeId],
+}
+
+/// What is to be done for a requester.
+#[derive(Debug)]
+pub(super) enum Todo {
+    /// Ask its machine for this, and look at this ticket again at this time.
+    Ask(Ticket, Wish, Time),
+    /// Nothing before this time.
+    Wait(Time),
+    /// Nothing before what is under way ends.
+    Busy,
+    /// It is done.
+    Done,
+}
+
+/// Asks for one node. Times are those of the run: 0 is when the workload begins.
+pub(super) struct Requester {
+    node: usize,
+    workload: Workload,
+    tickets: u64,
+    under_way: Option<UnderWay>,
+}
+
+struct UnderWay {
+    ticket: Ticket,
+    wanted: Wanted,
+    began: Time,
+    provider: Option<NodeId>,
+    scheme: Option<Scheme>,
+    relayed: bool,
+    bytes: u64,
+    first_byte: Option<Duration>,
+    summary: Option<Summary>,
+}
+
+impl Requester {
+    pub(super) fn new(node: usize, workload: Workload) -> Self {
+        Self { node, workload, tickets: 0, under_way: None }
+    }
+
+    /// What to do now.
+    pub(super) fn poll(&mut self, now: Time, stage: &Stage<'_>) -> Todo {
+        match self.workload.poll(now) {
+            Step::Done => Todo::Done,
+            Step::Busy => Todo::Busy,
+            Step::Wait(until) => Todo::Wait(until),
+            Step::Request(wanted) => self.ask(now, wanted, stage),
+        }
+    }
+
+    fn ask(&mut self, now: Time, wanted: Wanted, stage: &Stage<'_>) -> Todo {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.under_way = Some(UnderWay {
+            ticket,
+            wanted,
+            began: now,
+            provider: None,
+            scheme: None,
+            relayed: false,
+            bytes: 0,
+            first_byte: None,
+            summary: None,
+        });
+        let is_stream = wanted.service.is_stream();
+        let wish = Wish {
+            service: wanted.service,
+            area: Area::At(stage.placement.nodes[wanted.target].cell),
+            mode: Mode::Forward,
+            count: 0,
+            duration: is_stream.then_some(stage.stream),
+            transports: SchemeSet::only(stage.transport.of(is_stream)),
+            deadline: wanted.deadline - now,
+            provider: None,
+        };
+        Todo::Ask(ticket, wish, wanted.deadline)
+    }
+
+    /// The ticket under way.
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.under_way.as_ref().map(|under_way| under_way.ticket)
+    }
+
+    /// Takes note of what the machine tells of the request under way; its
+    /// record, if that has ended it.
+    pub(super) fn hear(&mut self, now: Time, event: Event, stage: &Stage<'_>) -> Option<Request> {
+        let under_way = self.under_way.as_mut()?;
+        match event {
+            Event::Accepted { provider, scheme, relayed, .. } => {
+                (under_way.provider, under_way.scheme, under_way.relayed) = (Some(provider), Some(scheme), relayed);
+                None
+            }
+            Event::Data { payload, .. } => {
+                under_way.first_byte.get_or_insert(now - under_way.began);
+                under_way.bytes += payload.len() as u64;
+                None
+            }
+            Event::Finished { summary, .. } => {
+                let outcome = if summary.complete { Outcome::Completed } else { Outcome::Failed };
+                under_way.provider = Some(summary.provider);
+                under_way.summary = Some(summary);
+                self.end(now, outcome, (outcome == Outcome::Failed).then_some("incomplete"), stage)
+            }
+            Event::Failed { reason, .. } => {
+                let outcome = if reason == Reason::TimedOut { Outcome::TimedOut } else { Outcome::Failed };
+                self.end(now, outcome, Some(name(reason)), stage)
+            }
+            _ => None,
+        }
+    }
+
+    /// Its time is up, or the run is over: the ticket is no longer waited for.
+    pub(super) fn give_up(&mut self, now: Time, outcome: Outcome, stage: &Stage<'_>) -> Option<Request> {
+        self.end(now, outcome, None, stage)
+    }
+
+    fn end(&mut self, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Option<Request> {
+        let under_way = self.under_way.take()?;
+        let ended = if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished };
+        self.workload.ended(now, ended);
+        Some(under_way.record(self.node, now, outcome, error, stage))
+    }
+
+    /// Asks for nothing from now on.
+    pub(super) fn stop(&mut self, now: Time) {
+        self.workload.stop(now);
+    }
+}
+
+impl UnderWay {
+    fn record(self, node: usize, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Request {
+        let nodes: &[NodePlace] = &stage.placement.nodes;
+        let provider = self.provider.and_then(|id| stage.ids.iter().position(|known| *known == id));
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+        let summary = self.summary.as_ref();
+        Request {
+            t: self.began.as_nanos() as f64 / 1e9,
+            node: nodes[node].name.clone(),
+            class: nodes[node].class.clone(),
+            service: self.wanted.service.name().to_owned(),
+            target: nodes[self.wanted.target].name.clone(),
+            provider: provider.map(|place| nodes[place].name.clone()),
+            outcome,
+            error: error.map(str::to_owned),
+            first_byte_ms: summary.map(|summary| summary.first_byte).or(self.first_byte).map(ms),
+            elapsed_ms: ms(now - self.began),
+            bytes: summary.map_or(self.bytes, |summary| summary.bytes),
+            packets: summary.map_or(0, |summary| summary.packets),
+            lost: summary.map_or(0, |summary| summary.lost),
+            transport: self.scheme.map(|scheme| scheme.name().to_owned()),
+            relayed: self.relayed,
+            drained: false,
+        }
+    }
+}
+
+/// A reason as the daemons' API names it.
+const fn name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NotFound => "not-found",
+        Reason::NotYetKnown => "not-yet-known",
+        Reason::Busy => "busy",
+        Reason::NoTransport => "no-transport",
+        Reason::Unreachable => "unreachable",
+        Reason::SourceFailed => "source-failed",
+        Reason::TimedOut => "timed-out",
+        Reason::Leaving => "leaving",
+        Reason::TooMany => "too-many",
+        Reason::NotAllowed => "not-allowed",
+        Reason::Cancelled => "cancelled",
+        Reason::Protocol => "protocol",
+        _ => "failed",
+    }
+}

@@ -1,0 +1,310 @@
+//! A plan from its machines' start to its last request.
+
+use std::time::{Duration, Instant};
+
+use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::{NodeId, Time};
+
+use super::calendar::Calendar;
+use super::links::MachineId;
+use super::record::Recorder;
+use super::requester::{Requester, Stage, Todo};
+use super::world::{Part, World};
+use super::{Outcome, SimulateError, Violation};
+use crate::experiment::Prepared;
+use crate::experiment::plan::FaultKind;
+use crate::experiment::workload::Workload;
+use crate::report::record;
+
+/// How long machines may take until all nodes have a home.
+const READY: Duration = Duration::from_secs(120);
+/// How long a cancelled request may take to say so, when all is over.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Time between two samples.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// A run under way. Times of its own are counted from when the workload began.
+pub(super) struct Run<'a, 'r> {
+    prepared: &'a Prepared,
+    world: World<'a>,
+    stage: Stage<'a>,
+    requesters: Vec<Requester>,
+    calendar: Calendar<Due>,
+    recorder: &'r mut Recorder,
+    /// When the workload began.
+    begin: Time,
+    /// Nodes without a home, before the workload begins.
+    homeless: usize,
+    active: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A fault, by its place in the plan.
+    Fault(usize),
+    /// A requester looks what to do.
+    Ask(usize),
+    /// A request's time is up.
+    Late(usize, Ticket),
+    Sample,
+}
+
+/// Runs a plan.
+pub(super) fn run(prepared: &Prepared, recorder: &mut Recorder) -> Result<Outcome, SimulateError> {
+    let started = Instant::now();
+    let world = World::new(prepared)?;
+    let ids: Vec<NodeId> =
+        world.casts().iter().filter(|cast| matches!(cast.part, Part::Node(_))).map(|cast| cast.id).collect();
+    let placement = &prepared.placement;
+    let requesters = placement.nodes.iter().enumerate();
+    let plan = &prepared.plan;
+    let mut run = Run {
+        prepared,
+        begin: world.now,
+        homeless: placement.nodes.len(),
+        world,
+        stage: Stage { placement, transport: plan.transport, stream: plan.stream, ids: &ids },
+        requesters: requesters.map(|(place, node)| Requester::new(place, Workload::of(plan, node))).collect(),
+        calendar: Calendar::new(),
+        recorder,
+        active: 0,
+    };
+    run.attach()?;
+    run.begin()?;
+    run.carry_on();
+    Ok(run.conclude(started))
+}
+
+impl Run<'_, '_> {
+    /// The time of the run.
+    fn now(&self) -> Time {
+        Time::ZERO + self.world.now.since(self.begin)
+    }
+
+    fn node(&self, machine: MachineId) -> Option<usize> {
+        match self.world.casts()[machine].part {
+            Part::Node(place) => Some(place),
+            Part::Hub(_) => None,
+        }
+    }
+
+    /// Starts all machines, and waits until every node has a home.
+    fn attach(&mut self) -> Result<(), SimulateError> {
+        let mut attached = vec![false; self.world.casts().len()];
+        let until = self.world.now + READY;
+        while self.homeless > 0 {
+            if !self.world.step(until) {
+                let lost = attached
+                    .iter()
+                    .zip(self.world.casts())
+                    .find(|(attached, cast)| !**attached && matches!(cast.part, Part::Node(_)));
+                return Err(SimulateError::NotReady(lost.map(|(_, cast)| cast.name.clone()).unwrap_or_default()));
+            }
+            while let Some((machine, event)) = self.world.poll() {
+                if matches!(event, Event::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
+                    self.homeless -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Time begins to count.
+    fn begin(&mut self) -> Result<(), SimulateError> {
+        self.begin = self.world.now;
+        self.world.links.wire().begin(self.begin)?;
+        for (place, fault) in self.prepared.plan.faults.iter().enumerate() {
+            self.calendar.enter(Time::ZERO + fault.at, Due::Fault(place));
+        }
+        (0..self.requesters.len()).for_each(|place| self.calendar.enter(Time::ZERO, Due::Ask(place)));
+        self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
+        let Self { recorder, world, .. } = self;
+        recorder.begin(world);
+        Ok(())
+    }
+
+    /// Goes on until all requests have ended, or the time is up.
+    fn carry_on(&mut self) {
+        let longest = self.begin + self.prepared.longest();
+        let asking = Time::ZERO + self.prepared.plan.duration;
+        loop {
+            let own = self.calendar.next().map(|at| self.begin + (at - Time::ZERO));
+            let next = [own, self.world.deadline()].into_iter().flatten().min();
+            let Some(next) = next.filter(|at| *at <= longest) else { return self.world.now = longest };
+            if own.is_some_and(|own| own <= next) {
+                self.world.now = self.world.now.max(next);
+                if let Some(due) = self.calendar.take(self.now()) {
+                    self.act(due);
+                }
+            } else {
+                self.world.step(next);
+            }
+            self.listen();
+            if self.active == 0 && self.now() >= asking {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, due: Due) {
+        match due {
+            Due::Fault(place) => self.break_something(place),
+            Due::Ask(place) => self.ask(place),
+            Due::Late(place, ticket) => {
+                if self.requesters[place].ticket() == Some(ticket) {
+                    self.give_up(place, record::Outcome::TimedOut);
+                }
+            }
+            Due::Sample => {
+                let Self { recorder, world, .. } = self;
+                recorder.sample(world, world.now.since(self.begin), self.active);
+                self.calendar.enter(self.now() + SAMPLE, Due::Sample);
+            }
+        }
+    }
+
+    /// Has a requester look what to do.
+    fn ask(&mut self, place: usize) {
+        let machine = self.world.machine_of(Part::Node(place));
+        // While its daemon is dead a node does not ask; it looks again when that starts.
+        if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
+            return;
+        }
+        let now = self.now();
+        match self.requesters[place].poll(now, &self.stage) {
+            Todo::Ask(ticket, wanted, deadline) => {
+                self.active += 1;
+                self.calendar.enter(deadline, Due::Late(place, ticket));
+                self.world.command(machine, Command::Request { ticket, wanted });
+            }
+            Todo::Wait(until) => self.calendar.enter(until, Due::Ask(place)),
+            Todo::Busy | Todo::Done => {}
+        }
+    }
+
+    /// Takes note of what nodes tell.
+    fn listen(&mut self) {
+        while let Some((machine, event)) = self.world.poll() {
+            let Some(place) = self.node(machine) else { continue };
+            let Some((ticket, ends)) = about(&event) else { continue };
+            let current = self.requesters[place].ticket();
+            if ends {
+                self.world.checks.ended(self.world.now, machine, ticket, current);
+            }
+            if current != Some(ticket) {
+                continue;
+            }
+            let now = self.now();
+            if let Some(request) = self.requesters[place].hear(now, event, &self.stage) {
+                self.ended(place, request);
+            }
+        }
+    }
+
+    fn give_up(&mut self, place: usize, outcome: record::Outcome) {
+        let machine = self.world.machine_of(Part::Node(place));
+        let (now, ticket) = (self.now(), self.requesters[place].ticket());
+        if let Some(request) = self.requesters[place].give_up(now, outcome, &self.stage) {
+            self.ended(place, request);
+        }
+        if let Some(ticket) = ticket {
+            self.world.cancel(machine, ticket);
+        }
+    }
+
+    /// A request has ended, and the node goes on.
+    fn ended(&mut self, place: usize, mut request: record::Request) {
+        self.active -= 1;
+        request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
+        self.recorder.request(request);
+        self.calendar.enter(self.now(), Due::Ask(place));
+    }
+
+    fn break_something(&mut self, place: usize) {
+        let fault = &self.prepared.plan.faults[place];
+        let (FaultKind::Kill(daemon) | FaultKind::Stop(daemon) | FaultKind::Start(daemon)) = &fault.kind else {
+            // Links change by themselves, at the same time.
+            return;
+        };
+        let network = &self.prepared.network;
+        let host = network.host_index(&daemon.host.name);
+        let casts = self.world.casts();
+        let fits = |part: Part| matches!(part, Part::Hub(_)) == daemon.hub;
+        let Some(machine) = casts.iter().position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
+        let which = if daemon.hub { "hub" } else { "node" };
+        let what = match fault.kind {
+            FaultKind::Kill(_) => "is killed",
+            FaultKind::Stop(_) => "is asked to leave",
+            _ => "is started again",
+        };
+        let what = format!("the {which} on {} {what}", daemon.host.name);
+        self.recorder.incident(fault.at, &daemon.host.name, what);
+        match fault.kind {
+            FaultKind::Kill(_) => self.world.kill(machine),
+            FaultKind::Stop(_) => self.world.leave(machine),
+            _ => self.world.start(machine),
+        }
+        self.after_fault(machine);
+    }
+
+    /// Who asked a machine that is gone hears nothing more; who can ask again does.
+    fn after_fault(&mut self, machine: MachineId) {
+        self.listen();
+        let Some(place) = self.node(machine) else { return };
+        if self.world.runs(machine) {
+            return self.calendar.enter(self.now(), Due::Ask(place));
+        }
+        let now = self.now();
+        if let Some(mut request) = self.requesters[place].give_up(now, record::Outcome::Failed, &self.stage) {
+            request.error = Some("daemon-gone".to_owned());
+            self.ended(place, request);
+        }
+    }
+
+    /// Ends what is under way, looks at everything once more, and sums up.
+    fn conclude(mut self, started: Instant) -> Outcome {
+        let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
+        for place in 0..self.requesters.len() {
+            let now = self.now();
+            self.requesters[place].stop(now);
+            self.give_up(place, record::Outcome::Cut);
+        }
+        let end = self.world.now + SETTLE;
+        while self.world.step(end) {
+            self.listen();
+        }
+        self.listen();
+        (0..self.world.casts().len()).for_each(|machine| self.world.look_at_end(machine));
+        let Self { recorder, mut world, begin, prepared, .. } = self;
+        recorder.end(&mut world, ran);
+        let overflows = world.links.wire().overflows();
+        let violations = world.checks.found().iter().map(|(at, machine, what)| Violation {
+            t: at.since(begin).as_secs_f64(),
+            machine: world.casts()[*machine].name.clone(),
+            what: what.clone(),
+        });
+        let by_service = recorder.by_service();
+        Outcome {
+            trace_hash: world.trace.value(),
+            requested: by_service.values().map(|service| service.requested).sum(),
+            completed: by_service.values().map(|service| service.completed).sum(),
+            virtual_s: ran.as_secs_f64(),
+            drain_s: ran.saturating_sub(drained).as_secs_f64(),
+            wall_s: started.elapsed().as_secs_f64(),
+            nodes: prepared.placement.nodes.len(),
+            steps: world.steps,
+            by_service,
+            violations: violations.collect(),
+            overflows,
+        }
+    }
+}
+
+/// Which ticket an event is about, and whether it ends it.
+const fn about(event: &Event) -> Option<(Ticket, bool)> {
+    match event {
+        Event::Accepted { ticket, .. } | Event::Data { ticket, .. } => Some((*ticket, false)),
+        Event::Finished { ticket, .. } | Event::Failed { ticket, .. } => Some((*ticket, true)),
+        _ => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! Whole plans in virtual time.
+
+use std::path::Path;
+
+use super::*;
+use crate::report;
+use crate::report::record;
+
+const STAR: &str = "
+topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
+architecture = 'super-node'
+super_nodes = 2
+duration = '20s'
+stream = '2s'
+timeout = '10s'
+";
+
+fn prepared(text: &str) -> Prepared {
+    Prepared::from_text(text, Path::new("p.toml")).unwrap()
+}
+
+fn simulated(text: &str) -> Outcome {
+    let outcome = simulate(&prepared(text)).unwrap();
+    assert_eq!((&outcome.violations[..], outcome.overflows), (&[][..], 0));
+    assert!(outcome.requested > 0);
+    outcome
+}
+
+/// Simulates a plan into a folder, and reads what it has left there.
+fn records(text: &str) -> report::Results {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("out");
+    assert_eq!(simulate_into(&prepared(text), &results).unwrap().violations, []);
+    report::read(&results).unwrap()
+}
+
+#[test]
+fn a_quiet_network_completes_every_request() {
+    for architecture in ["super-node", "client-server"] {
+        for transport in ["paper", "udp", "tcp", "quic"] {
+            let text = STAR.replace("super-node", architecture) + &format!("transport = '{transport}'\n");
+            let outcome = simulated(&text);
+            assert_eq!(outcome.completed, outcome.requested, "{architecture} over {transport}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_to_the_last_packet_and_another_does_not() {
+    let of = |seed| simulated(&format!("{STAR}seed = {seed}\n[[faults]]\nat = '5s'\nchange = 'net'\nloss = 0.05\n"));
+    let (first, again, other) = (of(3), of(3), of(4));
+    assert_eq!((first.trace_hash, first.by_service), (again.trace_hash, again.by_service));
+    assert_ne!(first.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn latencies_are_those_of_the_links() {
+    let outcome = simulated(&STAR.replace("super_nodes = 2", "super_nodes = 1"));
+    // To the hub 20 ms, from there to the provider 20 ms, and 20 ms back; who is
+    // on the hub's host saves a third. A first contact takes a handshake more.
+    let track = &outcome.by_service["track"];
+    assert!((40.0..140.0).contains(&track.p50_ms.unwrap()), "{track:?}");
+}
+
+#[test]
+fn the_records_of_a_run_are_read_like_those_of_emulation() {
+    let results = records(STAR);
+    assert_eq!(results.run.architecture, "super-node");
+    assert!(results.run.verdict.valid && results.run.ran_s >= 20.0);
+    assert!(results.samples.len() >= 19 && results.samples.windows(2).all(|pair| pair[0].t < pair[1].t));
+    for link in &results.links {
+        let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
+        assert_eq!(link.packets_in, link.packets_out + dropped + link.in_flight, "{link:?}");
+    }
+    let metrics = report::metrics::Metrics::of(&results);
+    assert_eq!(metrics.requests.completed as usize, results.requests.len());
+    assert!(metrics.traffic.offered_bytes.unwrap() > 100_000);
+}
+
+#[test]
+fn a_killed_home_is_replaced_and_requests_go_on() {
+    let results = records(&format!("{STAR}[[faults]]\nat = '6s'\nkill = 'node1'\nhub = true\n"));
+    let completed = |from: f64, to: f64| {
+        let within = |request: &&record::Request| request.t >= from && request.t < to;
+        let requests: Vec<_> = results.requests.iter().filter(within).collect();
+        (requests.iter().filter(|request| request.outcome == record::Outcome::Completed).count(), requests.len())
+    };
+    let (before, all_before) = completed(0.0, 3.0);
+    let (after, all_after) = completed(14.0, 20.0);
+    assert_eq!(before, all_before);
+    assert!(after * 10 >= all_after * 9 && after > 5, "{after} of {all_after}");
+    assert!(results.incidents.iter().any(|incident| incident.what == "the hub on node1 is killed"));
+}
+
+#[test]
+fn a_killed_node_asks_again_when_it_is_started() {
+    let faults = "[[faults]]\nat = '5s'\nkill = 'node3'\n[[faults]]\nat = '9s'\nstart = 'node3'\n";
+    let results = records(&format!("{STAR}{faults}"));
+    let own = || results.requests.iter().filter(|request| request.node == "node3");
+    assert!(own().all(|request| request.t <= 5.0 || request.t >= 9.0));
+    assert!(own().any(|request| request.t >= 9.0 && request.outcome == record::Outcome::Completed));
+    // Somebody asks it in vain meanwhile: it has a lease of a minute.
+    assert!(results.requests.iter().any(|request| request.target == "node3" && request.t > 4.0));
+}
+
+#[test]
+fn a_hub_that_is_asked_to_leave_sends_its_nodes_away() {
+    let outcome = simulated(&format!("{STAR}[[faults]]\nat = '8s'\nstop = 'node1'\nhub = true\n"));
+    assert!(outcome.completed * 20 >= outcome.requested * 17, "{} of {}", outcome.completed, outcome.requested);
+}
+
+#[test]
+fn a_link_that_is_down_for_a_while_ends_no_request_in_silence() {
+    let faults = "[[faults]]\nat = '5s'\ndown = 'net'\n[[faults]]\nat = '12s'\nup = 'net'\n";
+    let outcome = simulated(&format!("{STAR}{faults}"));
+    let (completed, failed, cut) = outcome
+        .by_service
+        .values()
+        .fold((0, 0, 0), |sum, service| (sum.0 + service.completed, sum.1 + service.failed, sum.2 + service.cut));
+    assert_eq!((completed + failed + cut, cut), (outcome.requested, 0));
+    assert!(completed > 10 && failed > 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_runs() {
+    let lonely = STAR.replace("timeout = '10s'", "timeout = '10s'\n[[faults]]\nat = '1ms'\ndown = 'nut'");
+    assert!(Prepared::from_text(&lonely, Path::new("p.toml")).is_err());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x"), "").unwrap();
+    let error = simulate_into(&prepared(STAR), folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is not empty: name another folder"), "{error}");
+}

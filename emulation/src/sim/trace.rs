@@ -1,0 +1,63 @@
+//! A fingerprint of all that happened.
+
+use roost_proto::Time;
+
+/// The fingerprint: every packet that came out of a link, and every message
+/// that a machine was given, with their times. Two runs that differ in any of
+/// them differ in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trace(u64);
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Trace {
+    /// Something happened.
+    pub(super) const fn note(&mut self, at: Time, place: u64, size: u64) {
+        self.mix(at.as_nanos());
+        self.mix(place << 32 ^ size);
+    }
+
+    /// A machine was given a message.
+    pub(super) fn message(&mut self, at: Time, machine: usize, message: &[u8]) {
+        self.note(at, machine as u64, message.len() as u64);
+        let mut words = message.chunks_exact(8);
+        for word in &mut words {
+            // Each is eight bytes long.
+            self.mix(word.try_into().map_or(0, u64::from_le_bytes));
+        }
+        let rest = words.remainder().iter().fold(1, |rest, byte| rest << 8 | u64::from(*byte));
+        self.mix(rest);
+    }
+
+    const fn mix(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    pub(super) const fn value(self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_anything_has_another_fingerprint() {
+        let of = |at, machine, message: &[u8]| {
+            let mut trace = Trace::default();
+            trace.message(Time::from_nanos(at), machine, message);
+            trace
+        };
+        let one = of(1, 2, b"twelve bytes");
+        assert_eq!(one, of(1, 2, b"twelve bytes"));
+        for other in [of(2, 2, b"twelve bytes"), of(1, 3, b"twelve bytes"), of(1, 2, b"twelve bytez"), of(1, 2, b"")] {
+            assert_ne!(one, other);
+        }
+    }
+}

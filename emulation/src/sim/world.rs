@@ -1,0 +1,382 @@
+//! All machines of a plan, in virtual time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use roost_proto::hub::{self, Kind};
+use roost_proto::machine::Peer as Neighbour;
+use roost_proto::peer::{Command, Config, Event, SessionId, Ticket};
+use roost_proto::random::SplitMix64;
+use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
+
+use super::SimulateError;
+use super::calendar::Calendar;
+use super::checks::Checks;
+use super::links::{Links, MachineId, News, Site};
+use super::machine::{Machine, Wish};
+use super::trace::Trace;
+use super::wire::Wire;
+use crate::experiment::workload::generator;
+use crate::experiment::{Architecture, Prepared};
+use crate::scenario::topology::HostIndex;
+
+/// The ports of hubs and of nodes, which share hosts; QUIC has the next one.
+const HUB_PORT: u16 = 7700;
+const NODE_PORT: u16 = 7710;
+/// When the first machine starts. Not 0, so that whatever is earlier has a time.
+const DAWN: Time = Time::from_nanos(1_000_000_000);
+/// When the first node starts, after the hubs, and how long after it the next.
+const NODES_AFTER: Duration = Duration::from_secs(1);
+const BETWEEN_NODES: Duration = Duration::from_millis(1);
+
+/// The machines, their links and their owners' business.
+pub(super) struct World<'a> {
+    prepared: &'a Prepared,
+    pub(super) now: Time,
+    pub(super) trace: Trace,
+    pub(super) checks: Checks,
+    pub(super) links: Links,
+    casts: Vec<Cast>,
+    machines: Vec<Option<Machine>>,
+    /// For when each machine is in the calendar.
+    armed: Vec<Option<Time>>,
+    calendar: Calendar<Due>,
+    /// What nodes have told, for whoever asked.
+    told: VecDeque<(MachineId, Event)>,
+    /// What has happened so far: how many things, and bytes by traffic.
+    pub(super) steps: u64,
+    pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
+}
+
+/// Which part a machine plays.
+#[derive(Clone, Debug)]
+pub(super) struct Cast {
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) part: Part,
+    pub(super) host: HostIndex,
+    pub(super) id: NodeId,
+    address: Ipv4Addr,
+    /// How often it has been started.
+    starts: u32,
+}
+
+/// A hub or a node, by its place in the placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Hub(usize),
+    Node(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Start(MachineId),
+    Wake(MachineId),
+    Tick(MachineId, SessionId),
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(prepared: &'a Prepared) -> Result<Self, SimulateError> {
+        let placement = &prepared.placement;
+        let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
+        let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));
+        let nodes =
+            placement.nodes.iter().enumerate().map(|(at, node)| (Part::Node(at), node.host, &node.name, &node.class));
+        let mut casts = Vec::new();
+        for (part, host, name, class) in hubs.chain(nodes) {
+            let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
+            let id = id_of(prepared.plan.seed, name);
+            let (name, class) = (name.clone(), class.clone());
+            casts.push(Cast { name, class, part, host, id, address, starts: 0 });
+        }
+        let role = hub_role(prepared);
+        let sites = casts.iter().map(|cast| Site {
+            host: cast.host,
+            address: cast.address,
+            port: if matches!(cast.part, Part::Hub(_)) { hub_port } else { node_port },
+            identity: Neighbour {
+                node: cast.id,
+                role: if matches!(cast.part, Part::Hub(_)) { role } else { Role::Node },
+                name: cast.name.clone(),
+            },
+        });
+        let links = Links::new(wire, sites.collect());
+        let hub = hub::Config::new(NodeId::from_bytes([0; 16]), Kind::SuperNode, 0);
+        let count = casts.len();
+        let mut world = Self {
+            prepared,
+            now: DAWN,
+            trace: Trace::default(),
+            checks: Checks::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
+            links,
+            machines: (0..count).map(|_| None).collect(),
+            armed: vec![None; count],
+            calendar: Calendar::new(),
+            told: VecDeque::new(),
+            steps: 0,
+            sent: vec![BTreeMap::new(); count],
+            casts,
+        };
+        let hubs = placement.hubs.len();
+        (0..hubs).for_each(|hub| world.calendar.enter(DAWN, Due::Start(hub)));
+        let mut at = DAWN + NODES_AFTER;
+        for node in hubs..count {
+            world.calendar.enter(at, Due::Start(node));
+            at = at + BETWEEN_NODES;
+        }
+        Ok(world)
+    }
+
+    pub(super) const fn architecture(&self) -> Architecture {
+        self.prepared.plan.architecture
+    }
+
+    pub(super) fn casts(&self) -> &[Cast] {
+        &self.casts
+    }
+
+    /// The machine that plays a part.
+    pub(super) fn machine_of(&self, part: Part) -> MachineId {
+        match part {
+            Part::Hub(place) => place,
+            Part::Node(place) => self.prepared.placement.hubs.len() + place,
+        }
+    }
+
+    pub(super) fn runs(&self, machine: MachineId) -> bool {
+        self.machines[machine].is_some()
+    }
+
+    /// Looks at a machine when nothing is waited for any more.
+    pub(super) fn look_at_end(&mut self, machine: MachineId) {
+        if let Some(node) = self.machines[machine].as_ref().and_then(Machine::as_node) {
+            self.checks.at_end(self.now, machine, node);
+        }
+    }
+
+    /// When the next thing happens.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.links.deadline(), self.calendar.next()].into_iter().flatten().min()
+    }
+
+    /// Does the next thing that is due by `until`; `false` if nothing is.
+    pub(super) fn step(&mut self, until: Time) -> bool {
+        let Some(at) = self.deadline().filter(|at| *at <= until) else { return false };
+        self.now = at.max(self.now);
+        self.steps += 1;
+        match self.calendar.take(self.now) {
+            Some(Due::Start(machine)) => self.start(machine),
+            Some(Due::Wake(machine)) => self.wake(machine),
+            Some(Due::Tick(machine, session)) => self.tick(machine, session),
+            None => self.links.work(self.now, &mut self.trace),
+        }
+        while let Some((machine, news)) = self.links.poll() {
+            self.hear(machine, news);
+        }
+        true
+    }
+
+    /// What a node has told since the last call.
+    pub(super) fn poll(&mut self) -> Option<(MachineId, Event)> {
+        self.told.pop_front()
+    }
+
+    /// A node's owner wants something.
+    pub(super) fn command(&mut self, machine: MachineId, command: Command) {
+        if let Some(node) = &mut self.machines[machine] {
+            node.command(self.now, command);
+            self.drain(machine);
+        }
+    }
+
+    /// Nobody waits for a ticket any more.
+    pub(super) fn cancel(&mut self, machine: MachineId, ticket: Ticket) {
+        if self.runs(machine) {
+            self.checks.gave_up(machine, ticket);
+            self.command(machine, Command::Cancel { ticket });
+        }
+    }
+
+    // ---- what befalls machines ----
+
+    /// A machine's process starts, unless it runs.
+    pub(super) fn start(&mut self, machine: MachineId) {
+        if self.runs(machine) {
+            return;
+        }
+        self.casts[machine].starts += 1;
+        self.machines[machine] = Some(match self.casts[machine].part {
+            Part::Hub(place) => Machine::hub(self.hub_config(machine, place)),
+            Part::Node(place) => Machine::node(self.node_config(machine, place)),
+        });
+        self.links.start(machine);
+        self.checks.started(machine);
+        self.drain(machine);
+    }
+
+    /// A machine's process is killed.
+    pub(super) fn kill(&mut self, machine: MachineId) {
+        if self.machines[machine].take().is_some() {
+            self.armed[machine] = None;
+            self.links.end(self.now, machine);
+            self.checks.died(self.now, machine);
+        }
+    }
+
+    /// A machine is asked to leave.
+    pub(super) fn leave(&mut self, machine: MachineId) {
+        if let Some(leaving) = &mut self.machines[machine] {
+            leaving.leave(self.now);
+            self.drain(machine);
+        }
+    }
+
+    // ---- driving machines ----
+
+    fn wake(&mut self, machine: MachineId) {
+        let Some(woken) = self.machines[machine].as_mut().filter(|_| self.armed[machine] == Some(self.now)) else {
+            return;
+        };
+        self.armed[machine] = None;
+        if woken.deadline().is_some_and(|deadline| deadline.at <= self.now) {
+            woken.wake(self.now);
+        }
+        self.drain(machine);
+    }
+
+    fn tick(&mut self, machine: MachineId, session: SessionId) {
+        let Some(ticking) = &mut self.machines[machine] else { return };
+        if let Some(next) = ticking.tick(self.now, session) {
+            self.calendar.enter(next, Due::Tick(machine, session));
+        }
+        self.drain(machine);
+    }
+
+    fn hear(&mut self, machine: MachineId, news: News) {
+        if let News::Message { message, .. } = &news {
+            self.trace.message(self.now, machine, message);
+        }
+        if let Some(hearing) = &mut self.machines[machine] {
+            hearing.hear(self.now, news);
+            self.drain(machine);
+        }
+    }
+
+    /// Carries out what a machine wants, as the contract of machines says.
+    fn drain(&mut self, machine: MachineId) {
+        while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
+            match wish {
+                Wish::Transmit(transmit) => self.transmit(machine, transmit),
+                Wish::Event(event) => self.told.push_back((machine, event)),
+                Wish::Tick(session, at) => self.calendar.enter(at, Due::Tick(machine, session)),
+                Wish::Left => return self.kill(machine),
+            }
+        }
+        let Some(drained) = &self.machines[machine] else { return };
+        if let Some(hub) = drained.as_hub() {
+            self.checks.look_at_hub(self.now, machine, hub);
+        } else if let Some(node) = drained.as_node() {
+            self.checks.look_at_node(self.now, machine, node);
+        }
+        if let Some(at) = drained.deadline().map(|deadline| deadline.at.max(self.now))
+            && self.armed[machine].is_none_or(|armed| at < armed)
+        {
+            self.armed[machine] = Some(at);
+            self.calendar.enter(at, Due::Wake(machine));
+        }
+    }
+
+    fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
+        match transmit {
+            Transmit::Message { link, channel, traffic, message } => {
+                let Some(to) = self.links.far(link) else { return };
+                self.checks.sent(self.now, machine, to, traffic, &message);
+                *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
+                self.links.send(self.now, link, channel, message);
+            }
+            Transmit::Dial { dial, addresses, expect, node } => {
+                self.links.dial(self.now, machine, dial, addresses, expect, node);
+            }
+            Transmit::Close { link, reason } => self.links.close(self.now, link, &reason),
+        }
+    }
+
+    // ---- how machines are set up, as `emulate run` starts the daemons ----
+
+    fn hub_config(&self, machine: MachineId, place: usize) -> hub::Config {
+        let kind = match self.prepared.plan.architecture {
+            Architecture::ClientServer => Kind::Server,
+            Architecture::SuperNode => Kind::SuperNode,
+        };
+        let mut config = hub::Config::new(self.casts[machine].id, kind, self.seed(machine));
+        config.addresses = self.addresses(machine);
+        if kind == Kind::SuperNode {
+            config.peers = (0..place).map(|earlier| self.addresses(earlier)).collect();
+        }
+        config
+    }
+
+    fn node_config(&self, machine: MachineId, place: usize) -> Config {
+        let placement = &self.prepared.placement;
+        let node = &placement.nodes[place];
+        Config {
+            node: self.casts[machine].id,
+            epoch: self.epoch(machine),
+            cell: node.cell,
+            services: ServiceSet::ALL,
+            hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
+            hub_role: hub_role(self.prepared),
+            addresses: self.addresses(machine),
+            // All others may ask one node at once, and the publication knows no limit.
+            max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
+            uplink_kbps: u32::MAX,
+            stream_duration: self.prepared.plan.stream,
+            seed: self.seed(machine),
+        }
+    }
+
+    /// Greater with every start.
+    fn epoch(&self, machine: MachineId) -> u32 {
+        let seconds = u32::try_from(self.now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
+        seconds.saturating_add(self.casts[machine].starts)
+    }
+
+    fn seed(&self, machine: MachineId) -> u64 {
+        let Cast { name, starts, .. } = &self.casts[machine];
+        let mut random = generator(self.prepared.plan.seed, name);
+        (0..*starts).fold(0, |_, _| random.next_u64())
+    }
+
+    /// Where a machine is reached, the transport that the plan prefers first.
+    fn addresses(&self, machine: MachineId) -> Vec<Address> {
+        let Cast { part, address, .. } = &self.casts[machine];
+        let port = if matches!(part, Part::Hub(_)) { hub_port } else { node_port };
+        let schemes = self.prepared.plan.transport.preference();
+        schemes.into_iter().map(|scheme| Address::single(scheme, (*address, port(scheme)).into())).collect()
+    }
+}
+
+fn hub_role(prepared: &Prepared) -> Role {
+    match prepared.plan.architecture {
+        Architecture::ClientServer => Role::Server,
+        Architecture::SuperNode => Role::SuperNode,
+    }
+}
+
+fn hub_port(scheme: Scheme) -> u16 {
+    HUB_PORT + u16::from(scheme == Scheme::Quic)
+}
+
+fn node_port(scheme: Scheme) -> u16 {
+    NODE_PORT + u16::from(scheme == Scheme::Quic)
+}
+
+/// A machine's id: as arbitrary as the digest of a key.
+fn id_of(seed: u64, name: &str) -> NodeId {
+    let mut random: SplitMix64 = generator(seed ^ 0x1d, name);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random.next_u64().to_be_bytes());
+    bytes[8..].copy_from_slice(&random.next_u64().to_be_bytes());
+    NodeId::from_bytes(bytes)
+}
