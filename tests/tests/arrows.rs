@@ -34,8 +34,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
 ];
 
 /// Libraries that name a protocol stack, and the only crates that may name them.
-const OWNED_LIBRARIES: [(&str, &[&str]); 5] = [
+const OWNED_LIBRARIES: [(&str, &[&str]); 6] = [
     ("quinn", &["roost-transport"]),
+    // Without its runtime, for links in virtual time.
+    ("quinn-proto", &["roost-transport"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Plan, Prepared, RunError};
 use roost_emulation::report;
-use roost_emulation::sim::{self, ByService, Outcome as Simulated, SimulateError};
+use roost_emulation::sim::{self, ByService, Detail, Outcome as Simulated, SimulateError};
 use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
@@ -26,6 +26,9 @@ pub(crate) struct SimulateArgs {
     /// Leave what `emulate run` would in this folder, which is empty or not there
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// In how much detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
+    #[arg(long, value_name = "NAME", default_value_t = Detail::Packet)]
+    level: Detail,
     /// Another architecture than the plan's: client-server or super-node
     #[arg(long, value_name = "NAME")]
     architecture: Option<Architecture>,
@@ -67,8 +70,8 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
     for seed in first..first.saturating_add(count) {
         let prepared = prepare(args, &text, seed)?;
         let simulated = match &args.output {
-            Some(folder) => sim::simulate_into(&prepared, folder)?,
-            None => sim::simulate(&prepared)?,
+            Some(folder) => sim::simulate_into(&prepared, args.level, folder)?,
+            None => sim::simulate(&prepared, args.level)?,
         };
         if output.is_json() {
             output.json(&object(seed, &simulated))?;
@@ -156,6 +159,9 @@ fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output
 /// The command that repeats a run.
 fn replay(args: &SimulateArgs, seed: u64) -> String {
     let mut command = format!("emulate simulate {} --seed {seed}", args.file.display());
+    if args.level != Detail::default() {
+        command.push_str(&format!(" --level {}", args.level));
+    }
     if let Some(architecture) = args.architecture {
         command.push_str(&format!(" --architecture {}", architecture.name()));
     }

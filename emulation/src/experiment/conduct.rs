@@ -16,7 +16,7 @@ use super::job::Job;
 use super::requester::{Phase, Requester, Stage};
 use super::sampler::Sampler;
 use super::stagehands::Stagehands;
-use super::workload::Workload;
+use super::workload::{Settings, Workload, generator};
 use crate::lab::Lab;
 use crate::report::record::Record;
 
@@ -120,7 +120,16 @@ impl Conductor<'_> {
         let Some(prepared) = self.job.plan else { return requesters };
         let plan = &prepared.plan;
         for (index, (socket, alive)) in self.fleet.nodes().into_iter().enumerate() {
-            let workload = Workload::of(plan, &self.stage.nodes[index]);
+            let node = &self.stage.nodes[index];
+            let settings = Settings {
+                mix: node.mix,
+                targets: node.targets.clone(),
+                idle: plan.idle,
+                timeout: plan.timeout,
+                stream: plan.stream,
+                end: roost_proto::Time::ZERO + plan.duration,
+            };
+            let workload = Workload::new(settings, generator(plan.seed, &node.name));
             let stage = Rc::clone(&self.stage);
             let requester = Requester { stage, node: index, socket, phase: phase.subscribe(), alive };
             requesters.spawn_local(requester.run(workload));

@@ -41,4 +41,5 @@ pub use placement::{HubPlace, NodePlace, Placement};
 pub use plan::{Architecture, Plan};
 pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};
+pub(crate) use sampler::since;
 pub use vary::{Cell, cells, with_values};

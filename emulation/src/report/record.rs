@@ -5,7 +5,7 @@
 //! again, and differently, long after the run. Times are seconds since all
 //! nodes were ready, bytes are bytes. Fields are only ever added.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -188,35 +188,6 @@ pub struct Link {
     /// The rate it had when it was counted, bits per second; 0 is no limit.
     #[serde(default)]
     pub rate_bps: u64,
-}
-
-impl Link {
-    /// What it has carried since it was counted as `before`.
-    #[must_use]
-    pub(crate) fn since(self, before: &Self) -> Self {
-        Self {
-            // What was inside at the beginning left later: it came in as well.
-            packets_in: self.packets_in - before.packets_in + before.in_flight,
-            bytes_in: self.bytes_in - before.bytes_in,
-            packets_out: self.packets_out - before.packets_out,
-            bytes_out: self.bytes_out - before.bytes_out,
-            multicast_bytes_in: self.multicast_bytes_in - before.multicast_bytes_in,
-            dropped_queue: self.dropped_queue - before.dropped_queue,
-            dropped_loss: self.dropped_loss - before.dropped_loss,
-            dropped_down: self.dropped_down - before.dropped_down,
-            ..self
-        }
-    }
-}
-
-/// Bytes from hosts into links, and out of links to hosts. A link has its
-/// traffic under `to-net`, a LAN what it delivers under `from-net`.
-pub(crate) fn totals(links: &[Link], lans: &BTreeSet<String>) -> (u64, u64) {
-    let to_net = || links.iter().filter(|link| link.direction == "to-net");
-    let offered = to_net().map(|link| link.bytes_in).sum();
-    let crossed = to_net().filter(|link| !lans.contains(&link.link)).map(|link| link.bytes_out).sum::<u64>();
-    let out = links.iter().filter(|link| link.direction == "from-net" && lans.contains(&link.link));
-    (offered, crossed + out.map(|link| link.bytes_out).sum::<u64>())
 }
 
 /// See [`Record::Program`].

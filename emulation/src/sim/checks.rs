@@ -112,6 +112,7 @@ impl Checks {
         match Message::decode(message) {
             Ok(Message::Publish(record)) => self.publishes(now, from, record.version),
             Ok(Message::Renew(renew)) => self.publishes(now, from, renew.version),
+            Ok(Message::Adopt(adopt)) => self.publishes(now, from, adopt.version),
             Ok(Message::Lease { version, .. }) => self.holds(now, from, to, version),
             Ok(Message::Forward(_)) => self.names(now, from, to),
             Ok(Message::Found(found)) => {

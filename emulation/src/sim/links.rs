@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
-use roost_transport::simulated::{Happening, LinkEnd};
+use roost_transport::simulated::{Detail, Happening, LinkEnd};
 
 use super::calendar::Calendar;
 use super::trace::Trace;
@@ -58,6 +58,7 @@ type SocketAddrV4 = (Ipv4Addr, u16);
 /// Both ends of all links.
 pub(super) struct Links {
     wire: Wire<Packet>,
+    detail: Detail,
     sites: Vec<Site>,
     listeners: BTreeMap<SocketAddrV4, MachineId>,
     /// Machines that run: packets for others are lost.
@@ -102,7 +103,7 @@ enum Timer {
 }
 
 impl Links {
-    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>) -> Self {
+    pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>, detail: Detail) -> Self {
         let mut listeners = BTreeMap::new();
         for (machine, site) in sites.iter().enumerate() {
             for scheme in Scheme::ALL {
@@ -112,6 +113,7 @@ impl Links {
         let count = sites.len();
         Self {
             wire,
+            detail,
             sites,
             listeners,
             running: vec![false; count],
@@ -179,12 +181,17 @@ impl Links {
         }
         let to = (*to.ip(), to.port());
         let far = self.listeners.get(&to).copied().unwrap_or(machine);
-        let state = LinkEnd::dial(address.scheme, now);
+        let state = LinkEnd::dial(address.scheme, self.detail, now);
         let end = End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), is_up: false, armed: None };
         let link = LinkId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
         self.of_machine[machine].insert(link);
         self.settle(now, link);
+    }
+
+    /// Whether a dial has addresses that were not tried yet.
+    fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
+        self.wishes.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
     }
 
     /// Tells that a dial came to nothing, when it has.
@@ -226,12 +233,10 @@ impl Links {
                 end.state.handle_timeout(now);
                 self.settle(now, link);
             }
-            Some(Timer::NextAttempt(machine, dial)) => {
-                if self.wishes.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty()) {
-                    self.attempt(now, machine, dial);
-                }
+            Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
+                self.attempt(now, machine, dial);
             }
-            None => {}
+            Some(Timer::NextAttempt(..)) | None => {}
         }
     }
 
@@ -257,7 +262,7 @@ impl Links {
         if self.slot(link).is_none() && link.0 % 2 == 1 && LinkEnd::begins(&content) {
             let site = &self.sites[from];
             let back = (site.address, (site.port)(scheme));
-            let state = LinkEnd::accept(scheme, now);
+            let state = LinkEnd::accept(scheme, self.detail, now);
             let end = End { machine, scheme, to: back, far: from, state, dial: None, is_up: false, armed: None };
             *self.slot(link) = Some(Box::new(end));
             self.of_machine[machine].insert(link);

@@ -16,6 +16,10 @@
 //! | `checks` | what must hold in every run |
 //! | `record` | the same records as a run in emulation |
 //!
+//! How detailed links are is a [`Detail`]: at packet level QUIC is quinn's own
+//! protocol machine, at message level all links are carried by the cheaper
+//! session of `udp://`.
+//!
 //! What takes no time here: processors, the daemons' local API, disks. What
 //! takes no notice: that a certificate is revoked, since nobody has one.
 
@@ -38,6 +42,7 @@ use std::path::{Path, PathBuf};
 
 pub use checks::Violation;
 pub use record::ByService;
+pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
 use crate::scenario::addresses::AddressError;
@@ -105,8 +110,8 @@ pub enum SimulateError {
 ///
 /// # Errors
 /// When the plan does not fit its network.
-pub fn simulate(prepared: &Prepared) -> Result<Outcome, SimulateError> {
-    run::run(prepared, &mut Recorder::new(&prepared.topology))
+pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<Outcome, SimulateError> {
+    run::run(prepared, detail, &mut Recorder::new(&prepared.topology))
 }
 
 /// Simulates a plan, and writes to `folder`, which must be empty or not be
@@ -114,6 +119,6 @@ pub fn simulate(prepared: &Prepared) -> Result<Outcome, SimulateError> {
 ///
 /// # Errors
 /// When the plan does not fit its network, or a file cannot be written.
-pub fn simulate_into(prepared: &Prepared, folder: &Path) -> Result<Outcome, SimulateError> {
-    record::into_folder(prepared, folder)
+pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<Outcome, SimulateError> {
+    record::into_folder(prepared, detail, folder)
 }

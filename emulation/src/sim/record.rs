@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::world::{Part, World};
-use super::{SimulateError, Violation};
-use crate::experiment::{Architecture, Prepared, RunError};
+use super::{Detail, SimulateError, Violation};
+use crate::experiment::{Architecture, Prepared, RunError, since};
 use crate::report::metrics::Distribution;
-use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict, totals};
+use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict};
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use crate::scenario::topology::NetKind;
 use crate::scenario::{self, Topology};
@@ -114,11 +114,14 @@ impl Recorder {
             return;
         }
         let links = self.links(world);
-        let (offered_bytes, delivered_bytes) = totals(&links, &self.lans);
+        let to_net = || links.iter().filter(|link| link.direction == "to-net");
+        let crossed = to_net().filter(|link| !self.lans.contains(&link.link));
+        let out = links.iter().filter(|link| link.direction == "from-net" && self.lans.contains(&link.link));
         self.write(&Record::Sample(Sample {
             t: t.as_secs_f64(),
-            offered_bytes,
-            delivered_bytes,
+            offered_bytes: to_net().map(|link| link.bytes_in).sum(),
+            // A link has its traffic under `to-net`, a LAN what it delivers under `from-net`.
+            delivered_bytes: crossed.chain(out).map(|link| link.bytes_out).sum(),
             active,
             completed: self.completed,
             failed: self.failed,
@@ -136,7 +139,7 @@ impl Recorder {
 
     fn links(&self, world: &mut World<'_>) -> Vec<Link> {
         let now = world.links.wire().counters();
-        now.into_iter().zip(&self.before).map(|(now, before)| now.since(before)).collect()
+        now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect()
     }
 
     fn nodes(&mut self, world: &World<'_>, t: f64) {
@@ -177,7 +180,7 @@ impl Recorder {
 }
 
 /// Simulates a plan and leaves in `folder` what a run in emulation would.
-pub(super) fn into_folder(prepared: &Prepared, folder: &Path) -> Result<super::Outcome, SimulateError> {
+pub(super) fn into_folder(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<super::Outcome, SimulateError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| SimulateError::File { path, source }
@@ -195,19 +198,20 @@ pub(super) fn into_folder(prepared: &Prepared, folder: &Path) -> Result<super::O
     put(TOPOLOGY_FILE, &scenario::file::write(&prepared.network, ""))?;
     let events = folder.join(EVENTS_FILE);
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?;
-    let outcome = super::run::run(prepared, &mut recorder)?;
+    let outcome = super::run::run(prepared, detail, &mut recorder)?;
     recorder.finish().map_err(failed(&events))?;
-    let facts = serde_json::to_string_pretty(&facts(prepared, &outcome)).map_err(io::Error::from);
+    let facts = serde_json::to_string_pretty(&facts(prepared, detail, &outcome)).map_err(io::Error::from);
     put(RUN_FILE, &facts.map_err(failed(&folder.join(RUN_FILE)))?)?;
     Ok(outcome)
 }
 
 /// `run.json` of a simulated run. It has no machine and was never late.
-fn facts(prepared: &Prepared, outcome: &super::Outcome) -> Run {
+fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
     let Prepared { plan, placement, network, .. } = prepared;
     let text = |name: &str, value: String| (name.to_owned(), value);
     let carried = [
         text("backend", "simulation".to_owned()),
+        text("detail", detail.name().to_owned()),
         text("trace_hash", format!("{:016x}", outcome.trace_hash)),
         text("wall_s", format!("{:.3}", outcome.wall_s)),
     ];

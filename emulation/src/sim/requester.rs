@@ -1,11 +1,12 @@
 //! One node's requests: the workload of the experiments, asked of a machine
 //! instead of a daemon.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use roost_proto::peer::{Event, Summary, Ticket, Wanted as Wish};
 use roost_proto::wire::{Mode, Reason};
-use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
+use roost_proto::{Area, NodeId, Scheme, SchemeSet, Scope, Time};
 
 use crate::experiment::plan::Transport;
 use crate::experiment::workload::{Ended, Step, Wanted, Workload};
@@ -17,8 +18,8 @@ pub(super) struct Stage<'a> {
     pub(super) placement: &'a Placement,
     pub(super) transport: Transport,
     pub(super) stream: Duration,
-    /// The nodes' ids, in their order.
-    pub(super) ids: &'a [NodeId],
+    /// Where each node is in the placement.
+    pub(super) places: &'a HashMap<NodeId, usize>,
 }
 
 /// What is to be done for a requester.
@@ -93,6 +94,7 @@ impl Requester {
             transports: SchemeSet::only(stage.transport.of(is_stream)),
             deadline: wanted.deadline - now,
             provider: None,
+            scope: Scope::default(),
         };
         Todo::Ask(ticket, wish, wanted.deadline)
     }
@@ -151,7 +153,7 @@ impl Requester {
 impl UnderWay {
     fn record(self, node: usize, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Request {
         let nodes: &[NodePlace] = &stage.placement.nodes;
-        let provider = self.provider.and_then(|id| stage.ids.iter().position(|known| *known == id));
+        let provider = self.provider.and_then(|id| stage.places.get(&id).copied());
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = self.summary.as_ref();
         Request {

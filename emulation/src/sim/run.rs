@@ -1,5 +1,6 @@
 //! A plan from its machines' start to its last request.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_proto::peer::{Command, Event, Ticket};
@@ -10,7 +11,7 @@ use super::links::MachineId;
 use super::record::Recorder;
 use super::requester::{Requester, Stage, Todo};
 use super::world::{Part, World};
-use super::{Outcome, SimulateError, Violation};
+use super::{Detail, Outcome, SimulateError, Violation};
 use crate::experiment::Prepared;
 use crate::experiment::plan::FaultKind;
 use crate::experiment::workload::Workload;
@@ -50,11 +51,11 @@ enum Due {
 }
 
 /// Runs a plan.
-pub(super) fn run(prepared: &Prepared, recorder: &mut Recorder) -> Result<Outcome, SimulateError> {
+pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<Outcome, SimulateError> {
     let started = Instant::now();
-    let world = World::new(prepared)?;
-    let ids: Vec<NodeId> =
-        world.casts().iter().filter(|cast| matches!(cast.part, Part::Node(_))).map(|cast| cast.id).collect();
+    let world = World::new(prepared, detail)?;
+    let places: HashMap<NodeId, usize> =
+        world.casts().iter().filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
     let placement = &prepared.placement;
     let requesters = placement.nodes.iter().enumerate();
     let plan = &prepared.plan;
@@ -63,7 +64,7 @@ pub(super) fn run(prepared: &Prepared, recorder: &mut Recorder) -> Result<Outcom
         begin: world.now,
         homeless: placement.nodes.len(),
         world,
-        stage: Stage { placement, transport: plan.transport, stream: plan.stream, ids: &ids },
+        stage: Stage { placement, transport: plan.transport, stream: plan.stream, places: &places },
         requesters: requesters.map(|(place, node)| Requester::new(place, Workload::of(plan, node))).collect(),
         calendar: Calendar::new(),
         recorder,
@@ -82,10 +83,7 @@ impl Run<'_, '_> {
     }
 
     fn node(&self, machine: MachineId) -> Option<usize> {
-        match self.world.casts()[machine].part {
-            Part::Node(place) => Some(place),
-            Part::Hub(_) => None,
-        }
+        self.world.casts()[machine].part.node()
     }
 
     /// Starts all machines, and waits until every node has a home.
@@ -94,10 +92,8 @@ impl Run<'_, '_> {
         let until = self.world.now + READY;
         while self.homeless > 0 {
             if !self.world.step(until) {
-                let lost = attached
-                    .iter()
-                    .zip(self.world.casts())
-                    .find(|(attached, cast)| !**attached && matches!(cast.part, Part::Node(_)));
+                let mut casts = attached.iter().zip(self.world.casts());
+                let lost = casts.find(|(attached, cast)| !**attached && cast.part.node().is_some());
                 return Err(SimulateError::NotReady(lost.map(|(_, cast)| cast.name.clone()).unwrap_or_default()));
             }
             while let Some((machine, event)) = self.world.poll() {

@@ -20,7 +20,7 @@ fn prepared(text: &str) -> Prepared {
 }
 
 fn simulated(text: &str) -> Outcome {
-    let outcome = simulate(&prepared(text)).unwrap();
+    let outcome = simulate(&prepared(text), Detail::Packet).unwrap();
     assert_eq!((&outcome.violations[..], outcome.overflows), (&[][..], 0));
     assert!(outcome.requested > 0);
     outcome
@@ -30,7 +30,7 @@ fn simulated(text: &str) -> Outcome {
 fn records(text: &str) -> report::Results {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("out");
-    assert_eq!(simulate_into(&prepared(text), &results).unwrap().violations, []);
+    assert_eq!(simulate_into(&prepared(text), Detail::Packet, &results).unwrap().violations, []);
     report::read(&results).unwrap()
 }
 
@@ -51,6 +51,19 @@ fn a_seed_repeats_to_the_last_packet_and_another_does_not() {
     let (first, again, other) = (of(3), of(3), of(4));
     assert_eq!((first.trace_hash, first.by_service), (again.trace_hash, again.by_service));
     assert_ne!(first.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn both_levels_agree_where_nothing_is_full() {
+    let text = STAR.replace("duration = '20s'", "duration = '60s'") + "transport = 'quic'\n";
+    let [packet, message] = [Detail::Packet, Detail::Message].map(|detail| simulate(&prepared(&text), detail).unwrap());
+    assert_ne!(packet.trace_hash, message.trace_hash);
+    let within = |a: f64, b: f64, band: f64| (a - b).abs() <= band * a.max(b);
+    assert!(within(packet.completed as f64, message.completed as f64, 0.05), "{packet:?} {message:?}");
+    for (name, fine) in &packet.by_service {
+        let coarse = &message.by_service[name];
+        assert!(within(fine.p50_ms.unwrap(), coarse.p50_ms.unwrap(), 0.2), "{name}: {fine:?} {coarse:?}");
+    }
 }
 
 #[test]
@@ -127,6 +140,6 @@ fn what_is_wrong_is_told_before_anything_runs() {
     assert!(Prepared::from_text(&lonely, Path::new("p.toml")).is_err());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("x"), "").unwrap();
-    let error = simulate_into(&prepared(STAR), folder.path()).unwrap_err().to_string();
+    let error = simulate_into(&prepared(STAR), Detail::Packet, folder.path()).unwrap_err().to_string();
     assert!(error.contains("is not empty: name another folder"), "{error}");
 }

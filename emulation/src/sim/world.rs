@@ -10,13 +10,13 @@ use roost_proto::peer::{Command, Config, Event, SessionId, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
-use super::SimulateError;
 use super::calendar::Calendar;
 use super::checks::Checks;
 use super::links::{Links, MachineId, News, Site};
 use super::machine::{Machine, Wish};
 use super::trace::Trace;
 use super::wire::Wire;
+use super::{Detail, SimulateError};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
 use crate::scenario::topology::HostIndex;
@@ -69,6 +69,16 @@ pub(super) enum Part {
     Node(usize),
 }
 
+impl Part {
+    /// The node's place, if it is one.
+    pub(super) const fn node(self) -> Option<usize> {
+        match self {
+            Self::Hub(_) => None,
+            Self::Node(place) => Some(place),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Start(MachineId),
@@ -77,7 +87,7 @@ enum Due {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(prepared: &'a Prepared) -> Result<Self, SimulateError> {
+    pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
         let placement = &prepared.placement;
         let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
         let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));
@@ -101,7 +111,7 @@ impl<'a> World<'a> {
                 name: cast.name.clone(),
             },
         });
-        let links = Links::new(wire, sites.collect());
+        let links = Links::new(wire, sites.collect(), detail);
         let hub = hub::Config::new(NodeId::from_bytes([0; 16]), Kind::SuperNode, 0);
         let count = casts.len();
         let mut world = Self {

@@ -27,7 +27,7 @@ use crate::transport::{Context, cut};
 pub(super) const READY: u8 = 0;
 /// A message; then four bytes that say how many streams back the message is
 /// that it follows, or zero.
-const MESSAGE: u8 = 1;
+pub(super) const MESSAGE: u8 = 1;
 /// The application close code of an ordinary end.
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The application close code of a peer that broke the protocol.
@@ -38,7 +38,7 @@ const MAX_UNACKED: usize = 512;
 /// Flows remembered beyond those that may have messages on their way.
 const IDLE_FLOWS: usize = 1024;
 /// How long a closed link may take to hand over what was sent.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {

@@ -7,7 +7,11 @@
 
 mod inbox;
 mod link;
+#[cfg(feature = "simulated")]
+mod plain;
 mod settings;
+#[cfg(feature = "simulated")]
+pub(crate) mod simulated;
 mod socket;
 
 use std::io;

@@ -30,7 +30,8 @@ const INCOMING_BUFFER: u64 = 1 << 20;
 /// What a message's stream carries before the message.
 pub(super) const STREAM_HEADER: usize = 5;
 
-fn transport(context: &Context) -> Arc<TransportConfig> {
+/// How a connection behaves whose packets are so large.
+pub(super) fn transport(packet_bytes: usize) -> Arc<TransportConfig> {
     let mut ack = AckFrequencyConfig::default();
     ack.max_ack_delay(Some(ACK_DELAY));
     let mut config = TransportConfig::default();
@@ -46,7 +47,7 @@ fn transport(context: &Context) -> Arc<TransportConfig> {
         .ack_frequency_config(Some(ack))
         .initial_rtt(INITIAL_RTT)
         // A packet of at most 8000 bytes fits.
-        .initial_mtu(context.limits.packet() as u16)
+        .initial_mtu(packet_bytes as u16)
         .mtu_discovery_config(None)
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
         .datagram_send_buffer_size(DATAGRAM_BUFFER);
@@ -60,7 +61,7 @@ pub(super) fn server(context: &Context) -> Result<ServerConfig, String> {
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config
-        .transport_config(transport(context))
+        .transport_config(transport(context.limits.packet()))
         .max_incoming(context.limits.handshakes)
         .incoming_buffer_size_total(INCOMING_BUFFER);
     Ok(config)
@@ -71,6 +72,6 @@ pub(super) fn client(context: &Context, expect: RoleSet) -> Result<ClientConfig,
     let tls = tls::client_config(&context.identity, &context.policy, expect).map_err(|error| error.to_string())?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(context));
+    config.transport_config(transport(context.limits.packet()));
     Ok(config)
 }

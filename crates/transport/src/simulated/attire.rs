@@ -6,7 +6,7 @@ use crate::config::Limits;
 use crate::udp::SEAL_BYTES;
 
 /// Headers of IPv4 and UDP.
-const UDP_BYTES: u32 = 20 + 8;
+pub(crate) const UDP_BYTES: u32 = 20 + 8;
 /// Headers of IPv4 and TCP, with time stamps.
 const TCP_BYTES: u32 = 20 + 32;
 /// A short QUIC header with a connection id of eight bytes, a packet number of
@@ -45,8 +45,9 @@ static UDP: Attire = Attire {
 static TCP: Attire = Attire {
     flights: &[&[0], &[0], &[300], &[1448, 100], &[1000], &[27]],
     bare: TCP_BYTES,
-    sealed: TCP_BYTES + SEAL_BYTES as u32,
-    packet_bytes: || SEGMENT_BYTES - SEAL_BYTES,
+    // The heads of our packets take about what TLS adds to a segment.
+    sealed: TCP_BYTES,
+    packet_bytes: || SEGMENT_BYTES,
     is_stream: true,
 };
 

@@ -3,24 +3,33 @@
 //! messages and a deadline come out.
 //!
 //! What carries messages is the code of the product: acknowledgements,
-//! retransmission, congestion control and the order of messages are those of
-//! `udp://`. What a stranger could not tell from real packets is left out:
-//! nothing is encrypted, and a handshake is packets of the real number and
-//! sizes. So a link is cheap, and does the same in every run.
+//! retransmission, congestion control and the order of messages. What a
+//! stranger could not tell from real packets is left out: nothing is encrypted,
+//! and handshakes are packets of the real number and sizes. So a link does the
+//! same in every run.
 //!
-//! TCP and QUIC links are carried by the same session, in packets of their own
-//! sizes and after handshakes of their own length.
+//! | [`Detail`] | `udp://` | `tcp://` | `quic://` |
+//! |---|---|---|---|
+//! | `Packet` | its session | by the session of `udp://`, in one order | a QUIC connection |
+//! | `Message` | its session | the same | by the session of `udp://` |
+//!
+//! A link that is carried by another transport's session still has packets of
+//! its own sizes, and a handshake of its own length.
 
 mod attire;
 mod session;
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_proto::{Channel, Scheme, Time};
 
+use crate::quic::simulated::{self as quic, QuicEnd};
 use attire::Attire;
+pub(crate) use attire::UDP_BYTES;
 use session::SessionEnd;
 
 /// What virtual time is counted from: only differences matter to anybody.
@@ -34,9 +43,59 @@ fn time(instant: Instant) -> Time {
     Time::ZERO + instant.saturating_duration_since(*ORIGIN)
 }
 
+/// In how much detail links are simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// As real as there is: QUIC links are QUIC connections.
+    #[default]
+    Packet,
+    /// Every link by the session of `udp://`, which is cheap enough for tens of
+    /// thousands of nodes.
+    Message,
+}
+
+impl Detail {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Message => "message",
+        }
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Detail {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Packet, Self::Message];
+        all.into_iter()
+            .find(|level| level.name() == text)
+            .ok_or_else(|| format!("there is no level `{text}`: choose packet or message"))
+    }
+}
+
+/// What each kind of end does; see [`LinkEnd`].
+pub(crate) trait End {
+    fn send(&mut self, now: Instant, channel: Channel, message: Bytes);
+    fn close(&mut self, now: Instant, reason: &str);
+    fn abort(&mut self, now: Instant, reason: &str);
+    fn handle_packet(&mut self, now: Instant, content: &[u8]);
+    fn handle_timeout(&mut self, now: Instant);
+    fn poll_packet(&mut self, now: Instant) -> Option<Parcel>;
+    fn poll_happening(&mut self) -> Option<Happening>;
+    fn deadline(&mut self) -> Option<Instant>;
+    fn is_over(&self) -> bool;
+}
+
 /// One end of a link.
-#[derive(Debug)]
-pub struct LinkEnd(SessionEnd);
+pub struct LinkEnd(Box<dyn End>);
 
 /// What an end tells its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,18 +125,26 @@ pub struct Parcel {
 
 impl LinkEnd {
     /// The end that dials: it has its first packets to send at once.
-    pub fn dial(scheme: Scheme, now: Time) -> Self {
-        Self(SessionEnd::dial(Attire::of(scheme), instant(now)))
+    pub fn dial(scheme: Scheme, detail: Detail, now: Time) -> Self {
+        let now = instant(now);
+        Self(match (scheme, detail) {
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now)),
+            _ => Box::new(SessionEnd::dial(Attire::of(scheme), now)),
+        })
     }
 
     /// The end that is dialled, before its first packet.
-    pub fn accept(scheme: Scheme, now: Time) -> Self {
-        Self(SessionEnd::accept(Attire::of(scheme), instant(now)))
+    pub fn accept(scheme: Scheme, detail: Detail, now: Time) -> Self {
+        let now = instant(now);
+        Self(match (scheme, detail) {
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now)),
+            _ => Box::new(SessionEnd::accept(Attire::of(scheme), now)),
+        })
     }
 
     /// Whether a packet begins a link, if it comes where none is.
     pub fn begins(content: &[u8]) -> bool {
-        session::begins(content)
+        content.first().is_some_and(|first| session::begins(*first) || quic::begins(*first))
     }
 
     /// Takes a message; what does not fit the queue any more is lost, as it is
@@ -117,7 +184,7 @@ impl LinkEnd {
     }
 
     /// When to call [`Self::handle_timeout`] and [`Self::poll_packet`].
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&mut self) -> Option<Time> {
         self.0.deadline().map(time)
     }
 

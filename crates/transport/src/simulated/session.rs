@@ -7,7 +7,7 @@ use bytes::Bytes;
 use roost_proto::Channel;
 
 use super::attire::Attire;
-use super::{Happening, Parcel};
+use super::{End, Happening, Parcel};
 use crate::config::Limits;
 use crate::udp::session::{Packet, Session, write_close};
 
@@ -23,8 +23,8 @@ const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
 
 /// Whether a packet is the first of a handshake.
-pub(super) fn begins(content: &[u8]) -> bool {
-    content.first() == Some(&FLIGHT)
+pub(super) const fn begins(first: u8) -> bool {
+    first == FLIGHT
 }
 
 #[derive(Debug)]
@@ -83,49 +83,6 @@ impl SessionEnd {
             happenings: VecDeque::new(),
             plain: Vec::new(),
         }
-    }
-
-    pub(super) fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
-        if !matches!(self.phase, Phase::Up) {
-            return;
-        }
-        match channel {
-            // All that TCP carries is in one order.
-            _ if self.attire.is_stream => self.session.send_reliable(0, message).ok(),
-            Channel::Reliable { flow } => self.session.send_reliable(flow, message).ok(),
-            Channel::Datagram => {
-                let mut packets = self.session.datagram_packets(message.len());
-                while packets.write_next(&message, &mut self.plain) {
-                    self.push_plain();
-                }
-                return;
-            }
-        };
-        self.pump(now);
-    }
-
-    pub(super) fn close(&mut self, now: Instant, reason: &str) {
-        match self.phase {
-            Phase::Up => self.phase = Phase::Draining { reason: reason.to_owned(), until: now + DRAIN },
-            Phase::Greeting(_) => self.phase = Phase::Gone,
-            _ => {}
-        }
-        self.pump(now);
-    }
-
-    pub(super) fn abort(&mut self, now: Instant, reason: &str) {
-        if matches!(self.phase, Phase::Up) {
-            self.phase = Phase::Draining { reason: reason.to_owned(), until: now };
-            self.farewell(now);
-        }
-    }
-
-    pub(super) fn handle_packet(&mut self, now: Instant, content: &[u8]) {
-        match content {
-            [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
-            _ => self.handle_sealed(now, content),
-        }
-        self.pump(now);
     }
 
     fn handle_flight(&mut self, now: Instant, flight: u8, part: u8, count: u8) {
@@ -201,26 +158,6 @@ impl SessionEnd {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        match &mut self.phase {
-            Phase::Greeting(greeting) if greeting.until <= now => self.phase = Phase::Gone,
-            Phase::Greeting(greeting) if greeting.sent + greeting.wait <= now => {
-                (greeting.sent, greeting.wait, greeting.repeated) = (now, 2 * greeting.wait, true);
-                let again = greeting.expected.checked_sub(1);
-                again.into_iter().for_each(|again| self.send_flight(again));
-            }
-            Phase::Closed { until, .. } if *until <= now => self.phase = Phase::Gone,
-            Phase::Draining { until, .. } if *until <= now => self.farewell(now),
-            Phase::Up | Phase::Draining { .. } => {
-                if self.session.handle_timeout(now).is_err() {
-                    self.fail("the peer has not been heard for too long".to_owned());
-                }
-            }
-            _ => {}
-        }
-        self.pump(now);
-    }
-
     /// The link is over, and the owner is told if it does not know.
     fn fail(&mut self, reason: String) {
         if matches!(self.phase, Phase::Up) {
@@ -273,17 +210,80 @@ impl SessionEnd {
         let bytes = content.len() as u32 + self.attire.sealed;
         self.out.push_back(Parcel { content, bytes });
     }
+}
 
-    pub(super) fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
+impl End for SessionEnd {
+    fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
+        if !matches!(self.phase, Phase::Up) {
+            return;
+        }
+        match channel {
+            // All that TCP carries is in one order.
+            _ if self.attire.is_stream => self.session.send_reliable(0, message).ok(),
+            Channel::Reliable { flow } => self.session.send_reliable(flow, message).ok(),
+            Channel::Datagram => {
+                let mut packets = self.session.datagram_packets(message.len());
+                while packets.write_next(&message, &mut self.plain) {
+                    self.push_plain();
+                }
+                return;
+            }
+        };
+        self.pump(now);
+    }
+
+    fn close(&mut self, now: Instant, reason: &str) {
+        match self.phase {
+            Phase::Up => self.phase = Phase::Draining { reason: reason.to_owned(), until: now + DRAIN },
+            Phase::Greeting(_) => self.phase = Phase::Gone,
+            _ => {}
+        }
+        self.pump(now);
+    }
+
+    fn abort(&mut self, now: Instant, reason: &str) {
+        if matches!(self.phase, Phase::Up) {
+            self.phase = Phase::Draining { reason: reason.to_owned(), until: now };
+            self.farewell(now);
+        }
+    }
+
+    fn handle_packet(&mut self, now: Instant, content: &[u8]) {
+        match content {
+            [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
+            _ => self.handle_sealed(now, content),
+        }
+        self.pump(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.phase {
+            Phase::Greeting(greeting) if greeting.until <= now => self.phase = Phase::Gone,
+            Phase::Greeting(greeting) if greeting.sent + greeting.wait <= now => {
+                (greeting.sent, greeting.wait, greeting.repeated) = (now, 2 * greeting.wait, true);
+                let again = greeting.expected.checked_sub(1);
+                again.into_iter().for_each(|again| self.send_flight(again));
+            }
+            Phase::Closed { until, .. } if *until <= now => self.phase = Phase::Gone,
+            Phase::Draining { until, .. } if *until <= now => self.farewell(now),
+            Phase::Up | Phase::Draining { .. } if self.session.handle_timeout(now).is_err() => {
+                self.fail("the peer has not been heard for too long".to_owned());
+            }
+            _ => {}
+        }
+        self.pump(now);
+    }
+
+    fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
         self.pump(now);
         self.out.pop_front()
     }
 
-    pub(super) fn poll_happening(&mut self) -> Option<Happening> {
+    fn poll_happening(&mut self) -> Option<Happening> {
         self.happenings.pop_front()
     }
 
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&mut self) -> Option<Instant> {
         match &self.phase {
             Phase::Greeting(greeting) => Some((greeting.sent + greeting.wait).min(greeting.until)),
             Phase::Up => self.session.deadline(),
@@ -293,7 +293,7 @@ impl SessionEnd {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Gone) && self.out.is_empty() && self.happenings.is_empty()
     }
 }
