@@ -122,6 +122,7 @@ const fn reason_name(reason: Reason) -> &'static str {
         Reason::Busy => "busy",
         Reason::NoTransport => "no_transport",
         Reason::Unreachable => "unreachable",
+        Reason::UnreachableAbove => "unreachable_above",
         Reason::SourceFailed => "source_failed",
         Reason::TimedOut => "timed_out",
         Reason::Leaving => "leaving",

@@ -53,6 +53,7 @@ const fn coverage(coverage: Coverage) -> &'static str {
         Coverage::Whole => "whole",
         Coverage::Young => "young",
         Coverage::Partial => "partial",
+        Coverage::UnreachableAbove => "unreachable_above",
     }
 }
 

@@ -87,7 +87,7 @@ impl From<Reason> for Code {
             Reason::NotFound => Self::NotFound,
             Reason::NotYetKnown => Self::NotYetKnown,
             Reason::Busy | Reason::TooMany => Self::Busy,
-            Reason::Unreachable | Reason::TimedOut => Self::TimedOut,
+            Reason::Unreachable | Reason::UnreachableAbove | Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,
             // `Reason` may grow: what is not known here is a refusal too.
             _ => Self::Refused,

@@ -62,7 +62,7 @@ async fn look_up(endpoint: &Endpoint, host: &str) -> Result<Vec<IpAddr>, Resolve
 /// dials one of these again the names are looked up again.
 #[derive(Clone, Debug, Default)]
 pub struct Redial {
-    hubs: Arc<Vec<Named>>,
+    hubs: Vec<Arc<Named>>,
 }
 
 #[derive(Debug)]
@@ -75,6 +75,13 @@ struct Named {
 }
 
 impl Redial {
+    /// The hubs of both.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        self.hubs.extend(other.hubs);
+        self
+    }
+
     /// Resolves the hubs, and remembers those that have names. One that has no
     /// address is left out, as long as there is another.
     ///
@@ -95,13 +102,13 @@ impl Redial {
             };
             if endpoints.iter().any(|endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err())) {
                 let latest = Mutex::new(told.clone());
-                named.push(Named { endpoints: endpoints.clone(), told: told.clone(), latest });
+                named.push(Arc::new(Named { endpoints: endpoints.clone(), told: told.clone(), latest }));
             }
             resolved.push(told);
         }
         match left_out {
             Some(error) if resolved.is_empty() => Err(error),
-            _ => Ok((Self { hubs: Arc::new(named) }, resolved)),
+            _ => Ok((Self { hubs: named }, resolved)),
         }
     }
 
@@ -126,7 +133,7 @@ impl Redial {
     }
 
     fn find(&self, addresses: &[Address]) -> Option<&Named> {
-        self.hubs.iter().find(|named| addresses.iter().any(|address| named.told.contains(address)))
+        self.hubs.iter().map(Arc::as_ref).find(|named| addresses.iter().any(|address| named.told.contains(address)))
     }
 }
 

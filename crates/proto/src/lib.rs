@@ -19,6 +19,7 @@
 //! Time must never run backwards between two calls.
 
 pub mod address;
+pub mod block;
 pub mod directory;
 pub mod flow;
 pub mod grid;

@@ -1,14 +1,16 @@
 //! The wire format: every message survives the trip, nothing else gets in, and
 //! the messages of a warm request stay small.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use roost_proto::block::Patch;
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES,
-    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Taken,
-    Watch,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES,
+    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Summary,
+    Taken, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -170,10 +172,11 @@ fn request_message() -> impl Strategy<Value = Message> {
                 scope
             })
         ),
-        (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), prop::option::of(node()), params())
-            .prop_map(|(id, nonce, service, requester, reply_to, deadline_ms, provider, params)| {
-                Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, provider, params })
-            }),
+        (id(), nonce.clone(), service(), node(), addresses(), any::<u32>(), params()).prop_map(
+            |(id, nonce, service, requester, reply_to, deadline_ms, params)| {
+                Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, params })
+            }
+        ),
         (id(), nonce, offer(), cell(), prop::option::of(node())).prop_map(|(id, nonce, offer, cell, provider)| {
             Message::Accept(Accept { id, nonce, offer, cell, provider })
         }),
@@ -188,12 +191,57 @@ fn request_message() -> impl Strategy<Value = Message> {
             candidates,
             coverage: Coverage::Young
         })),
-        (id(), service(), area(), any::<u8>()).prop_map(|(id, service, area, count)| Message::Seek(Seek {
-            id,
-            service,
-            area,
-            count
-        })),
+        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>())).prop_map(
+            |(id, service, area, count, way, patience_ms)| Message::Seek(Seek {
+                id,
+                service,
+                area,
+                count,
+                way,
+                patience_ms
+            })
+        ),
+    ]
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop::sample::select(vec![Way::Up, Way::Across, Way::Down])
+}
+
+fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
+    prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
+        let told: BTreeMap<Patch, u32> =
+            told.into_iter().map(|((service, cell), count)| (Patch::of(service, cell), count)).collect();
+        told.into_iter().collect()
+    })
+}
+
+fn hub_message() -> impl Strategy<Value = Message> {
+    let nonce = any::<u64>().prop_map(Nonce::from_u64);
+    let provider = prop::option::of(node());
+    let request = (id(), nonce, service(), cell(), node(), addresses());
+    prop_oneof![
+        any::<u8>().prop_map(|tier| Message::Enrol { tier }),
+        (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>()))
+            .prop_map(|(run, version, patches, since)| Message::Summary(Summary { run, version, patches, since })),
+        (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Underway { id, requester }),
+        (request, any::<u32>(), way(), any::<u8>(), provider, params()).prop_map(
+            |((id, nonce, service, cell, requester, reply_to), deadline_ms, way, hops, provider, params)| {
+                Message::Carry(Carry {
+                    id,
+                    nonce,
+                    service,
+                    cell,
+                    requester,
+                    reply_to,
+                    deadline_ms,
+                    way,
+                    hops,
+                    provider,
+                    params,
+                })
+            }
+        ),
     ]
 }
 
@@ -212,12 +260,8 @@ fn flow_message() -> impl Strategy<Value = Message> {
             |(id, bytes, packets, lost, jitter_us)| Message::Report(Report { id, bytes, packets, lost, jitter_us })
         ),
         (id(), reason()).prop_map(|(id, reason)| Message::Stop { id, reason }),
-        (id(), services(), area(), any::<u64>()).prop_map(|(id, services, area, seen)| Message::Watch(Watch {
-            id,
-            services,
-            area,
-            seen
-        })),
+        (id(), services(), area(), any::<u64>(), prop::option::of(way()))
+            .prop_map(|(id, services, area, seen, way)| Message::Watch(Watch { id, services, area, seen, way })),
         (id(), any::<u64>(), prop::collection::vec(candidate(), 0..4), prop::collection::vec(node(), 0..4))
             .prop_map(|(id, number, present, gone)| Message::Change(Change { id, number, present, gone })),
         id().prop_map(Message::Unwatch),
@@ -262,7 +306,7 @@ fn link_message() -> impl Strategy<Value = Message> {
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
-    prop_oneof![lease_message(), standby_message(), request_message(), flow_message(), link_message()]
+    prop_oneof![lease_message(), standby_message(), request_message(), flow_message(), hub_message(), link_message()]
 }
 
 proptest! {
@@ -307,6 +351,8 @@ fn places_off_the_grid_are_refused() {
         service: Service::Video,
         area: Area::At(Cell::new(2_000_000, 0)),
         count: 1,
+        way: None,
+        patience_ms: None,
     });
     assert!(Message::decode(&request.encode()).is_err());
 }
@@ -335,6 +381,18 @@ fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
     assert!(Message::decode(&mirror(1, 5)).is_err(), "a part of a name");
 }
 
+/// What a home tells upward must fit into a hundredth of a thin link: a
+/// summary of a hundred neighbouring patches is a few hundred bytes.
+#[test]
+fn a_summary_is_a_few_bytes_for_each_patch() {
+    let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
+    let patches: BTreeMap<Patch, u32> = cells.map(|cell| (Patch::of(Service::Track, cell), 3)).collect();
+    let patches: Vec<(Patch, u32)> = patches.into_iter().collect();
+    let summary = |patches| Message::Summary(Summary { run: u32::MAX, version: 70_000, patches, since: None });
+    let bytes = summary(patches).encode().len();
+    assert!(bytes <= 320, "{bytes} bytes");
+}
+
 /// A warm request is three datagrams; what they carry decides whether a thin
 /// link can afford it.
 #[test]
@@ -357,7 +415,6 @@ fn the_messages_of_a_warm_request_stay_small() {
         requester: NodeId::from_bytes([7; 16]),
         reply_to: vec![Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 40_000)))],
         deadline_ms: 9_900,
-        provider: None,
         params: None,
     });
     assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());

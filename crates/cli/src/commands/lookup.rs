@@ -18,8 +18,12 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         LookupQuery { count: args.count.unwrap_or(0), timeout: args.timeout, ..LookupQuery::new(args.service, area) };
     let found = client.lookup(&query).await?;
     if found.candidates.is_empty() {
-        let young = if found.coverage == "young" { "; the hub has just started, so try again in a minute" } else { "" };
-        return Err(Failure::new(Code::NotFound, format!("nobody offers {} {area}{young}", args.service)));
+        let but = match found.coverage.as_str() {
+            "young" => "; the hub has just started, so try again in a minute",
+            "unreachable_above" => " on this side of a cut: the super nodes above cannot be reached",
+            _ => "",
+        };
+        return Err(Failure::new(Code::NotFound, format!("nobody offers {} {area}{but}", args.service)));
     }
     if output.is_json() {
         return Ok(output.json(&found)?);
@@ -28,6 +32,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     if found.coverage != "whole" {
         output.say(match found.coverage.as_str() {
             "young" => "There may be more: a hub has just started and has not heard of everyone yet.",
+            "unreachable_above" => "There may be more: the super nodes above cannot be reached.",
             _ => "There may be more: a hub did not answer in time.",
         });
     }

@@ -68,8 +68,13 @@ fn hub(status: &Status) -> String {
 fn index(status: &Status) -> String {
     let Some(index) = status.index else { return String::new() };
     let young = if index.young { ", still learning" } else { "" };
+    let place = match (index.parents, index.children) {
+        (0, 0) => String::new(),
+        (parents, children) => format!(" ({parents} above, {children} below)"),
+    };
+    let cut_off = if index.cut_off { ", cut off from above" } else { "" };
     format!(
-        "{} nodes, {} entries, {} other hubs, {} watches, {} relays{young}",
+        "{} nodes, {} entries, {} other hubs{place}, {} watches, {} relays{young}{cut_off}",
         index.nodes, index.entries, index.hubs, index.watches, index.relays
     )
 }

@@ -147,6 +147,18 @@ pub struct IndexTotals {
     pub hubs: u64,
     /// Whether the hub is younger than one lease and may not have heard of everyone.
     pub young: bool,
+    /// In which tier of the hierarchy it stands; 0 is the lowest.
+    #[serde(default)]
+    pub tier: u8,
+    /// Parents connected.
+    #[serde(default)]
+    pub parents: u64,
+    /// Children connected.
+    #[serde(default)]
+    pub children: u64,
+    /// Whether it should have a parent and none is connected.
+    #[serde(default)]
+    pub cut_off: bool,
 }
 
 /// Bytes as handed to and taken from sockets: UDP payload, TCP bytes with TLS.

@@ -220,6 +220,17 @@ impl Settings {
         self.texts(key).iter().map(parse).collect()
     }
 
+    /// The same, at most `most` of them.
+    ///
+    /// # Errors
+    /// The same, or that they are more.
+    pub fn hubs_up_to(&self, key: &str, most: usize) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
+        match self.texts(key).get(most) {
+            Some(first_too_many) => Err(self.wrong(key, first_too_many, format!("expected at most {most} of them"))),
+            None => self.hubs(key),
+        }
+    }
+
     fn read<T>(&self, key: &str, parse: fn(&str) -> Result<T, String>) -> Result<T, ConfigError> {
         let text = self.text(key).ok_or_else(|| self.missing(key, "give it a value with its unit"))?;
         parse(text).map_err(|reason| self.wrong(key, text, reason))

@@ -2,7 +2,7 @@
 
 use prometheus::{Error, IntCounterVec, IntGauge, Opts};
 use roost_proto::Service;
-use roost_proto::hub::{Counters, Outcome, Status};
+use roost_proto::hub::{Counters, Outcome, Relation, Status};
 use roost_proto::wire::Mode;
 
 use crate::metrics::{Followers, Metrics, Total, follow};
@@ -19,7 +19,7 @@ pub(super) struct HubMetrics {
 /// Where a gauge's value is.
 type Size = fn(&Status) -> usize;
 
-const GAUGES: [(&str, &str, Size); 9] = [
+const GAUGES: [(&str, &str, Size); 12] = [
     ("roost_hub_nodes", "Nodes in the directory.", |s| s.nodes),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
@@ -27,11 +27,14 @@ const GAUGES: [(&str, &str, Size); 9] = [
     ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
     ("roost_hub_watches", "Watches held.", |s| s.watches),
     ("roost_hub_seeks", "Searches at other super nodes under way.", |s| s.seeks),
-    ("roost_hub_peers", "Other super nodes connected.", |s| s.peers.iter().filter(|peer| peer.up.is_some()).count()),
+    ("roost_hub_peers", "Other super nodes connected.", |s| count(s, |_| true)),
+    ("roost_hub_children", "Super nodes below this one.", |s| count(s, |r| matches!(r, Relation::Child(_)))),
+    ("roost_hub_patches", "Patches of the grid known of other super nodes.", |s| s.patches),
+    ("roost_hub_cut_off", "1 while no parent is connected that should be.", |s| usize::from(s.cut_off)),
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 23] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 29] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -55,11 +58,22 @@ const COUNTERS: [(&str, &str, Total<Counters>); 23] = [
     ("roost_hub_sought_total", "Searches of other super nodes that were answered.", |c| c.sought),
     ("roost_hub_seeks_total", "Searches sent to other super nodes.", |c| c.seeks),
     ("roost_hub_partial_seeks_total", "Searches that not all super nodes answered in time.", |c| c.partial_seeks),
+    ("roost_hub_carries_total", "Requests passed on to another super node.", |c| c.carries),
+    ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hedges),
+    ("roost_hub_negatives_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
+    ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
+    ("roost_hub_patches_sent_total", "Patches in them.", |c| c.patches_sent),
+    ("roost_hub_summaries_heard_total", "Summaries heard from children and tops.", |c| c.summaries_heard),
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
     ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
+
+/// How many other hubs are connected that stand so to this one.
+fn count(status: &Status, which: fn(Relation) -> bool) -> usize {
+    status.peers.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
+}
 
 const MODES: [(Mode, &str); 3] = [(Mode::Forward, "forward"), (Mode::Relay, "relay"), (Mode::Locate, "locate")];
 

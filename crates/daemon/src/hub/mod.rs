@@ -1,5 +1,5 @@
 //! The hub as a daemon: `supernode` and `cs-server` differ in a name, a role
-//! and whether there are peers.
+//! and whether there are others beside or above.
 
 mod api;
 mod metrics;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use roost_control::{IndexTotals, State, Status};
-use roost_proto::hub::{self, Command, Hub, Kind};
+use roost_proto::hub::{self, Command, Hub, Kind, Relation};
 use roost_proto::{NodeId, Role, RoleSet};
 
 use crate::api::Service;
@@ -81,18 +81,22 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 
     async fn spawn(config: HubConfig, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
-        let (redial, peers) = Redial::resolve(&config.peers).await.map_err(Failure::failed)?;
+        let (above, parents) = Redial::resolve(&config.parents).await.map_err(Failure::failed)?;
+        let (beside, peers) = Redial::resolve(&config.peers).await.map_err(Failure::failed)?;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         let machine = Hub::new(hub::Config {
             lease: config.lease,
+            tier: config.tier,
+            parents,
             peers,
+            summary_bits_per_second: config.summary_bits_per_second,
             addresses,
             limits: config.limits,
             ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
-        let network = Sockets::new(shared.transport.clone(), events, redial);
+        let network = Sockets::new(shared.transport.clone(), events, above.with(beside));
         let owner = |_: &Mailbox<Hub>| HubOwner::new(Arc::clone(&shared));
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
@@ -144,13 +148,19 @@ impl Service for HubService {
 }
 
 fn totals(status: &hub::Status) -> IndexTotals {
+    let up = || status.peers.iter().filter(|peer| peer.up.is_some());
+    let count = |which: fn(Relation) -> bool| up().filter(|peer| which(peer.relation)).count() as u64;
     IndexTotals {
         nodes: status.nodes as u64,
         entries: status.entries as u64,
         pending_requests: status.requests as u64,
         relays: status.relays as u64,
         watches: status.watches as u64,
-        hubs: status.peers.iter().filter(|peer| peer.up.is_some()).count() as u64,
+        hubs: count(|_| true),
         young: status.young,
+        tier: status.tier,
+        parents: count(|relation| relation == Relation::Parent),
+        children: count(|relation| matches!(relation, Relation::Child(_))),
+        cut_off: status.cut_off,
     }
 }

@@ -10,8 +10,14 @@ use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 /// A hub's own settings, read.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
-    /// The other super nodes, each with its endpoints.
+    /// The super nodes beside this one, each with its endpoints.
     pub peers: Vec<Vec<Endpoint>>,
+    /// The super nodes above, each with its endpoints.
+    pub parents: Vec<Vec<Endpoint>>,
+    /// In which tier it stands.
+    pub tier: u8,
+    /// How much a link to a parent carries of summaries.
+    pub summary_bits_per_second: u32,
     /// How long an entry lives without a word from its node.
     pub lease: Duration,
     /// How much the hub takes on.
@@ -20,6 +26,9 @@ pub struct HubConfig {
 
 /// The leases that make sense: shorter ones are all renewals, longer ones keep the dead.
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+/// The most parents of one super node: the first and the one that stands by.
+const MAX_PARENTS: usize = 2;
 
 /// The rows that a hub adds to the common settings.
 pub(super) fn table(kind: Kind) -> Vec<Setting> {
@@ -64,15 +73,43 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
         ),
     ];
     if kind == Kind::SuperNode {
-        table.push(row(
+        table.extend(places(row));
+    }
+    table
+}
+
+/// The rows that say where a super node stands among others.
+fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 4] {
+    [
+        row(
+            "tier",
+            Value::Count(u8::MAX.into()),
+            "0".to_owned(),
+            "In which tier of the hierarchy the super node stands; 0 is the lowest.",
+            "Greater than that of every super node that names this one as its parent.",
+        ),
+        row(
+            "parent",
+            Value::Hubs,
+            String::new(),
+            "The super nodes above this one, at most two: the first is asked, the second stands by. None: this is a top.",
+            "Where the way to the rest of the network leads; endpoints of the same one stand in one entry, with commas.",
+        ),
+        row(
             "peer",
             Value::Hubs,
             String::new(),
-            "Other super nodes; endpoints of the same one stand in one entry, with commas.",
+            "The super nodes beside this one: the other tops, or all of them where there are no tiers.",
             "All of them at each of them; an entry for the super node itself does no harm.",
-        ));
-    }
-    table
+        ),
+        row(
+            "summary_rate",
+            Value::Rate,
+            "1kbit/s".to_owned(),
+            "How much a parent is told of what is where below this super node; between tops a hundred times as much.",
+            "About a hundredth of the rate of the link to the parent.",
+        ),
+    ]
 }
 
 impl HubConfig {
@@ -89,7 +126,12 @@ impl HubConfig {
             watches: settings.required("max_watches")?,
             ..Limits::default()
         };
-        Ok(Self { peers: settings.hubs("peer")?, lease, limits })
+        // A server has no place among super nodes: it lacks these settings.
+        let tier = settings.optional("tier")?.unwrap_or_default();
+        let (parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("peer")?);
+        let rate = settings.text("summary_rate").map(|_| settings.rate_kbps("summary_rate")).transpose()?;
+        let summary_bits_per_second = rate.unwrap_or(1).saturating_mul(1_000);
+        Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits })
     }
 }
 
@@ -117,6 +159,16 @@ mod tests {
         let peers = [("peer", "udp://a:1,tcp://a:1"), ("peer", "udp://b:1")];
         let sizes: Vec<_> = read(Kind::SuperNode, &peers).unwrap().peers.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1]);
+    }
+
+    #[test]
+    fn a_place_in_the_hierarchy_is_a_tier_and_at_most_two_parents() {
+        let flags = [("tier", "1"), ("parent", "udp://a:1"), ("parent", "udp://b:1"), ("summary_rate", "10kbit/s")];
+        let config = read(Kind::SuperNode, &flags).unwrap();
+        assert_eq!((config.tier, config.parents.len(), config.summary_bits_per_second), (1, 2, 10_000));
+        let three = [("parent", "udp://a:1"), ("parent", "udp://b:1"), ("parent", "udp://c:1")];
+        assert!(read(Kind::SuperNode, &three).unwrap_err().contains("at most 2"));
+        assert!(read(Kind::SuperNode, &[("tier", "256")]).is_err());
     }
 
     #[test]

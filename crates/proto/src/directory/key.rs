@@ -1,15 +1,12 @@
 //! One entry of the index in eight bytes, ordered so that neighbours on the
 //! grid are neighbours in the index.
 
-use crate::grid::{Cell, MAX_COORDINATE};
+use crate::block::{BLOCK_BITS, Block, INNER_BITS, offset, unset};
+use crate::grid::Cell;
 use crate::service::Service;
 
 /// Bits of a slot number.
 const SLOT_BITS: u32 = 20;
-/// Bits of a block number on one axis: 250 001 blocks of 8 cells.
-const BLOCK_BITS: u32 = 18;
-/// Bits of a place inside a block on one axis.
-const INNER_BITS: u32 = 3;
 
 /// The most slots that keys can name.
 pub(super) const MAX_SLOTS: u32 = 1 << SLOT_BITS;
@@ -18,13 +15,6 @@ pub(super) const MAX_SLOTS: u32 = 1 << SLOT_BITS;
 /// the most significant bit to the least, 2 + 18 + 18 + 6 + 20 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u64);
-
-/// A block of 8 × 8 cells.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) row: u32,
-    pub(super) column: u32,
-}
 
 impl Key {
     /// The key of `slot` offering `service` at `cell`, which is on the grid.
@@ -66,36 +56,10 @@ impl Key {
     }
 }
 
-impl Block {
-    /// The last row and column of the grid.
-    pub(super) const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
-
-    /// The block in which `cell` lies.
-    pub(super) fn of(cell: Cell) -> Self {
-        Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
-    }
-}
-
-/// How far a row or column of blocks is from a coordinate, in cells; 0 inside it.
-pub(super) fn gap(block: u32, coordinate: i32) -> u64 {
-    let first = unset(block << INNER_BITS);
-    let nearest = coordinate.clamp(first, first + 7);
-    u64::from(nearest.abs_diff(coordinate))
-}
-
-/// A coordinate as a number from 0.
-fn offset(coordinate: i32) -> u32 {
-    (coordinate.clamp(-MAX_COORDINATE, MAX_COORDINATE) + MAX_COORDINATE) as u32
-}
-
-/// The coordinate that `offset` made into `number`.
-fn unset(number: u32) -> i32 {
-    number as i32 - MAX_COORDINATE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grid::MAX_COORDINATE;
 
     #[test]
     fn a_key_gives_back_what_it_was_made_of() {

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
-use super::key::{Block, Key, gap};
+use super::key::Key;
 use super::{Directory, Entry};
+use crate::block::{Block, gap};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::Capacity;
@@ -83,6 +84,11 @@ impl Rank {
         self.state == State::Free
     }
 
+    /// How far away it is, squared, cells².
+    pub(crate) fn distance_squared(&self) -> u64 {
+        self.distance_squared
+    }
+
     /// The key by which a request tries providers: free ones before full ones
     /// before suspended ones, at any distance, then by rank.
     pub(crate) fn by_availability(&self) -> impl Ord + use<> {
@@ -98,6 +104,25 @@ impl Query {
             area => area.centre().unwrap_or(self.origin),
         }
     }
+}
+
+impl Query {
+    /// The part of the area in which something could be nearer than `rank`, or
+    /// as near; `None` if nothing can be.
+    pub(crate) fn nearer_than(&self, rank: &Rank) -> Option<Area> {
+        let squared = rank.distance_squared();
+        let radius = u32::try_from(squared.isqrt() + u64::from(!is_square(squared))).unwrap_or(u32::MAX);
+        match self.area {
+            _ if squared == 0 => None,
+            Area::Near(centre) => Some(Area::Within { centre, radius }).filter(Area::is_valid).or(Some(self.area)),
+            Area::Within { centre, radius: whole } => Some(Area::Within { centre, radius: radius.min(whole) }),
+            area => Some(area),
+        }
+    }
+}
+
+fn is_square(number: u64) -> bool {
+    number.isqrt() * number.isqrt() == number
 }
 
 impl Directory {
@@ -145,7 +170,7 @@ impl Search<'_> {
     /// below first. Empty rows cost nothing: the index tells the next one
     /// that has an entry.
     fn outwards(&mut self) {
-        let (rows, columns) = self.bounds();
+        let (rows, columns) = Block::bounds(self.query.area);
         let centre_row = Block::of(self.centre).row.clamp(*rows.start(), *rows.end());
         let mut above = self.row_from(centre_row, &rows);
         let mut below = self.row_below(centre_row, &rows);
@@ -168,25 +193,6 @@ impl Search<'_> {
             }
         }
         self.everything();
-    }
-
-    /// The rows and columns of blocks in which the area lies.
-    fn bounds(&self) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
-        let grid = crate::grid::MAX_COORDINATE;
-        let (min, max) = match self.query.area {
-            Area::Rectangle { min, max } => (min, max),
-            Area::Within { centre, radius } => {
-                // A valid radius is at most four times the largest coordinate.
-                let radius = radius as i32;
-                let low = |at: i32| (at - radius).max(-grid);
-                let high = |at: i32| (at + radius).min(grid);
-                (Cell::new(low(centre.x), low(centre.y)), Cell::new(high(centre.x), high(centre.y)))
-            }
-            Area::At(cell) => (cell, cell),
-            Area::Near(_) | Area::Anywhere => return (0..=Block::LAST, 0..=Block::LAST),
-        };
-        let (low, high) = (Block::of(min), Block::of(max));
-        (low.row..=high.row, low.column..=high.column)
     }
 
     /// The first row from `row` on that has an entry.

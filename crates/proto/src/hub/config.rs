@@ -26,10 +26,21 @@ pub struct Config {
     /// longer lease forgives longer silence, a shorter one forgets the dead
     /// sooner; nodes renew at a third of it.
     pub lease: Duration,
-    /// The other super nodes, each with its addresses, the preferred one
-    /// first. Without meaning for a server. A peer at one of the hub's own
-    /// addresses is left out.
+    /// The super nodes beside this one, each with its addresses, the preferred
+    /// one first: the other tops. Without meaning for a server. A peer at one
+    /// of the hub's own addresses is left out.
     pub peers: Vec<Vec<Address>>,
+    /// In which tier of the hierarchy it stands; 0, the lowest, is the default.
+    /// A parent's tier must be greater than its child's.
+    pub tier: u8,
+    /// The super nodes above, each with its addresses; the first one is asked,
+    /// the second one stands by. None, which is the default: it is a top.
+    pub parents: Vec<Vec<Address>>,
+    /// How much a link to a parent carries of what is told upward of this hub
+    /// and those below it, bits per second; about 1 % of the link's rate. More
+    /// lets parents learn sooner of a change that makes many patches of the
+    /// grid come and go. Default 1 000. Between tops a hundred times as much.
+    pub summary_bits_per_second: u32,
     /// Where the hub itself listens.
     pub addresses: Vec<Address>,
     /// The seed of its jitter.
@@ -46,6 +57,9 @@ impl Config {
             kind,
             lease: Duration::from_secs(60),
             peers: Vec::new(),
+            tier: 0,
+            parents: Vec::new(),
+            summary_bits_per_second: 1_000,
             addresses: Vec::new(),
             seed,
             limits: Limits::default(),
@@ -66,7 +80,7 @@ pub struct Limits {
     /// Requests remembered per node; a peer hub may have sixteen times as
     /// many. The oldest that was handed on makes room for a new one; if none
     /// was, the new one is declined. As many requests and lookups of a node
-    /// may wait for the peers. Default 256.
+    /// may wait for other hubs. Default 256.
     pub requests_per_node: usize,
     /// Relayed flows, all neighbours together. Default 16 384.
     pub relays: usize,
@@ -77,13 +91,16 @@ pub struct Limits {
     pub watches: usize,
     /// Watches per node; a peer hub may have sixteen times as many. Default 16.
     pub watches_per_node: usize,
-    /// Searches at the peers at the same time. Default 4 096.
+    /// Searches at other hubs at the same time. Default 4 096.
     pub seeks: usize,
     /// Nodes per second whose first record is taken in, beyond a burst of one
     /// second's worth. The others are told when to come again, in their turn;
     /// who is known passes. Default 2 000: more makes the crowd after a
     /// restart shorter and what the others wait meanwhile longer.
     pub joins_per_second: u32,
+    /// Patches (a service in a block of 8 × 8 cells) known of each other hub,
+    /// about 40 bytes each. Default 262 144.
+    pub patches_per_hub: usize,
 }
 
 impl Default for Limits {
@@ -99,6 +116,7 @@ impl Default for Limits {
             watches_per_node: 16,
             seeks: 4_096,
             joins_per_second: 2_000,
+            patches_per_hub: 262_144,
         }
     }
 }

@@ -29,11 +29,13 @@ pub enum Outcome {
     Leaving = 9,
     /// Any other refusal.
     Refused = 10,
+    /// The way to the hubs above is cut.
+    UnreachableAbove = 11,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Handed,
         Self::Found,
         Self::NotFound,
@@ -45,6 +47,7 @@ impl Outcome {
         Self::TimedOut,
         Self::Leaving,
         Self::Refused,
+        Self::UnreachableAbove,
     ];
 
     /// The outcome's name in metrics.
@@ -61,6 +64,7 @@ impl Outcome {
             Self::TimedOut => "timed_out",
             Self::Leaving => "leaving",
             Self::Refused => "refused",
+            Self::UnreachableAbove => "unreachable_above",
         }
     }
 }
@@ -76,6 +80,7 @@ impl From<Reason> for Outcome {
             Reason::TooMany => Self::TooMany,
             Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,
+            Reason::UnreachableAbove => Self::UnreachableAbove,
             Reason::SourceFailed | Reason::NotAllowed | Reason::Cancelled | Reason::Protocol => Self::Refused,
         }
     }
@@ -124,14 +129,26 @@ pub struct Counters {
     pub repeats: u64,
     /// Providers held back because they stayed silent.
     pub suspensions: u64,
-    /// Searches sent to the peers.
+    /// Searches sent to other hubs.
     pub seeks: u64,
     /// Requests that joined a search already under way.
     pub merged_seeks: u64,
-    /// Searches that not all peers answered in time.
+    /// Searches that not all hubs answered in time.
     pub partial_seeks: u64,
-    /// Searches of peers that were answered.
+    /// Searches of other hubs that were answered.
     pub sought: u64,
+    /// Requests passed on to another hub, each hub counted.
+    pub carries: u64,
+    /// Requests of which a hub did not say in time that it has them.
+    pub hedges: u64,
+    /// Requests answered by "there is none" from memory.
+    pub negatives: u64,
+    /// Summaries sent to parents and owners.
+    pub summaries_sent: u64,
+    /// Patches in them.
+    pub patches_sent: u64,
+    /// Summaries heard from children and tops.
+    pub summaries_heard: u64,
     /// Flows relayed.
     pub relays: u64,
     /// Messages relayed.

@@ -50,7 +50,7 @@ pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::testing::{Bench, address, forwarded, node, record, request};
+    use super::super::testing::{Bench, HERE, address, forwarded, node, record, request};
     use super::super::{Config, Kind};
     use super::*;
     use crate::address::Scheme;
@@ -99,19 +99,22 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
-        let carried = crate::wire::Forward {
+        let carried = crate::wire::Carry {
             id: crate::ids::RequestId(5),
             nonce: crate::ids::Nonce::from_u64(5),
             service: crate::service::Service::Track,
+            cell: HERE,
+            way: crate::wire::Way::Down,
+            hops: 1,
             requester: node(50),
             reply_to: vec![udp(LOOPBACK, 50)],
             deadline_ms: 5_000,
             provider: Some(node(1)),
             params: None,
         };
-        let sent = bench.say(peer, &Message::Forward(carried));
+        let sent = bench.say(peer, &Message::Carry(carried));
         assert!(
-            matches!(&sent[..], [(link, Message::Decline(decline))]
+            matches!(&sent[..], [_, (link, Message::Decline(decline))]
                 if *link == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
             "{sent:?} (the provider is at {provider:?})"
         );
@@ -127,7 +130,7 @@ mod tests {
             let [(_, Message::Found(found))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
-            let watch = Watch { id: crate::ids::RequestId(9), services: ServiceSet::ALL, area, seen: 0 };
+            let watch = Watch { id: crate::ids::RequestId(9), services: ServiceSet::ALL, area, seen: 0, way: None };
             let sent = bench.say(asker, &Message::Watch(watch));
             let [(_, Message::Change(change))] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!(change.present[0].addresses, shown);

@@ -82,6 +82,7 @@ impl Hub {
     pub(super) fn published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
         self.counters.publishes += 1;
         self.mirror_change(now, node);
+        self.summarize(node, before);
         self.tell_watchers(node, before);
     }
 
@@ -138,14 +139,15 @@ impl Hub {
         self.let_go(now, from);
     }
 
-    /// Another hub holds this node from `version` on.
-    pub(super) fn claimed(&mut self, now: Time, node: NodeId, version: Version) {
+    /// Another hub, `home`, holds this node from `version` on.
+    pub(super) fn claimed(&mut self, now: Time, home: NodeId, node: NodeId, version: Version) {
         if let Some(place) = self.directory.claim(node, version) {
             if self.mirror.release(node) {
                 return;
             }
             self.counters.claimed += 1;
             self.gone(now, place, "claimed");
+            self.note_moved(now, node, home);
             // If it is still here after all, it need not wait for its next renewal to say so.
             if let Some(link) = self.neighbours.best_link(node, SchemeSet::ALL) {
                 self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
@@ -171,6 +173,7 @@ impl Hub {
     fn gone(&mut self, now: Time, place: Place, cause: &'static str) {
         self.mirror_change(now, place.node);
         self.events.push_back(Event::Gone { node: place.node, cause });
+        self.summarize(place.node, Some(place));
         self.tell_watchers(place.node, Some(place));
     }
 }

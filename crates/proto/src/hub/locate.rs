@@ -7,12 +7,14 @@ use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 
 use super::disclose::abroad;
+use super::route::Course;
 use super::seek::Waiter;
-use super::{Hub, Kind, Outcome, Sender};
+use super::{Hub, Outcome, Sender};
 use crate::directory::{Directory, Hit, Query, Rank};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
+use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Mode, Reason, Request};
@@ -24,9 +26,11 @@ impl Hub {
     pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
         let query = Query { suspended: false, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
-        if self.must_seek(request, !hits.is_empty()) {
+        let course = Course::of(request.scope.unwrap_or_default());
+        let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
+        if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
-            if !self.seek(now, query, waiter) {
+            if !self.seek(now, Query { area, ..query }, course, waiter) {
                 self.counters.over_limit += 1;
                 self.decline_request(from.link, request, Reason::TooMany);
             }
@@ -41,16 +45,30 @@ impl Hub {
         self.hits = hits;
     }
 
-    /// Answers a lookup for which the peers were asked as well.
+    /// Answers a lookup for which other hubs were asked as well.
     pub(super) fn list(
         &mut self,
-        to: (LinkId, RequestId),
-        query: &Query,
+        now: Time,
+        (link, id): (LinkId, RequestId),
+        (query, scope): (&Query, Scope),
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        let (link, id) = to;
-        let hits = self.search(query);
+        let hits = self.search_within(now, scope, query);
+        let found = self.merged(hits, (link, id), query, remote, coverage);
+        self.count_listed(query.service, found.candidates.len());
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Found(found));
+    }
+
+    /// What this hub and others have, the best first.
+    fn merged(
+        &mut self,
+        hits: Vec<Hit>,
+        (link, id): (LinkId, RequestId),
+        query: &Query,
+        remote: &[(NodeId, Candidate)],
+        coverage: Coverage,
+    ) -> Found {
         let mut ranked: Vec<(Rank, Candidate)> =
             hits.iter().map(|hit| (hit.rank, self.directory.hit(*hit).candidate())).collect();
         self.hits = hits;
@@ -59,10 +77,21 @@ impl Hub {
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        self.count_listed(query.service, ranked.len());
         let candidates = ranked.into_iter().map(|(_, candidate)| self.shown(link, candidate)).collect();
-        let found = Message::Found(Found { id, candidates, coverage });
-        self.send(link, Channel::Datagram, Traffic::Lookup, &found);
+        Found { id, candidates, coverage }
+    }
+
+    /// Answers another hub with what this one and others have.
+    pub(super) fn tell_found(
+        &mut self,
+        (link, id): (LinkId, RequestId),
+        query: &Query,
+        remote: &[(NodeId, Candidate)],
+        coverage: Coverage,
+    ) {
+        let hits = self.search(query);
+        let found = self.merged(hits, (link, id), query, remote, coverage);
+        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Found(found));
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {
@@ -93,15 +122,22 @@ impl Hub {
         hits
     }
 
-    /// Whether the peers are to be asked: for an exact cell or anywhere on a
-    /// miss only, otherwise always, because something nearer may be theirs. A
-    /// request that is to stay near never leaves.
-    pub(super) fn must_seek(&self, request: &Request, hit: bool) -> bool {
-        let enough = hit && matches!(request.area, Area::At(_) | Area::Anywhere);
-        if !request.scope.unwrap_or_default().crosses_peers() {
-            return false;
+    /// In which area other hubs are to be asked: for an exact cell or anywhere
+    /// on a miss only, otherwise as far as something there would be listed
+    /// before what this hub has.
+    fn asked_beyond(&mut self, now: Time, request: &Request, query: &Query, hits: &[Hit]) -> Option<Area> {
+        match request.area {
+            _ if !self.has_others() => None,
+            Area::At(_) | Area::Anywhere if !hits.is_empty() => None,
+            Area::At(cell) if self.summaries.is_none(now, query.service, cell) => {
+                self.counters.negatives += 1;
+                None
+            }
+            _ => match hits.last() {
+                Some(worst) if hits.len() == query.count => query.nearer_than(&worst.rank),
+                _ => Some(query.area),
+            },
         }
-        self.config.kind == Kind::SuperNode && self.has_peers() && !enough
     }
 }
 

@@ -1,9 +1,11 @@
-//! The other super nodes: reaching them, and noticing when they are gone.
+//! The super nodes of the configuration, parents and peers: reaching them, and
+//! noticing when they are gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::requests::Key;
+use super::tree::Relation;
 use super::{Config, Event, Hub, Kind};
 use crate::address::{Address, SchemeSet};
 use crate::ids::{DialId, LinkId, NodeId};
@@ -25,17 +27,19 @@ const MAX_WAITING: usize = 64;
 /// How many providers may be dialled at the same time.
 const MAX_DIALS: usize = 256;
 
-/// The peers of the configuration, and every dial under way.
+/// The hubs of the configuration, and every dial under way.
 #[derive(Debug)]
 pub(super) struct Mesh {
-    peers: Vec<ConfiguredPeer>,
+    /// Parents first.
+    hubs: Vec<ConfiguredHub>,
     dials: BTreeMap<DialId, Purpose>,
     last: u64,
     next_ping: Option<Time>,
 }
 
 #[derive(Debug)]
-struct ConfiguredPeer {
+struct ConfiguredHub {
+    relation: Relation,
     addresses: Vec<Address>,
     state: State,
     /// The next pause, before jitter.
@@ -51,25 +55,31 @@ enum State {
 
 #[derive(Debug)]
 enum Purpose {
-    Peer(usize),
+    Hub(usize),
     Provider { node: NodeId, transports: SchemeSet, waiting: Vec<Key> },
 }
 
 impl Mesh {
     pub(super) fn new(config: &Config) -> Self {
         let own = |addresses: &&Vec<Address>| addresses.iter().any(|address| config.addresses.contains(address));
-        let known = if config.kind == Kind::Server { &[][..] } else { &config.peers[..] };
+        let parents = config.parents.iter().map(|addresses| (Relation::Parent, addresses));
+        let peers = config.peers.iter().map(|addresses| (Relation::Peer, addresses));
         let state = State::Waiting(Time::ZERO);
-        let peers = known
-            .iter()
-            .filter(|addresses| !own(addresses))
-            .map(|addresses| ConfiguredPeer { addresses: addresses.clone(), state, pause: FIRST_PAUSE })
+        let hubs = parents
+            .chain(peers)
+            .filter(|(_, addresses)| config.kind == Kind::SuperNode && !own(addresses))
+            .map(|(relation, addresses)| ConfiguredHub {
+                relation,
+                addresses: addresses.clone(),
+                state,
+                pause: FIRST_PAUSE,
+            })
             .collect();
-        Self { peers, dials: BTreeMap::new(), last: 0, next_ping: None }
+        Self { hubs, dials: BTreeMap::new(), last: 0, next_ping: None }
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        let redials = self.peers.iter().filter_map(|peer| match peer.state {
+        let redials = self.hubs.iter().filter_map(|hub| match hub.state {
             State::Waiting(at) => Some(at),
             State::Dialling | State::Up(_) => None,
         });
@@ -78,40 +88,46 @@ impl Mesh {
 
     /// Stops dialling for good.
     pub(super) fn stop(&mut self) {
-        self.peers.clear();
+        self.hubs.clear();
         self.dials.clear();
         self.next_ping = None;
     }
 
-    /// The peers as configured: where, and who was found there if one is up.
-    pub(super) fn configured(&self) -> impl Iterator<Item = (&[Address], Option<NodeId>)> {
-        self.peers.iter().map(|peer| match peer.state {
-            State::Up(node) => (&peer.addresses[..], Some(node)),
-            State::Waiting(_) | State::Dialling => (&peer.addresses[..], None),
+    /// The hubs as configured: how they stand to this one, where, and who was
+    /// found there if one is up.
+    pub(super) fn configured(&self) -> impl Iterator<Item = (Relation, &[Address], Option<NodeId>)> {
+        self.hubs.iter().map(|hub| match hub.state {
+            State::Up(node) => (hub.relation, &hub.addresses[..], Some(node)),
+            State::Waiting(_) | State::Dialling => (hub.relation, &hub.addresses[..], None),
         })
     }
-}
 
-impl Hub {
-    /// Whether there is anybody to ask besides this hub.
-    pub(super) fn has_peers(&self) -> bool {
-        !self.mesh.peers.is_empty() || self.neighbours.hub_count() > 0
+    /// The parents that were found, the primary one first.
+    pub(super) fn parents(&self) -> impl Iterator<Item = NodeId> {
+        self.configured().filter(|(relation, ..)| *relation == Relation::Parent).filter_map(|(.., node)| node)
+    }
+
+    /// Whether there are to be other hubs at all.
+    pub(super) fn is_configured(&self) -> bool {
+        !self.hubs.is_empty()
     }
 
     /// How many peers there should be, as far as the configuration says.
     pub(super) fn peer_count(&self) -> usize {
-        self.mesh.peers.len()
+        self.configured().filter(|(relation, ..)| *relation == Relation::Peer).count()
     }
+}
 
+impl Hub {
     /// Where a node may turn to when this hub is gone.
     pub(super) fn siblings(&self) -> Vec<Address> {
-        let up = self.mesh.configured().filter(|(_, node)| node.is_some());
-        up.filter_map(|(addresses, _)| addresses.first().cloned()).collect()
+        let up = self.mesh.configured().filter(|(relation, _, node)| *relation == Relation::Peer && node.is_some());
+        up.filter_map(|(_, addresses, _)| addresses.first().cloned()).collect()
     }
 
     /// Sends a message that must not be lost to every peer that is up.
     pub(super) fn tell_peers(&mut self, message: &Message) {
-        let peers: Vec<NodeId> = self.neighbours.hubs().collect();
+        let peers: Vec<NodeId> = self.peers_up().collect();
         for peer in peers {
             self.tell_peer(peer, message);
         }
@@ -123,13 +139,13 @@ impl Hub {
         }
     }
 
-    /// Dials the peers whose turn it is, and asks those that are up for a sign of life.
+    /// Dials the hubs whose turn it is, and asks those that are up for a sign of life.
     pub(super) fn tend_mesh(&mut self, now: Time) {
-        for index in 0..self.mesh.peers.len() {
-            if matches!(self.mesh.peers[index].state, State::Waiting(at) if at <= now) {
-                self.mesh.peers[index].state = State::Dialling;
-                let addresses = self.mesh.peers[index].addresses.clone();
-                self.dial(addresses, Role::SuperNode, None, Purpose::Peer(index));
+        for index in 0..self.mesh.hubs.len() {
+            if matches!(self.mesh.hubs[index].state, State::Waiting(at) if at <= now) {
+                self.mesh.hubs[index].state = State::Dialling;
+                let addresses = self.mesh.hubs[index].addresses.clone();
+                self.dial(addresses, Role::SuperNode, None, Purpose::Hub(index));
             }
         }
         if self.mesh.next_ping.is_some_and(|at| at <= now) {
@@ -192,13 +208,15 @@ impl Hub {
         match (purpose, outcome) {
             (None, Ok(node)) => self.start_pinging(now, node),
             (None, Err(_)) => {}
-            (Some(Purpose::Peer(index)), Ok(node)) => {
-                if let Some(peer) = self.mesh.peers.get_mut(index) {
-                    (peer.state, peer.pause) = (State::Up(node), FIRST_PAUSE);
+            (Some(Purpose::Hub(index)), Ok(node)) => {
+                let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
+                (hub.state, hub.pause) = (State::Up(node), FIRST_PAUSE);
+                if hub.relation == Relation::Parent {
+                    self.enrol(node);
                 }
                 self.start_pinging(now, node);
             }
-            (Some(Purpose::Peer(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
+            (Some(Purpose::Hub(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
             (Some(Purpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(now, key, node, outcome.is_ok());
@@ -215,7 +233,7 @@ impl Hub {
     }
 
     fn redial_later(&mut self, now: Time, index: usize, failure: Option<&str>) {
-        let Some(peer) = self.mesh.peers.get_mut(index) else { return };
+        let Some(peer) = self.mesh.hubs.get_mut(index) else { return };
         let retry_in = self.random.jitter(peer.pause);
         peer.pause = (peer.pause * 2).min(MAX_PAUSE);
         peer.state = State::Waiting(now + retry_in);
@@ -227,11 +245,14 @@ impl Hub {
 
     /// A peer's last link is gone.
     pub(super) fn peer_lost(&mut self, now: Time, node: NodeId) {
-        for index in 0..self.mesh.peers.len() {
-            if self.mesh.peers[index].state == State::Up(node) {
+        for index in 0..self.mesh.hubs.len() {
+            if self.mesh.hubs[index].state == State::Up(node) {
                 self.redial_later(now, index, None);
             }
         }
+        self.summaries_lost_hub(now, node);
+        self.tops_changed(now);
+        self.requests_lost_hub(now, node);
         self.seek_without(now, node);
         self.forget_changes_of(node);
     }

@@ -217,7 +217,7 @@ impl Hub {
         }
         if own.is_some() {
             // What the home holds is newer: the node has moved there.
-            self.claimed(now, node, record.version);
+            self.claimed(now, home, node, record.version);
         }
         match self.directory.publish(now, record) {
             Published::Full => self.counters.full += 1,
@@ -365,8 +365,10 @@ mod tests {
         // Without that link it goes through the home.
         bench.down(link);
         bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
-        let (to, forward) = forwarded(&bench.ask(asker, request(2, Mode::Forward)));
-        assert_eq!((to, forward.provider), (home, Some(node(1))));
+        match &bench.ask(asker, request(2, Mode::Forward))[..] {
+            [(to, Message::Carry(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

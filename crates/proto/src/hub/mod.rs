@@ -1,9 +1,10 @@
 //! The hub machine: what `supernode` and `cs-server` share.
 //!
 //! A hub holds the directory of its nodes, hands requests to providers,
-//! relays where it must, and asks its peers for what it does not have. The
-//! client/server baseline is the same machine with [`Kind::Server`]: no peers,
-//! and every request relayed.
+//! relays where it must, and passes on to other hubs what it cannot answer:
+//! to its children, its parent, or, at the top, to other tops. The
+//! client/server baseline is the same machine with [`Kind::Server`]: no other
+//! hubs, and every request relayed.
 //!
 //! | file | its part |
 //! |---|---|
@@ -12,9 +13,12 @@
 //! | `requests` | a request's way from provider to provider, to one final answer |
 //! | `locate` | lookups: the path that has to be fast |
 //! | `relay` | flows through the hub |
-//! | `mesh`, `seek` | peers: dialling, watching over them, searching at them |
+//! | `mesh`, `tree` | other hubs: dialling, watching over them, who stands above whom |
+//! | `summaries` | who has something where, told upward |
+//! | `route`, `seek` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
 //! | `mirror` | what is kept for nodes that may lose their home |
+//! | `moved` | where nodes went that have another home now |
 //! | `storm` | who waits when many come at once |
 //! | `leave` | the way out |
 
@@ -27,16 +31,20 @@ mod leave;
 mod locate;
 mod mesh;
 mod mirror;
+mod moved;
 mod neighbours;
 #[cfg(test)]
 mod properties;
 mod relay;
 mod requests;
+mod route;
 mod seek;
 mod status;
 mod storm;
+mod summaries;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod watches;
 
 use std::collections::VecDeque;
@@ -58,14 +66,17 @@ pub use config::{Config, Kind, Limits};
 pub use counters::{Counters, Outcome};
 pub use leave::DRAIN;
 pub use status::{IndexEntry, PeerStatus, Status};
+pub use tree::Relation;
 
 use mesh::Mesh;
 use mirror::Mirror;
+use moved::Moved;
 use neighbours::{Lost, Neighbours};
 use relay::Relays;
 use requests::Requests;
 use seek::Seeks;
 use storm::Storm;
+use summaries::Summaries;
 use watches::Watches;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake,
@@ -88,8 +99,10 @@ pub struct Hub {
     relays: Relays,
     seeks: Seeks,
     mesh: Mesh,
+    summaries: Summaries,
     watches: Watches,
     mirror: Mirror,
+    moved: Moved,
     storm: Storm,
     counters: Counters,
     /// Where searches put their answer, kept for its memory.
@@ -110,8 +123,10 @@ impl Hub {
     /// A hub that has not seen anything yet. It wants its first
     /// [`Input::Timeout`] at once if it has peers to dial.
     pub fn new(config: Config) -> Self {
+        let mut random = SplitMix64::new(config.seed);
         Self {
-            random: SplitMix64::new(config.seed),
+            summaries: Summaries::new(random.next_u64() as u32),
+            random,
             started: None,
             leaving: None,
             left: false,
@@ -123,6 +138,7 @@ impl Hub {
             mesh: Mesh::new(&config),
             watches: Watches::default(),
             mirror: Mirror::default(),
+            moved: Moved::default(),
             storm: Storm::default(),
             counters: Counters::default(),
             hits: Vec::new(),
@@ -164,22 +180,23 @@ impl Hub {
             self.dial_ended(now, dial, Err(reason));
             return;
         }
-        let node = peer.node;
+        let (node, role) = (peer.node, peer.role);
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
         self.directory.heard(now, node);
         if let Some(spare) = self.neighbours.spare(node, link) {
             self.close(now, spare, "one association too many");
         }
-        match (peer.role, first) {
-            (Role::SuperNode, true) => {
-                self.events.push_back(Event::PeerUp { peer, address });
-                self.carry_watches_to(node);
-                self.mirror_to(now, node);
-            }
+        match (role, first) {
+            (Role::SuperNode, true) => self.events.push_back(Event::PeerUp { peer, address }),
             (_, true) => self.events.push_back(Event::Attached { peer, address }),
             (_, false) => {}
         }
         self.dial_ended(now, dial, Ok(node));
+        if role == Role::SuperNode && first {
+            self.tops_changed(now);
+            self.carry_watches();
+            self.mirror_to(now, node);
+        }
     }
 
     /// Why an association with `peer` is not wanted.
@@ -231,8 +248,9 @@ impl Hub {
         let Some(at) = self.neighbours.links.get_mut(&link) else { return };
         at.heard = now;
         let from = Sender { link, node: at.node, role: at.role };
-        if from.role == Role::Node {
-            self.directory.heard(now, from.node);
+        match from.role {
+            Role::Node => self.directory.heard(now, from.node),
+            _ => self.neighbours.heard(from.node),
         }
         if self.relay_data(now, from, bytes) {
             return;
@@ -256,10 +274,13 @@ impl Hub {
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Claim { .. }
             | Message::Seek(_)
-            | Message::Forward(_)
             | Message::Found(_)
             | Message::Change(_)
-            | Message::Mirror(_) => self.refused(from.node, "only a super node may say that"),
+            | Message::Mirror(_)
+            | Message::Enrol { .. }
+            | Message::Summary(_)
+            | Message::Carry(_)
+            | Message::Underway { .. } => self.refused(from.node, "only a super node may say that"),
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver => {
                 self.refused(from.node, "only a hub may say that")
             }
@@ -269,11 +290,14 @@ impl Hub {
 
     fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
         match message {
-            Message::Claim { node, version } => self.claimed(now, node, version),
+            Message::Claim { node, version } => self.claimed(now, from.node, node, version),
             Message::Mirror(copy) => self.mirrored(now, from, copy),
             Message::Seek(seek) => self.sought(now, from, seek),
-            Message::Found(found) => self.peer_found(now, from, found),
-            Message::Forward(forward) => self.carry(now, from, forward),
+            Message::Found(found) => self.hub_found(now, from, found),
+            Message::Enrol { tier } => self.enrolled(now, from, tier),
+            Message::Summary(summary) => self.summary(from, summary),
+            Message::Carry(carry) => self.carried(now, from, carry),
+            Message::Underway { id, requester } => self.taken(from, id, requester),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
@@ -310,6 +334,8 @@ impl Hub {
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
+        self.expire_summaries(now);
+        self.tell_summaries(now);
         self.tend_mesh(now);
         self.tend_mirror(now);
         self.end_drain(now);
@@ -347,8 +373,9 @@ impl Machine for Hub {
             due(self.directory.next_expiry(), "a lease ends"),
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
-            due(self.seeks.next_expiry(), "a search at the peers is late"),
-            due(self.mesh.next_due(), "a peer wants tending"),
+            due(self.seeks.next_expiry(), "a search at other hubs is late"),
+            due(self.summaries_due(), "a summary is due"),
+            due(self.mesh.next_due(), "another hub wants tending"),
             due(self.mirror.next_due(), "a stand-by wants to know"),
             due(self.drain_due(), "the drain ends"),
         ]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::requests::Key;
+use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
@@ -66,6 +67,10 @@ pub(super) struct Neighbour {
     pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up.
     charged: Time,
+    /// How it stands to this hub, if it is one itself.
+    relation: Relation,
+    /// Whether it has left a question unanswered and was not heard since.
+    doubtful: bool,
 }
 
 /// What the end of a link means.
@@ -98,6 +103,8 @@ impl Neighbours {
             searches: 0,
             turn: None,
             charged: now,
+            relation: Relation::Peer,
+            doubtful: false,
         });
         neighbour.links.push(link);
         fresh
@@ -147,6 +154,36 @@ impl Neighbours {
     /// The peer hubs that are up.
     pub(super) fn hubs(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.hubs.iter().copied()
+    }
+
+    /// How a neighbour stands to this hub, if it is a hub itself.
+    pub(super) fn relation(&self, node: NodeId) -> Option<Relation> {
+        self.nodes.get(&node).filter(|neighbour| neighbour.role == Role::SuperNode).map(|hub| hub.relation)
+    }
+
+    pub(super) fn relate(&mut self, hub: NodeId, relation: Relation) {
+        if let Some(hub) = self.nodes.get_mut(&hub) {
+            hub.relation = relation;
+        }
+    }
+
+    /// Whether a hub has left a question unanswered and was not heard since.
+    pub(super) fn is_doubtful(&self, hub: NodeId) -> bool {
+        self.nodes.get(&hub).is_some_and(|hub| hub.doubtful)
+    }
+
+    /// Notes that a hub does not answer: others are asked before it, until it is heard.
+    pub(super) fn doubt(&mut self, hub: NodeId) {
+        if let Some(hub) = self.nodes.get_mut(&hub) {
+            hub.doubtful = true;
+        }
+    }
+
+    /// Takes any word from a neighbour as a sign of life.
+    pub(super) fn heard(&mut self, node: NodeId) {
+        if let Some(neighbour) = self.nodes.get_mut(&node) {
+            neighbour.doubtful = false;
+        }
     }
 
     pub(super) fn hub_count(&self) -> usize {

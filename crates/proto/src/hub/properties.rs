@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::testing::{Bench, address, node, over, record, version};
 use super::{Command, Config, Kind, Limits};
 use crate::address::Scheme;
+use crate::block::Patch;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
@@ -16,8 +17,8 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Change, Coverage, Decline, Forward, Found, Message, Mirror, Mode, Offer, Packet, Reason,
-    Renew, Report, Request, Seek, Watch,
+    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Message, Mirror, Mode, Offer, Packet,
+    Reason, Renew, Report, Request, Seek, Summary, Watch, Way,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -30,7 +31,7 @@ struct Crowd {
     /// Links that are up, and whose they are.
     links: Vec<(LinkId, u8)>,
     /// What the hub has handed out and sought, for answers that fit.
-    forwards: Vec<(LinkId, Forward)>,
+    handed: Vec<(LinkId, RequestId, Option<NodeId>)>,
     seeks: Vec<(LinkId, Seek)>,
     /// Requests so far; one in three is sent again.
     requests: Vec<(LinkId, Request)>,
@@ -43,12 +44,16 @@ impl Crowd {
         let mut config = Config::new(node(200), kind, seed);
         config.limits = limits;
         config.peers = vec![vec![address(100)]];
-        let (links, forwards, seeks, requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        config.tier = 1;
+        if seed.is_multiple_of(3) {
+            config.parents = vec![vec![address(101)]];
+        }
+        let (links, handed, seeks, requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut crowd = Self {
             bench: Bench::young(config),
             random: SplitMix64::new(seed),
             links,
-            forwards,
+            handed,
             seeks,
             requests,
             sequence: 0,
@@ -203,15 +208,14 @@ impl Crowd {
             let found = Found { id: seek.id, candidates, coverage: Coverage::Whole };
             return self.bench.say(link, &Message::Found(found));
         }
-        let count = self.forwards.len() as u64;
+        let count = self.handed.len() as u64;
         if count == 0 {
             return Vec::new();
         }
         let index = self.below(count) as usize;
-        let (link, forward) = self.forwards[index].clone();
-        let requester = (!forward.reply_to.is_empty()).then_some(forward.requester);
-        let id = forward.id;
-        let message = match self.below(6) {
+        let (link, id, requester) = self.handed[index];
+        let message = match self.below(7) {
+            5 => Message::Underway { id, requester },
             0 => Message::Pending { id, requester },
             1 => self.accept(id),
             2 => Message::Packet(Packet { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
@@ -244,14 +248,23 @@ impl Crowd {
     fn message(&mut self) -> Message {
         let (id, version) = (self.id(), version(self.sequence));
         let requester = (self.below(2) == 0).then(|| self.who());
-        match self.below(18) {
+        match self.below(22) {
             0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
             1 => Message::Withdraw(version),
             2 => Message::Claim { node: self.who(), version },
-            3 => Message::Watch(Watch { id, services: ServiceSet::ALL, area: self.area(), seen: self.below(3) }),
+            3 => Message::Watch(Watch {
+                id,
+                services: ServiceSet::ALL,
+                area: self.area(),
+                seen: self.below(3),
+                way: None,
+            }),
             4 => Message::Unwatch(id),
             5 => Message::Change(Change { id, number: 1, present: vec![self.candidate()], gone: vec![self.who()] }),
-            6 => Message::Seek(Seek { id, service: Service::Video, area: self.area(), count: 3 }),
+            6 => {
+                let (area, way) = (self.area(), Some(self.way()));
+                Message::Seek(Seek { id, service: Service::Video, area, count: 3, way, patience_ms: Some(300) })
+            }
             7 => Message::Found(Found { id, candidates: vec![self.candidate()], coverage: Coverage::Young }),
             8 => Message::Stop { id, reason: self.reason() },
             9 => Message::Report(Report { id, ..Report::default() }),
@@ -260,23 +273,48 @@ impl Crowd {
             12 => self.accept(id),
             13 => Message::Ping(7),
             14..=16 => self.mirror(),
-            _ => Message::Forward(Forward {
+            17 => Message::Enrol { tier: self.below(3) as u8 },
+            18 => self.summary(),
+            19 => Message::Underway { id, requester },
+            _ => Message::Carry(Carry {
                 id,
                 nonce: Nonce::from_u64(self.below(2)),
                 service: Service::Image,
+                cell: self.cell(),
                 requester: self.who(),
                 reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
                 deadline_ms: 60_000,
-                provider: Some(self.who()),
+                way: self.way(),
+                hops: self.below(3) as u8,
+                provider: (self.below(2) == 0).then(|| self.who()),
                 params: None,
             }),
         }
     }
 
+    fn way(&mut self) -> Way {
+        [Way::Up, Way::Across, Way::Down][self.below(3) as usize]
+    }
+
+    fn summary(&mut self) -> Message {
+        let patches: BTreeMap<Patch, u32> = (0..self.below(4))
+            .map(|_| {
+                let cell = Cell::new(8 * self.below(6) as i32, 0);
+                (Patch::of(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
+            })
+            .collect();
+        let version = self.below(100);
+        let since = (self.below(3) == 0).then_some(version);
+        Message::Summary(Summary { run: self.below(2) as u32, version, patches: patches.into_iter().collect(), since })
+    }
+
     fn note(&mut self, sent: &[(LinkId, Message)]) {
         for (link, message) in sent {
             match message {
-                Message::Forward(forward) => self.forwards.push((*link, forward.clone())),
+                Message::Forward(Forward { id, requester, reply_to, .. })
+                | Message::Carry(Carry { id, requester, reply_to, .. }) => {
+                    self.handed.push((*link, *id, (!reply_to.is_empty()).then_some(*requester)));
+                }
                 Message::Seek(seek) => self.seeks.push((*link, seek.clone())),
                 _ => {}
             }
@@ -291,7 +329,7 @@ proptest! {
     fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
         let limits = Limits {
             nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
-            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2,
+            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, patches_per_hub: 5,
         };
         let mut crowd = Crowd::new(seed, limits.clone());
         for _ in 0..300 {
@@ -303,7 +341,7 @@ proptest! {
             let status = crowd.bench.hub.status(crowd.bench.now);
             prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
-            prop_assert!(status.watches <= limits.watches);
+            prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
         }
         for (link, _) in crowd.links.clone() {
             crowd.bench.down(link);
@@ -311,7 +349,7 @@ proptest! {
         crowd.bench.wait(Duration::from_secs(200));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
-        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
+        prop_assert_eq!((status.relays, status.watches, status.seeks, status.patches), (0, 0, 0, 0));
         crowd.bench.input(Input::Command(Command::Leave));
         prop_assert!(crowd.bench.events.contains(&super::Event::Left));
     }

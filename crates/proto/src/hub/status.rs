@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Hub, Kind};
+use super::{Hub, Kind, Relation};
 use crate::address::{Address, SchemeSet};
 use crate::directory::Query;
 use crate::grid::{Area, Cell};
@@ -43,15 +43,23 @@ pub struct Status {
     pub relays: usize,
     /// Watches, also those of peers.
     pub watches: usize,
-    /// Searches at the peers under way.
+    /// Searches at other hubs under way.
     pub seeks: usize,
-    /// The peers: those of the configuration, then those that dialled.
+    /// In which tier it stands.
+    pub tier: u8,
+    /// Whether it should have a parent and none is up.
+    pub cut_off: bool,
+    /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
+    pub patches: usize,
+    /// The other hubs: those of the configuration, then those that dialled.
     pub peers: Vec<PeerStatus>,
 }
 
-/// A peer at one moment.
+/// Another hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
+    /// How it stands to this one.
+    pub relation: Relation,
     /// Who, once it was reached.
     pub node: Option<NodeId>,
     /// The name in its certificate.
@@ -110,6 +118,9 @@ impl Hub {
             relays: self.relays.len(),
             watches: self.watches.len(),
             seeks: self.seeks.len(),
+            tier: self.config.tier,
+            cut_off: self.is_cut_off(),
+            patches: self.summaries.len(),
             peers: self.peers(now),
         }
     }
@@ -146,17 +157,19 @@ impl Hub {
     }
 
     fn peers(&self, now: Time) -> Vec<PeerStatus> {
+        let configured = self.mesh.configured();
         let mut all: Vec<PeerStatus> =
-            self.mesh.configured().map(|(addresses, node)| self.peer(now, node, addresses.to_vec())).collect();
+            configured.map(|(relation, addresses, node)| self.peer(now, relation, node, addresses.to_vec())).collect();
         for node in self.neighbours.hubs() {
             if !all.iter().any(|peer| peer.node == Some(node)) {
-                all.push(self.peer(now, Some(node), Vec::new()));
+                let relation = self.relation(node).unwrap_or(Relation::Peer);
+                all.push(self.peer(now, relation, Some(node), Vec::new()));
             }
         }
         all
     }
 
-    fn peer(&self, now: Time, node: Option<NodeId>, mut addresses: Vec<Address>) -> PeerStatus {
+    fn peer(&self, now: Time, relation: Relation, node: Option<NodeId>, mut addresses: Vec<Address>) -> PeerStatus {
         let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role == Role::SuperNode);
         let link = node.and_then(|node| self.neighbours.best_link(node, SchemeSet::ALL));
         let link = link.and_then(|link| self.neighbours.links.get(&link));
@@ -164,6 +177,7 @@ impl Hub {
             addresses.extend(link.map(|link| link.address.clone()));
         }
         PeerStatus {
+            relation,
             node,
             name: neighbour.map(|peer| peer.name.clone()),
             addresses,

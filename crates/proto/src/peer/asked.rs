@@ -20,6 +20,9 @@ const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 /// silence is not death.
 const UNREACHABLE_ASKS: u32 = 5;
 
+/// The same for a way upward that is cut: the super nodes have tried it twice.
+const CUT_OFF_ASKS: u32 = 1;
+
 /// The longest pause between two repetitions of a request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
@@ -82,6 +85,7 @@ impl Asked {
         match reason {
             _ if self.is_direct() => false,
             Reason::Unreachable if self.numbers <= UNREACHABLE_ASKS => true,
+            Reason::UnreachableAbove if self.numbers <= CUT_OFF_ASKS => true,
             Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,
             Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
             _ => false,
@@ -151,6 +155,9 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::Busy => format!("every provider of {service} {area} is busy"),
         Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
         Reason::Unreachable => format!("no provider of {service} {area} could be reached"),
+        Reason::UnreachableAbove => {
+            format!("nobody near offers {service} {area}, and the way to the other super nodes is cut")
+        }
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
         Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),

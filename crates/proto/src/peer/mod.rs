@@ -233,7 +233,11 @@ impl Peer {
             | Message::Mirror(_)
             | Message::HandOver
             | Message::Claim { .. }
-            | Message::Seek(_) => core.counters.refused += 1,
+            | Message::Seek(_)
+            | Message::Enrol { .. }
+            | Message::Summary(_)
+            | Message::Carry(_)
+            | Message::Underway { .. } => core.counters.refused += 1,
             // By multicast only.
             Message::Inquiry(_) | Message::Taken(_) | Message::Present(_) => core.counters.refused += 1,
         }

@@ -109,9 +109,6 @@ impl Provide {
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
         };
-        if forward.provider.is_some_and(|provider| provider != core.node) {
-            return decline(core, &wish, Reason::NotFound, None);
-        }
         self.consider(core, wish);
     }
 

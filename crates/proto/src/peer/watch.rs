@@ -77,7 +77,7 @@ impl Watches {
     fn subscribe(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
         let Watching { services, area, seen, .. } = *watching;
-        core.send(home, &Message::Watch(Watch { id, services, area, seen }));
+        core.send(home, &Message::Watch(Watch { id, services, area, seen, way: None }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+use super::tree::Way;
 use crate::address::Address;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
@@ -36,6 +37,23 @@ pub enum Coverage {
     /// A hub did not answer in time.
     #[n(2)]
     Partial,
+    /// The way to the hubs above is cut: only what is below the cut is known.
+    #[n(3)]
+    UnreachableAbove,
+}
+
+impl Coverage {
+    /// What two answers together reach.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let weight = |coverage| match coverage {
+            Self::Whole => 0,
+            Self::Young => 1,
+            Self::Partial => 2,
+            Self::UnreachableAbove => 3,
+        };
+        if weight(other) > weight(self) { other } else { self }
+    }
 }
 
 /// One provider, as a lookup shows it.
@@ -78,6 +96,9 @@ pub struct Watch {
     /// The greatest change that the watcher has seen; 0 asks for all there is.
     #[n(3)]
     pub seen: u64,
+    /// From hub to hub: where it may go on to; `None` is down.
+    #[n(4)]
+    pub way: Option<Way>,
 }
 
 /// See [`Message::Change`](super::Message::Change).
@@ -114,4 +135,10 @@ pub struct Seek {
     /// How many at most.
     #[n(3)]
     pub count: u8,
+    /// Where it may go on to; `None` is down.
+    #[n(4)]
+    pub way: Option<Way>,
+    /// How long the asking hub waits for the answer, milliseconds.
+    #[n(5)]
+    pub patience_ms: Option<u32>,
 }

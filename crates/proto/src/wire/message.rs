@@ -8,6 +8,7 @@ use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+use super::tree::{Carry, Summary};
 use super::{MAX_CANDIDATES, MAX_MESSAGE_BYTES, WireError};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
@@ -49,7 +50,7 @@ pub enum Message {
     /// A service is wanted.
     #[n(5)]
     Request(#[n(0)] Request),
-    /// A hub hands a request to a provider, or to the hub at which the provider is.
+    /// A hub hands a request to a provider.
     #[n(6)]
     Forward(#[n(0)] Forward),
     /// The provider serves the request. First data may travel along.
@@ -135,9 +136,34 @@ pub enum Message {
         #[n(1)]
         version: Version,
     },
-    /// A hub looks into its peers' directories. Answered by `Found`.
+    /// A hub asks other hubs what they know. Answered by `Found`.
     #[n(22)]
     Seek(#[n(0)] Seek),
+    /// A hub of this tier takes the other one as its parent.
+    #[n(23)]
+    Enrol {
+        /// The tier of the one who says it.
+        #[n(0)]
+        tier: u8,
+    },
+    /// Where a hub has something, itself or below it: to its parents, and from
+    /// top to top to those who own the patches.
+    #[n(24)]
+    Summary(#[n(0)] Summary),
+    /// A hub passes a request on to another one. Answered by `Underway`, or by a
+    /// refusal; success is for the provider to tell.
+    #[n(25)]
+    Carry(#[n(0)] Carry),
+    /// A hub has a request or a search and takes care of it.
+    #[n(26)]
+    Underway {
+        /// The request, or the search.
+        #[n(0)]
+        id: RequestId,
+        /// Whose number `id` is, where the provider is to answer directly.
+        #[n(1)]
+        requester: Option<NodeId>,
+    },
     /// A node tells its home which hub stands by: one with which it has an
     /// association as well, and which the home keeps up to date.
     #[n(30)]
@@ -244,6 +270,10 @@ impl Message {
                 bounded(inquiry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Present(present) => check_candidates(std::slice::from_ref(&present.candidate)),
+            Self::Carry(carry) => {
+                bounded(carry.cell.is_on_grid(), "a cell off the grid")?;
+                bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+            }
             _ => Ok(()),
         }
     }

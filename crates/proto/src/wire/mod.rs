@@ -11,7 +11,7 @@
 //! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Forward`, `Found`, `Change` |
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Mirror`, `Seek`, `Found`, `Forward` with a provider, `Watch`, `Change`, `Unwatch` |
+//! | hub → hub | `Claim`, `Mirror`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
@@ -22,6 +22,7 @@ mod lookup;
 mod message;
 mod request;
 mod standby;
+mod tree;
 
 pub use flow::{Chunk, Packet, Report};
 pub use link::{Inquiry, Present, Taken};
@@ -29,6 +30,7 @@ pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
 pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+pub use tree::{Carry, MAX_PATCHES, Summary, Way};
 
 /// The largest encoded message, bytes. What is longer is neither sent nor read.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;

@@ -94,10 +94,7 @@ pub struct Forward {
     /// How long the requester still waits for an acceptance, milliseconds.
     #[n(5)]
     pub deadline_ms: u32,
-    /// From hub to hub: the provider that is meant.
-    #[n(6)]
-    pub provider: Option<NodeId>,
-    /// More.
+    /// More. (Field 6 is reserved.)
     #[n(7)]
     pub params: Option<Params>,
 }
@@ -219,4 +216,8 @@ pub enum Reason {
     /// The other end broke the protocol's rules.
     #[n(11)]
     Protocol,
+    /// Nobody offers it in the part of the network that is left: the way to
+    /// the hubs above is cut.
+    #[n(12)]
+    UnreachableAbove,
 }

@@ -12,6 +12,7 @@ mod providers;
 mod rogues;
 mod services;
 mod standby;
+mod tiers;
 mod transports;
 mod watches;
 

@@ -37,7 +37,6 @@ fn a_node_cannot_act_as_a_hub() {
         requester: node_id(rogue.0),
         reply_to: vec![address(rogue.0, Scheme::Udp)],
         deadline_ms: 10_000,
-        provider: None,
         params: None,
     });
     assert!(world.inject(rogue, provider, forward.encode()));

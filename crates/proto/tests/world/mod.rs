@@ -34,6 +34,8 @@ pub const SECOND: Duration = Duration::from_secs(1);
 pub struct World {
     pub now: Time,
     pub path: Path,
+    /// The one-way delay between two hosts, where it is not the path's.
+    pub delays: BTreeMap<(HostId, HostId), Duration>,
     pub hosts: Vec<Host>,
     links: BTreeMap<LinkId, WorldLink>,
     queue: BTreeMap<(Time, u64), Action>,
@@ -78,6 +80,7 @@ impl World {
         Self {
             now: Time::from_nanos(1_000_000_000),
             path: Path::default(),
+            delays: BTreeMap::new(),
             hosts: Vec::new(),
             links: BTreeMap::new(),
             queue: BTreeMap::new(),
@@ -142,16 +145,33 @@ impl World {
         self.hub_with_peers(number, role, &[])
     }
 
+    /// A super node of a tier below its parents, or a top beside its peers.
+    pub fn hub_below(&mut self, tier: u8, parents: &[HostId], peers: &[HostId]) -> HostId {
+        let number = self.hosts.len();
+        let machine = self.hub_machine_with(number, Role::SuperNode, |config| {
+            config.tier = tier;
+            config.parents = parents.iter().map(|parent| addresses(parent.0)).collect();
+            config.peers = peers.iter().map(|peer| addresses(peer.0)).collect();
+        });
+        self.add(Host::hub(number, Role::SuperNode, machine))
+    }
+
     fn hub_with_peers(&mut self, number: usize, role: Role, peers: &[usize]) -> HostId {
         let machine = self.hub_machine(number, role, peers);
         self.add(Host::hub(number, role, machine))
     }
 
     fn hub_machine(&mut self, number: usize, role: Role, peers: &[usize]) -> Hub {
+        self.hub_machine_with(number, role, |config| {
+            config.peers = peers.iter().map(|peer| addresses(*peer)).collect();
+        })
+    }
+
+    fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::Config)) -> Hub {
         let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
         let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
         config.addresses = addresses(number);
-        config.peers = peers.iter().map(|peer| addresses(*peer)).collect();
+        change(&mut config);
         Hub::new(config)
     }
 

@@ -66,6 +66,12 @@ pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
 }
 
 impl World {
+    /// What the link between two hosts does to datagrams.
+    pub fn path_between(&self, a: HostId, b: HostId) -> Path {
+        let delay = self.delays.get(&(a, b)).or_else(|| self.delays.get(&(b, a)));
+        Path { delay: delay.copied().unwrap_or(self.path.delay), ..self.path }
+    }
+
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
         match transmit {
             Transmit::Message { link, channel, message, .. } => self.send(link, channel, message),
@@ -86,7 +92,7 @@ impl World {
             return;
         }
         let message = if self.damage_chunks { damaged(message) } else { message };
-        let path = self.path;
+        let path = self.path_between(from, to);
         match channel {
             Channel::Datagram => {
                 if !self.random_chance(path.loss) {
@@ -150,8 +156,8 @@ impl World {
     fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
         let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
         let (delay, outcome) = match outcome {
-            Some((host, _)) if self.bars(from, host) => (self.path.delay * 4, Dialled::Refused),
-            Some((host, address)) => (self.path.delay * 4, Dialled::To { host, address }),
+            Some((host, _)) if self.bars(from, host) => (self.path_between(from, host).delay * 4, Dialled::Refused),
+            Some((host, address)) => (self.path_between(from, host).delay * 4, Dialled::To { host, address }),
             None => (self.dial_timeout, Dialled::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
@@ -194,13 +200,14 @@ impl World {
         self.next += 1;
         self.links.insert(near, WorldLink::new(from, host, far, address.scheme));
         self.links.insert(far, WorldLink { up: false, ..WorldLink::new(host, from, near, address.scheme) });
-        self.schedule(self.path.delay / 2, Action::Arrive { link: far });
+        let delay = self.path_between(from, host).delay;
+        self.schedule(delay / 2, Action::Arrive { link: far });
         let input = Raw::LinkUp {
             link: near,
             dial: Some(dial),
             peer: self.hosts[host.0].neighbour.clone(),
             address,
-            rtt: self.path.delay * 2,
+            rtt: delay * 2,
         };
         self.feed(from, input);
     }
@@ -214,7 +221,7 @@ impl World {
             dial: None,
             peer: self.hosts[far.0].neighbour.clone(),
             address: address(far.0, scheme),
-            rtt: self.path.delay * 2,
+            rtt: self.path_between(host, far).delay * 2,
         };
         self.feed(host, input);
     }
@@ -222,7 +229,8 @@ impl World {
     /// The far end of `end` learns that it is gone, after all that was sent.
     pub(super) fn hang_up(&mut self, end: LinkId) {
         let Some(link) = self.links.get(&end) else { return };
-        let at = (self.now + self.path.delay).max(link.ordered_until);
+        let delay = self.path_between(link.host, link.far_host).delay;
+        let at = (self.now + delay).max(link.ordered_until);
         let far = link.far;
         self.schedule_at(at, Action::Down { link: far });
     }

@@ -8,13 +8,13 @@ use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
-use crate::wire::{Accept, Decline, Message, Offer, Reason, Request};
+use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Way};
 
 /// The longest that a provider is believed to stay busy, milliseconds.
 const LONGEST_RETRY_MS: u32 = 60_000;
 
 impl Hub {
-    /// Finds the request that a provider, or the peer it is at, talks about.
+    /// Finds the request that a provider, or the hub that has it, talks about.
     pub(super) fn handed_to(&self, from: Sender, id: RequestId, requester: Option<NodeId>) -> Option<(Key, Choice)> {
         let key = match requester {
             Some(asker) => Key { asker, id },
@@ -45,10 +45,10 @@ impl Hub {
         let (relay, carried) = (asked.relay(), asked.is_carried());
         match decline.reason {
             Reason::Busy => {
-                self.directory.busy(to.node);
+                to.node().into_iter().for_each(|node| self.directory.busy(node));
                 self.note_retry(key, decline.retry_after_ms);
             }
-            Reason::Leaving if to.via.is_none() => self.directory.suspend(to.node),
+            Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
         if let Some(relay) = relay {
@@ -60,13 +60,25 @@ impl Hub {
                 Err(reason) => self.note(key, reason),
             }
         }
-        let reason = match decline.reason {
+        let reason = match (to, decline.reason) {
+            (Choice::Node(_), reason) => to_requester(reason),
             // The provider's home leaves: in a moment it is found elsewhere.
-            Reason::Leaving if to.via.is_some() => Reason::Unreachable,
-            reason => to_requester(reason),
+            (Choice::Hub { .. }, Reason::Leaving) => Reason::Unreachable,
+            (Choice::Hub { .. }, reason) => reason,
         };
+        if matches!(to, Choice::Hub { way: Way::Up, .. }) {
+            self.above_answers(key);
+        }
         self.note(key, reason);
         self.advance(now, key);
+    }
+
+    /// One of the parents has answered, so the other's silence cuts nothing off.
+    fn above_answers(&mut self, key: Key) {
+        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.reason == Reason::UnreachableAbove)
+        {
+            asked.reason = Reason::NotFound;
+        }
     }
 
     /// Keeps when the first of the busy providers may be free.
@@ -97,8 +109,8 @@ impl Hub {
             self.counters.stray += 1;
             return;
         };
-        if to.via.is_none() {
-            accept.provider = Some(to.node);
+        if let Choice::Node(node) = to {
+            accept.provider = Some(node);
         }
         self.relays.accepted(now, accept.id);
         if matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
@@ -141,7 +153,8 @@ impl Hub {
         .map(|after| u32::try_from(after.as_millis()).unwrap_or(u32::MAX));
         let retry_after_ms = asked.retry_after_ms.filter(|_| reason == Reason::Busy).or(retry_after_ms);
         asked.reason = reason;
-        asked.stage = Stage::Refused { retry_after_ms };
+        self.requests.set_stage(key, Stage::Refused { retry_after_ms });
+        let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, reason.into());
         }

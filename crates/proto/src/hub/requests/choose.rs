@@ -2,40 +2,68 @@
 
 use super::super::seek::Waiter;
 use super::table::{Choice, Key, Stage};
+use crate::block::Patch;
 use crate::directory::{Query, Rank};
+use crate::grid::Area;
 use crate::hub::Hub;
+use crate::hub::route::Course;
 use crate::ids::NodeId;
+use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Reason, Request};
+use crate::wire::{Candidate, Coverage, Reason, Way};
 
 impl Hub {
-    pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, request: &Request, query: Query) {
-        let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
-        if self.must_seek(request, hits.iter().any(|hit| hit.rank.is_free())) {
-            self.hits = hits;
-            if !self.seek(now, query, Waiter::Request { key, query }) {
+    /// In one cell the hub tries its own providers, then the other hubs one
+    /// after the other: the request travels with the search. In an area it
+    /// asks the other hubs first, because something nearer may be theirs.
+    pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, (area, scope): (Area, Scope), query: Query) {
+        let mut hits = self.search_within(now, scope, &query);
+        hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
+        let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(Rank::is_free);
+        hits.clear();
+        self.hits = hits;
+        let course = Course::of(scope);
+        let area = course.and_then(|course| Some((self.to_seek(area, &query, free.first())?, course)));
+        if let Some((area, course)) = area {
+            if !self.seek(now, Query { area, ..query }, course, Waiter::Request { key, query }) {
                 self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }
             return;
         }
-        hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
-        let choices: Vec<Choice> = hits.iter().map(|hit| self.choice(hit.rank.node())).collect();
-        if let Some(asked) = self.requests.table.get_mut(&key) {
-            asked.choices.extend(choices);
-        }
-        self.hits = hits;
+        let choices = |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(rank.node())).collect::<Vec<Choice>>();
+        let (free, rest) = (choices(free), choices(rest));
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        asked.choices.extend(free);
+        asked.rest.extend(rest);
         self.advance(now, key);
     }
 
     /// How a node of the directory is reached: a mirrored one that is not
     /// connected through its home.
-    fn choice(&self, node: NodeId) -> Choice {
+    pub(super) fn choice(&self, node: NodeId) -> Choice {
         let connected = self.neighbours.is_up(node);
-        Choice { node, via: self.mirror.home_of(node).filter(|_| !connected) }
+        let home = self.mirror.home_of(node).filter(|_| !connected);
+        match (home, self.directory.get(node)) {
+            (Some(hub), Some(entry)) => {
+                Choice::Hub { hub, way: Way::Down, named: Some((node, entry.cell())), again: false }
+            }
+            _ => Choice::Node(node),
+        }
     }
 
-    /// The peers have been asked: ranks what they and this hub have.
+    /// In which area other hubs are to be asked before the request is handed to
+    /// the best own provider that is free.
+    fn to_seek(&self, area: Area, query: &Query, best: Option<&Rank>) -> Option<Area> {
+        match (area, best) {
+            _ if !self.has_others() => None,
+            (Area::At(_), _) | (Area::Anywhere, Some(_)) => None,
+            (_, Some(best)) => query.nearer_than(best),
+            (_, None) => Some(query.area),
+        }
+    }
+
+    /// The other hubs have been asked: ranks what they and this one have.
     pub(in crate::hub) fn choose(
         &mut self,
         now: Time,
@@ -44,10 +72,9 @@ impl Hub {
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
-        if !self.requests.get(key).is_some_and(|asked| asked.stage == Stage::Seeking) {
-            return;
-        }
-        let hits = self.search(query);
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == Stage::Seeking) else { return };
+        let scope = asked.course.unwrap_or(Course::BEGIN).scope();
+        let hits = self.search_within(now, scope, query);
         let mut ranked: Vec<(Rank, Choice)> = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
             let entry = self.directory.hit(*hit);
@@ -59,47 +86,101 @@ impl Hub {
         }
         self.hits = hits;
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
-            let known = ranked.iter().any(|(_, choice)| choice.node == *node);
+            let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
-                ranked.push((rank, Choice { node: *node, via: Some(*hub) }));
+                let (way, named) = (self.way_to(*hub), Some((*node, *cell)));
+                ranked.push((rank, Choice::Hub { hub: *hub, way, named, again: false }));
             }
         }
         ranked.sort_unstable_by_key(|(rank, _)| rank.by_availability());
         if let Some(asked) = self.requests.table.get_mut(&key) {
+            asked.climbed = true;
             asked.choices.extend(ranked.iter().take(query.count).map(|(_, choice)| *choice));
-            if asked.choices.is_empty() && coverage != Coverage::Whole {
-                asked.reason = if coverage == Coverage::Partial { Reason::Unreachable } else { Reason::NotYetKnown };
-            }
+        }
+        match coverage {
+            Coverage::Whole => {}
+            Coverage::Young => self.note(key, Reason::NotYetKnown),
+            Coverage::Partial => self.note(key, Reason::Unreachable),
+            Coverage::UnreachableAbove => self.note(key, Reason::UnreachableAbove),
         }
         self.advance(now, key);
     }
 
-    /// Hands the request to the next provider that can be had.
+    /// Hands the request to the next provider or hub that can be had.
     pub(super) fn advance(&mut self, now: Time, key: Key) {
         loop {
             let Some(asked) = self.requests.table.get_mut(&key) else { return };
-            let Some(choice) = asked.choices.pop_front() else { break };
+            let Some(choice) = asked.choices.pop_front() else {
+                if asked.climbed {
+                    break;
+                }
+                self.climb(now, key);
+                continue;
+            };
             let relay = asked.is_relay();
             match self.hand(now, key, choice, relay) {
                 Ok(()) => return,
                 Err(reason) => self.note(key, reason),
             }
         }
+        self.conclude_request(now, key);
+    }
+
+    /// No own provider that is free serves it: the other hubs are next.
+    fn climb(&mut self, now: Time, key: Key) {
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        asked.climbed = true;
+        let rest = std::mem::take(&mut asked.rest);
+        let (course, cell, service, meant) = (asked.course, asked.cell, asked.service, asked.meant());
+        let mut route = Vec::new();
+        if let (Some(course), Some(cell)) = (course.filter(|_| asked.may_go_on()), cell) {
+            if meant.is_none() && self.summaries.is_none(now, service, cell) {
+                self.counters.negatives += 1;
+            } else {
+                route = self.route(Patch::of(service, cell), course);
+                self.note_absence(key, course);
+            }
+        }
+        if let Some(asked) = self.requests.table.get_mut(&key) {
+            asked.choices.extend(route.into_iter().map(Choice::hub).chain(rest));
+        }
+    }
+
+    /// Notes which hubs cannot be asked that should be.
+    fn note_absence(&mut self, key: Key, course: Course) {
+        if course.way == Way::Up && self.is_cut_off() {
+            self.note(key, Reason::UnreachableAbove);
+        } else if course.is_everywhere() && self.misses_a_top() {
+            self.note(key, Reason::Unreachable);
+        }
+    }
+
+    /// There is nobody left to try.
+    fn conclude_request(&mut self, now: Time, key: Key) {
         let Some(asked) = self.requests.get(key) else { return };
-        let young = asked.reason == Reason::NotFound && !asked.is_carried() && self.is_young(now);
-        let reason = if young { Reason::NotYetKnown } else { asked.reason };
+        let none = asked.reason == Reason::NotFound;
+        let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
+        let (service, cell) = (asked.service, asked.cell.filter(|_| asked.meant().is_none()));
+        if reason == Reason::NotFound
+            && asked.course.is_some_and(Course::is_everywhere)
+            && let Some(cell) = cell
+        {
+            self.summaries.note_none(now, service, cell);
+        }
         self.refuse(now, key, reason);
     }
 
     /// Keeps the gravest reason: what the requester can do most about.
     pub(super) fn note(&mut self, key: Key, reason: Reason) {
         let weight = |reason| match reason {
-            Reason::Busy => 4,
-            Reason::TooMany => 3,
-            Reason::NoTransport => 2,
-            Reason::NotFound | Reason::NotYetKnown => 0,
-            _ => 1,
+            Reason::Busy => 6,
+            Reason::TooMany => 5,
+            Reason::NoTransport => 4,
+            Reason::UnreachableAbove => 2,
+            Reason::NotYetKnown => 1,
+            Reason::NotFound => 0,
+            _ => 3,
         };
         if let Some(asked) = self.requests.table.get_mut(&key)
             && weight(reason) > weight(asked.reason)

@@ -1,28 +1,36 @@
-//! Handing a request to one provider, and again if the requester repeats it.
+//! Handing a request to one provider or hub, and again if the requester repeats it.
+
+use std::time::Duration;
 
 use super::table::{Asked, Choice, Key, Stage};
 use crate::address::{Address, SchemeSet};
+use crate::hub::route::HOPS;
 use crate::hub::{Hub, Outcome};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Forward, Message, Reason};
+use crate::wire::{Carry, Forward, Message, Reason};
+
+/// The least time between two repetitions that go on to another hub. The
+/// requester, who knows the way to its home only, repeats more often than a
+/// long way lasts.
+const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 impl Hub {
-    /// Hands the request to one provider, or starts to dial it.
+    /// Hands the request to one provider or hub, or starts to dial it.
     pub(in crate::hub) fn hand(&mut self, now: Time, key: Key, choice: Choice, relay: bool) -> Result<(), Reason> {
         let asked = self.requests.get(key).ok_or(Reason::Cancelled)?;
         let allowed = asked.transports();
         let reply_to = if relay { Vec::new() } else { self.reply_to(asked, choice) };
         let relay = reply_to.is_empty();
         if relay && asked.named_requester().is_some() {
-            // The peer that carries the request relays it, if anybody does.
+            // The requester's home relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
         if relay && !self.neighbours.uses(asked.link, allowed) {
             return Err(Reason::NoTransport);
         }
-        let wanted = if relay && choice.via.is_none() { allowed } else { SchemeSet::ALL };
+        let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, asker_link) = (asked.service, asked.link);
         let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
             return self.dial_for(key, choice, allowed);
@@ -31,11 +39,18 @@ impl Hub {
             true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), service)?),
             false => None,
         };
-        self.directory.deduct(choice.node, service);
-        self.counters.forwards += 1;
-        self.send_forward(now, key, link, choice, relay, reply_to);
-        let Some(asked) = self.requests.table.get_mut(&key) else { return Ok(()) };
-        asked.stage = Stage::Handed { to: choice, relay, sent: now, repeated: false, accepted: false };
+        match choice {
+            Choice::Node(node) => {
+                self.directory.deduct(node, service);
+                self.counters.forwards += 1;
+            }
+            Choice::Hub { .. } => self.counters.carries += 1,
+        }
+        self.send_on(now, key, link, choice, relay, reply_to);
+        let hop_due = self.hop_due(now, link, choice);
+        let (repeated, accepted) = (false, false);
+        self.requests.set_stage(key, Stage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        let Some(asked) = self.requests.get(key) else { return Ok(()) };
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
         }
@@ -56,7 +71,12 @@ impl Hub {
         }
     }
 
-    pub(super) fn send_forward(
+    /// When another hub should have said that it has a request.
+    fn hop_due(&self, now: Time, link: LinkId, to: Choice) -> Option<Time> {
+        to.node().is_none().then(|| now + self.neighbours.patience(link))
+    }
+
+    pub(super) fn send_on(
         &mut self,
         now: Time,
         key: Key,
@@ -67,34 +87,36 @@ impl Hub {
     ) {
         let Some(asked) = self.requests.get(key) else { return };
         let left = asked.until.since(now).as_millis();
-        let forward = Forward {
-            id: relay.unwrap_or(key.id),
-            nonce: asked.nonce,
-            service: asked.service,
-            requester: asked.requester,
-            reply_to,
-            deadline_ms: u32::try_from(left).unwrap_or(u32::MAX),
-            provider: to.via.map(|_| to.node),
-            params: asked.params,
+        let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
+        let id = relay.unwrap_or(key.id);
+        let (nonce, service, requester, params) = (asked.nonce, asked.service, asked.requester, asked.params);
+        let (traffic, message) = match to {
+            Choice::Node(_) => {
+                let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params };
+                (Traffic::Lookup, Message::Forward(forward))
+            }
+            Choice::Hub { way, named, .. } => {
+                let hops = asked.carried.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
+                let provider = named.map(|(node, _)| node).or(asked.meant());
+                let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
+                let carry =
+                    Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
+                (Traffic::Mesh, Message::Carry(carry))
+            }
         };
-        let traffic = if to.via.is_some() { Traffic::Mesh } else { Traffic::Lookup };
-        self.send(link, Channel::Datagram, traffic, &Message::Forward(forward));
+        self.send(link, Channel::Datagram, traffic, &message);
     }
 
     /// The provider has no link of a wanted transport: dials it, if its record
     /// has an address for one and the request is to be relayed.
     pub(super) fn dial_for(&mut self, key: Key, choice: Choice, allowed: SchemeSet) -> Result<(), Reason> {
-        if choice.via.is_some() || !self.neighbours.is_up(choice.node) {
-            return Err(Reason::Unreachable);
-        }
-        let mut addresses = self.directory.get(choice.node).map_or(Vec::new(), |entry| entry.addresses());
+        let node = choice.node().filter(|node| self.neighbours.is_up(*node)).ok_or(Reason::Unreachable)?;
+        let mut addresses = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
         addresses.retain(|address| allowed.contains(address.scheme));
-        if addresses.is_empty() || !self.dial_provider(choice.node, allowed, addresses, key) {
+        if addresses.is_empty() || !self.dial_provider(node, allowed, addresses, key) {
             return Err(Reason::NoTransport);
         }
-        if let Some(asked) = self.requests.table.get_mut(&key) {
-            asked.stage = Stage::Dialling(choice);
-        }
+        self.requests.set_stage(key, Stage::Dialling(choice));
         Ok(())
     }
 
@@ -102,7 +124,7 @@ impl Hub {
     pub(in crate::hub) fn dialled_for(&mut self, now: Time, key: Key, node: NodeId, reached: bool) {
         let Some(Asked { stage: Stage::Dialling(choice), .. }) = self.requests.get(key) else { return };
         let choice = *choice;
-        if choice.node != node {
+        if choice.node() != Some(node) {
             return;
         }
         let handed = if reached { self.hand(now, key, choice, true) } else { Err(Reason::NoTransport) };
@@ -119,7 +141,13 @@ impl Hub {
         match &mut asked.stage {
             Stage::Seeking | Stage::Dialling(_) => {}
             Stage::Refused { .. } => self.say_refused(key),
-            Stage::Handed { to, relay, sent, repeated, accepted } => {
+            Stage::Handed { to, relay, sent, accepted, .. } if to.node().is_none() => {
+                let (to, relay, sent, accepted) = (*to, *relay, *sent, *accepted);
+                if now >= sent + REPEAT_PAUSE && !accepted {
+                    self.carry_again(now, key, to, relay);
+                }
+            }
+            Stage::Handed { to, relay, sent, repeated, accepted, .. } => {
                 let (to, relay) = (*to, *relay);
                 let Some(way) = self.neighbours.best_link(to.neighbour(), SchemeSet::ALL) else {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
@@ -138,6 +166,44 @@ impl Hub {
         }
     }
 
+    /// The repetition goes the same way as the request, which must be
+    /// confirmed anew.
+    fn carry_again(&mut self, now: Time, key: Key, to: Choice, relay: Option<RequestId>) {
+        let Some(link) = self.link_to(to.neighbour()) else {
+            return self.give_up(now, key, to, relay, Reason::Unreachable);
+        };
+        self.counters.repeats += 1;
+        let hop_due = self.hop_due(now, link, to);
+        let (repeated, accepted) = (true, false);
+        self.requests.set_stage(key, Stage::Handed { to, relay, sent: now, repeated, accepted, hop_due });
+        self.hand_again(now, key, link, to, relay);
+    }
+
+    /// A hub has not said in time that it has the request: the next one is
+    /// asked, and this one once more in the end.
+    pub(super) fn hop_silent(&mut self, now: Time, key: Key) {
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        let Stage::Handed { to: Choice::Hub { hub, way, named, again }, relay, .. } = asked.stage else { return };
+        let to = Choice::Hub { hub, way, named, again };
+        self.counters.hedges += 1;
+        if !again {
+            asked.choices.push_back(Choice::Hub { hub, way, named, again: true });
+        }
+        self.neighbours.doubt(hub);
+        self.give_up(now, key, to, relay, Reason::silence(way));
+    }
+
+    /// A hub has the request and takes care of it.
+    pub(in crate::hub) fn hop_taken(&mut self, key: Key) {
+        let Some(Asked { stage: Stage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
+            self.requests.get(key)
+        else {
+            return;
+        };
+        let (to, relay, sent, repeated, accepted) = (*to, *relay, *sent, *repeated, *accepted);
+        self.requests.set_stage(key, Stage::Handed { to, relay, sent, repeated, accepted, hop_due: None });
+    }
+
     pub(super) fn hand_again(&mut self, now: Time, key: Key, link: LinkId, to: Choice, relay: Option<RequestId>) {
         let Some(asked) = self.requests.get(key) else { return };
         let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(asked, to) };
@@ -153,13 +219,15 @@ impl Hub {
             self.relays.wanted(now, relay);
         }
         let link = relay.and_then(|relay| self.relays.provider_link(relay)).unwrap_or(link);
-        self.send_forward(now, key, link, to, relay, reply_to);
+        self.send_on(now, key, link, to, relay, reply_to);
     }
 
     /// The provider is silent: holds it back and goes on to the next.
     pub(super) fn give_up(&mut self, now: Time, key: Key, to: Choice, relay: Option<RequestId>, reason: Reason) {
-        self.counters.suspensions += 1;
-        self.directory.suspend(to.node);
+        if let Some(node) = to.node() {
+            self.counters.suspensions += 1;
+            self.directory.suspend(node);
+        }
         if let Some(relay) = relay {
             self.end_relay(relay, None, Some(Reason::Cancelled));
         }

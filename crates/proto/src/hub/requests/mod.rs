@@ -5,6 +5,7 @@
 //! entry is a memory of what was tried, kept until the requester's deadline.
 
 mod answers;
+mod carry;
 mod choose;
 mod hand;
 mod table;
@@ -15,10 +16,9 @@ use std::time::Duration;
 
 use super::{Hub, Kind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
-use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Decline, Forward, Message, Mode, Reason, Request};
-use table::{Asked, Choice, Stage};
+use crate::wire::{Mode, Reason, Request};
+use table::{Asked, Stage};
 pub(super) use table::{Key, Requests};
 
 /// How many providers a request considers if it does not say.
@@ -34,7 +34,7 @@ impl Hub {
             request.mode = Mode::Relay;
         }
         let key = Key { asker: from.node, id: request.id };
-        if self.is_repeat(key, from.node, request.nonce, None) {
+        if self.is_repeat(key, from.node, request.nonce) {
             return self.repeat(now, key, from.link);
         }
         self.counters.count_request(request.service, request.mode);
@@ -50,37 +50,8 @@ impl Hub {
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
         self.remember(key, from, Asked::by_node(now, from, &request));
-        self.choose_or_seek(now, key, &request, query);
-    }
-
-    /// A peer hands a request on to one of this hub's nodes.
-    pub(super) fn carry(&mut self, now: Time, from: Sender, forward: Forward) {
-        let Some(provider) = forward.provider else {
-            return self.refused(from.node, "it handed on a request without naming the provider");
-        };
-        let relay = forward.reply_to.is_empty();
-        let key = Key { asker: if relay { from.node } else { forward.requester }, id: forward.id };
-        if self.is_repeat(key, from.node, forward.nonce, Some(provider)) {
-            return self.repeat(now, key, from.link);
-        }
-        // A node that is connected knows best what it offers, wherever its record is by now.
-        let connected = self.neighbours.is_up(provider);
-        let reason = if self.leaving.is_some() && !connected {
-            Some(Reason::Leaving)
-        } else {
-            (!self.admit(from.node)).then_some(Reason::TooMany)
-        };
-        if let Some(reason) = reason {
-            let requester = (!relay).then_some(forward.requester);
-            let decline = Decline { id: forward.id, reason, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
-        }
-        let held = self.directory.get(provider);
-        let offered = held.map_or(connected, |entry| entry.services().contains(forward.service));
-        let mut asked = Asked::by_hub(now, from, forward, provider);
-        asked.choices.extend(offered.then_some(Choice { node: provider, via: None }));
-        self.remember(key, from, asked);
-        self.advance(now, key);
+        let reach = (request.area, request.scope.unwrap_or_default());
+        self.choose_or_seek(now, key, reach, query);
     }
 
     fn objection(&self, request: &Request) -> Option<Reason> {
@@ -91,8 +62,8 @@ impl Hub {
     }
 
     /// Whether this is a request that the hub has already from this neighbour.
-    fn is_repeat(&self, key: Key, neighbour: NodeId, nonce: Nonce, meant: Option<NodeId>) -> bool {
-        let same = |asked: &Asked| asked.nonce == nonce && asked.neighbour == neighbour && asked.meant == meant;
+    fn is_repeat(&self, key: Key, neighbour: NodeId, nonce: Nonce) -> bool {
+        let same = |asked: &Asked| asked.nonce == nonce && asked.neighbour == neighbour;
         self.requests.get(key).is_some_and(same)
     }
 
@@ -152,6 +123,10 @@ impl Hub {
     }
 
     pub(super) fn expire_requests(&mut self, now: Time) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some((_, key)) = self.requests.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
+            self.hop_silent(now, key);
+        }
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.requests.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             let waiting =

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::address::{Address, SchemeSet};
+use crate::grid::{Area, Cell};
 use crate::hub::Sender;
+use crate::hub::route::{Course, HOPS};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Traffic;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Forward, Mode, Params, Reason, Request};
+use crate::wire::{Carry, Mode, Params, Reason, Request, Way};
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
@@ -27,26 +29,37 @@ pub(in crate::hub) struct Key {
 pub(in crate::hub) struct Requests {
     pub(super) table: BTreeMap<Key, Asked>,
     pub(super) timers: BTreeSet<(Time, Key)>,
+    /// When a hub should have said that it has a request.
+    pub(super) hops: BTreeSet<(Time, Key)>,
 }
 
 /// One request.
 #[derive(Debug)]
 pub(in crate::hub) struct Asked {
-    /// The neighbour that asked and over which link: the requester or a peer hub.
+    /// The neighbour that asked and over which link: the requester or another hub.
     pub(in crate::hub) neighbour: NodeId,
     pub(in crate::hub) link: LinkId,
-    /// From a peer hub: the provider that it means.
-    pub(super) meant: Option<NodeId>,
+    /// From another hub: what it says of the request.
+    pub(super) carried: Option<Carried>,
+    /// Where the provider is to be, if that is one cell: other hubs can then
+    /// be asked one after the other.
+    pub(super) cell: Option<Cell>,
     pub(super) requester: NodeId,
     pub(super) nonce: Nonce,
     pub(in crate::hub) service: Service,
     pub(super) mode: Mode,
     pub(super) params: Option<Params>,
-    /// From a peer hub: where the provider is to answer. Otherwise the
+    /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
     pub(super) until: Time,
     pub(super) choices: VecDeque<Choice>,
+    /// What is tried after the other hubs: own providers that are full or silent.
+    pub(super) rest: Vec<Choice>,
+    /// Whether the other hubs are among the choices already.
+    pub(super) climbed: bool,
+    /// How it goes on to other hubs; `None` if it is not to leave this one.
+    pub(super) course: Option<Course>,
     pub(super) stage: Stage,
     /// The gravest reason so far why nobody serves it.
     pub(super) reason: Reason,
@@ -54,20 +67,32 @@ pub(in crate::hub) struct Asked {
     pub(super) retry_after_ms: Option<u32>,
 }
 
-/// A provider to try, and the peer at which it is.
+/// What another hub says of a request that it passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) struct Choice {
-    pub(in crate::hub) node: NodeId,
-    pub(super) via: Option<NodeId>,
+pub(super) struct Carried {
+    /// To how many further hubs it may go.
+    pub(super) hops: u8,
+    /// The only provider that is meant.
+    pub(super) provider: Option<NodeId>,
+}
+
+/// Whom to try next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::hub) enum Choice {
+    /// A provider of this hub's.
+    Node(NodeId),
+    /// Another hub, which way; a provider that it has named before, and where;
+    /// and whether it is asked for the second time, because it was silent.
+    Hub { hub: NodeId, way: Way, named: Option<(NodeId, Cell)>, again: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The peers are being asked.
+    /// Other hubs are being asked what they have.
     Seeking,
     /// The provider is being dialled over a transport that the request wants.
     Dialling(Choice),
-    /// The provider has it.
+    /// The provider has it, or another hub.
     Handed {
         to: Choice,
         /// The relayed flow, if the hub carries the answer.
@@ -77,6 +102,9 @@ pub(super) enum Stage {
         /// Whether it was repeated without a word since.
         repeated: bool,
         accepted: bool,
+        /// When the hub should have said that it has it; `None` if it has, or
+        /// is none.
+        hop_due: Option<Time>,
     },
     /// Nobody serves it; said again whenever the requester asks again.
     Refused { retry_after_ms: Option<u32> },
@@ -88,7 +116,7 @@ impl Requests {
     }
 
     pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().into_iter().chain(self.hops.first()).map(|(at, _)| *at).min()
     }
 
     pub(in crate::hub) fn get(&self, key: Key) -> Option<&Asked> {
@@ -105,7 +133,22 @@ impl Requests {
     pub(super) fn remove(&mut self, key: Key) -> Option<Asked> {
         let asked = self.table.remove(&key)?;
         self.timers.remove(&(asked.until, key));
+        if let Stage::Handed { hop_due: Some(due), .. } = asked.stage {
+            self.hops.remove(&(due, key));
+        }
         Some(asked)
+    }
+
+    /// Changes how far a request has come.
+    pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
+        let Some(asked) = self.table.get_mut(&key) else { return };
+        let before = std::mem::replace(&mut asked.stage, stage);
+        if let Stage::Handed { hop_due: Some(due), .. } = before {
+            self.hops.remove(&(due, key));
+        }
+        if let Stage::Handed { hop_due: Some(due), .. } = stage {
+            self.hops.insert((due, key));
+        }
     }
 }
 
@@ -115,7 +158,8 @@ impl Asked {
         Self {
             neighbour: from.node,
             link: from.link,
-            meant: None,
+            carried: None,
+            cell: if let Area::At(cell) = request.area { Some(cell) } else { None },
             requester: from.node,
             nonce: request.nonce,
             service: request.service,
@@ -124,39 +168,57 @@ impl Asked {
             reply_to: Vec::new(),
             until: until(now, request.deadline_ms),
             choices: VecDeque::new(),
+            rest: Vec::new(),
+            climbed: false,
+            course: Course::of(request.scope.unwrap_or_default()),
             stage: Stage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
         }
     }
 
-    /// What a peer hub asks of one of this hub's nodes.
-    pub(super) fn by_hub(now: Time, from: Sender, forward: Forward, provider: NodeId) -> Self {
+    /// What another hub passes on.
+    pub(super) fn by_hub(now: Time, from: Sender, carry: Carry) -> Self {
+        let Carry { hops, provider, .. } = carry;
         Self {
             neighbour: from.node,
             link: from.link,
-            meant: Some(provider),
-            requester: forward.requester,
-            nonce: forward.nonce,
-            service: forward.service,
-            mode: if forward.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
-            params: forward.params,
-            until: until(now, forward.deadline_ms),
-            reply_to: forward.reply_to,
+            carried: Some(Carried { hops: hops.min(HOPS), provider }),
+            cell: Some(carry.cell),
+            requester: carry.requester,
+            nonce: carry.nonce,
+            service: carry.service,
+            mode: if carry.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
+            params: carry.params,
+            until: until(now, carry.deadline_ms),
+            reply_to: carry.reply_to,
             choices: VecDeque::new(),
+            rest: Vec::new(),
+            climbed: false,
+            course: Some(Course::from(carry.way, from.node)),
             stage: Stage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
         }
+    }
+
+    /// Whether it has not passed as many hubs as it may.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.carried.is_none_or(|carried| carried.hops > 0)
+    }
+
+    /// The only provider that another hub means.
+    pub(super) fn meant(&self) -> Option<NodeId> {
+        self.carried.and_then(|carried| carried.provider)
     }
 
     pub(in crate::hub) fn transports(&self) -> SchemeSet {
         self.params.and_then(|params| params.transports).unwrap_or(SchemeSet::ALL)
     }
 
-    /// Whether a peer hub asked.
+    /// Whether another hub asked.
     pub(super) fn is_carried(&self) -> bool {
-        self.meant.is_some()
+        self.carried.is_some()
     }
 
     /// The class in which answers to it are counted.
@@ -174,7 +236,9 @@ impl Asked {
     pub(super) fn is_forgettable(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Handed { relay: None, .. } | Stage::Handed { accepted: true, .. } | Stage::Refused { .. }
+            Stage::Handed { relay: None, hop_due: None, .. }
+                | Stage::Handed { accepted: true, .. }
+                | Stage::Refused { .. }
         )
     }
 
@@ -185,7 +249,7 @@ impl Asked {
         }
     }
 
-    /// What the peer that handed the request on calls it.
+    /// Whose number the hub that passed the request on calls it by.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
         (self.is_carried() && !self.is_relay()).then_some(self.requester)
     }
@@ -194,7 +258,23 @@ impl Asked {
 impl Choice {
     /// The neighbour that gets the request.
     pub(super) fn neighbour(self) -> NodeId {
-        self.via.unwrap_or(self.node)
+        match self {
+            Self::Node(node) => node,
+            Self::Hub { hub, .. } => hub,
+        }
+    }
+
+    /// The provider, if it is one of this hub's.
+    pub(super) fn node(self) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Hub { .. } => None,
+        }
+    }
+
+    /// Another hub that has not been asked yet.
+    pub(super) fn hub((hub, way): (NodeId, Way)) -> Self {
+        Self::Hub { hub, way, named: None, again: false }
     }
 }
 

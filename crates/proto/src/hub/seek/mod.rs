@@ -1,4 +1,9 @@
-//! Searching at the peers, many askers at once.
+//! Searching at other hubs, many askers at once.
+//!
+//! A search goes to all hubs that may know something at the same time, and
+//! each of them asks on in the same way before it answers. Who needs longer
+//! than for a look into its own directory says so (`Underway`), so silence is
+//! noticed soon however long the way is.
 
 #[cfg(test)]
 mod tests;
@@ -7,26 +12,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::requests::Key;
+use super::route::{Ask, Course};
+use super::tree::Relation;
 use super::{Hub, MAX_PER_WAKE, Sender};
-use crate::address::SchemeSet;
 use crate::directory::Query;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Seek};
+use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Seek, Way};
 
-/// Least time that the peers get for an answer, beyond twice their round trip.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The most time that a search takes. A node waits a little longer for its lookup.
+const MAX_PATIENCE: Duration = Duration::from_secs(4);
 
-/// The most time that they get.
-const MAX_PATIENCE: Duration = Duration::from_secs(2);
+/// How much of its time a hub keeps for the answer's way back, beyond the round trip.
+const MARGIN: Duration = Duration::from_millis(50);
+
+/// How often a hub is asked that is silent, if nobody can be asked in its
+/// place: on a path that loses, silence is not death.
+const ASKS: u8 = 3;
 
 /// How many may wait for the same search.
 const MAX_WAITERS: usize = 1_024;
 
-/// Searches at the peers that are under way.
+/// Searches at other hubs that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Seeks {
     table: BTreeMap<RequestId, Seeking>,
@@ -36,20 +46,32 @@ pub(super) struct Seeks {
     last: u32,
 }
 
-type Want = (Service, Area, usize);
+type Want = (Service, Area, usize, Course);
 
 #[derive(Debug)]
 struct Seeking {
     want: Want,
+    /// When to look after it next, and when it ends at the latest.
     due: Time,
-    patience: Duration,
-    /// Whether the peers were asked a second time.
-    repeated: bool,
+    half: Time,
+    until: Time,
     waiters: Vec<Waiter>,
-    awaited: BTreeSet<NodeId>,
-    /// With the hub that holds each; of a node's records the newest only.
+    awaited: BTreeMap<NodeId, Awaited>,
+    /// With the hub that named each; of a node's records the newest only.
     found: Vec<(NodeId, Candidate)>,
     coverage: Coverage,
+}
+
+/// A hub that has not answered yet.
+#[derive(Debug)]
+struct Awaited {
+    way: Way,
+    /// Who is asked in its place.
+    instead: Vec<NodeId>,
+    /// Whether it has said that it is searching.
+    taken: bool,
+    /// How often it was asked.
+    asked: u8,
 }
 
 /// Who waits for a search.
@@ -59,6 +81,8 @@ pub(super) enum Waiter {
     Lookup { link: LinkId, node: NodeId, id: RequestId, query: Query },
     /// A request, which goes on to what was found.
     Request { key: Key, query: Query },
+    /// Another hub's search.
+    Hub { link: LinkId, node: NodeId, id: RequestId, query: Query },
 }
 
 impl Seeks {
@@ -76,17 +100,28 @@ impl Seeks {
         self.timers.remove(&(seeking.due, id));
         Some(seeking)
     }
+
+    fn plan(&mut self, id: RequestId, due: Time) {
+        let Some(seeking) = self.table.get_mut(&id) else { return };
+        self.timers.remove(&(seeking.due, id));
+        seeking.due = due.min(seeking.until);
+        self.timers.insert((seeking.due, id));
+    }
 }
 
 impl Hub {
-    /// Asks all peers, or joins who has asked them the same. False if too many
-    /// wait, of all or of this node.
-    pub(super) fn seek(&mut self, now: Time, query: Query, waiter: Waiter) -> bool {
+    /// Asks other hubs for what is in the query's area, or joins who has asked
+    /// them the same. False if too many wait, of all or of this neighbour.
+    pub(super) fn seek(&mut self, now: Time, query: Query, course: Course, waiter: Waiter) -> bool {
+        self.seek_for(now, query, course, waiter, MAX_PATIENCE)
+    }
+
+    fn seek_for(&mut self, now: Time, query: Query, course: Course, waiter: Waiter, patience: Duration) -> bool {
         let allowed = self.config.limits.requests_per_node;
-        if self.neighbours.get(waiter.node()).is_none_or(|node| node.searches >= allowed) {
+        if self.neighbours.get(waiter.node()).is_none_or(|node| node.searches >= node.allowance(allowed)) {
             return false;
         }
-        let want = (query.service, query.area, query.count);
+        let want = (query.service, query.area, query.count, course);
         if let Some(seeking) = self.seeks.by_want.get(&want).and_then(|id| self.seeks.table.get_mut(id)) {
             self.counters.merged_seeks += 1;
             // A repeated lookup is answered once.
@@ -103,7 +138,7 @@ impl Hub {
             return false;
         }
         self.count_search(waiter.node());
-        self.start_seek(now, want, waiter);
+        self.start_seek(now, want, waiter, patience);
         true
     }
 
@@ -113,76 +148,90 @@ impl Hub {
         }
     }
 
-    fn start_seek(&mut self, now: Time, want: Want, waiter: Waiter) {
-        self.seeks.last = self.seeks.last.wrapping_add(1);
+    fn start_seek(&mut self, now: Time, want: Want, waiter: Waiter, patience: Duration) {
+        // Relayed requests are numbered from the other half.
+        self.seeks.last = (self.seeks.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.seeks.last);
-        let awaited: BTreeSet<NodeId> = self.neighbours.hubs().collect();
-        let missing = awaited.len() < self.peer_count();
-        let coverage = if missing { Coverage::Partial } else { Coverage::Whole };
-        let patience = self.patience(&awaited);
-        let due = now + patience;
-        let waiters = vec![waiter];
-        let nobody = awaited.is_empty();
-        let seeking = Seeking { want, due, patience, repeated: false, waiters, awaited, found: Vec::new(), coverage };
+        let (service, area, _, course) = want;
+        let (asks, coverage) = self.search_route(service, area, course);
+        let (half, until) = (now + patience / 2, now + patience);
+        let (due, waiters, found) = (until, vec![waiter], Vec::new());
+        let seeking = Seeking { want, due, half, until, waiters, awaited: BTreeMap::new(), found, coverage };
         self.seeks.table.insert(id, seeking);
         self.seeks.by_want.insert(want, id);
         self.seeks.timers.insert((due, id));
         self.counters.seeks += 1;
-        if nobody {
-            self.conclude(now, id);
-        } else {
-            self.ask_awaited(id);
+        for ask in asks {
+            self.ask(now, id, ask);
         }
+        self.tend_seek(now, id);
     }
 
-    /// Half of the time that the peers get: after it they are asked again.
-    fn patience(&self, peers: &BTreeSet<NodeId>) -> Duration {
-        let rtt = |peer: &NodeId| {
-            let link = self.neighbours.best_link(*peer, SchemeSet::ALL)?;
-            self.neighbours.links.get(&link).map(|link| link.rtt)
-        };
-        let slowest = peers.iter().filter_map(rtt).max().unwrap_or_default();
-        (slowest * 2 + PATIENCE).min(MAX_PATIENCE) / 2
+    /// Asks one hub, and plans to see whether it answers.
+    fn ask(&mut self, now: Time, id: RequestId, Ask { hub, way, instead }: Ask) {
+        let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.patience(link));
+        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let asked = seeking.awaited.get(&hub).map_or(0, |awaited| awaited.asked) + 1;
+        seeking.awaited.insert(hub, Awaited { way, instead, taken: false, asked });
+        let due = seeking.due.min(now + wait);
+        self.seeks.plan(id, due);
+        self.send_seek(now, id, hub, way);
     }
 
-    fn ask_awaited(&mut self, id: RequestId) {
-        let Some(Seeking { want: (service, area, count), awaited, .. }) = self.seeks.table.get(&id) else { return };
-        let count = u8::try_from(*count).unwrap_or(u8::MAX);
-        let seek = Message::Seek(Seek { id, service: *service, area: *area, count });
-        let links: Vec<LinkId> =
-            awaited.iter().filter_map(|peer| self.neighbours.best_link(*peer, SchemeSet::ALL)).collect();
-        for link in links {
-            self.send(link, Channel::Datagram, Traffic::Mesh, &seek);
-        }
+    fn send_seek(&mut self, now: Time, id: RequestId, hub: NodeId, way: Way) {
+        let (Some(link), Some(seeking)) = (self.link_to(hub), self.seeks.table.get(&id)) else { return };
+        let (service, area, count, _) = seeking.want;
+        let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
+        let count = u8::try_from(count).unwrap_or(u8::MAX);
+        let seek = Seek { id, service, area, count, way: Some(way), patience_ms: Some(left) };
+        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Seek(seek));
     }
 
-    /// A peer asks: only what is held here counts, so a search never goes round.
+    /// Another hub asks. It hears what is held here, and what others have that
+    /// are to be asked on its way.
     pub(super) fn sought(&mut self, now: Time, from: Sender, seek: Seek) {
         self.counters.sought += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let hits = self.search(&Query { service, area, origin, count, except: None, suspended: false });
-        let candidates = hits.iter().map(|hit| self.shown(from.link, self.directory.hit(*hit).candidate())).collect();
-        self.hits = hits;
-        let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
-        let found = Message::Found(Found { id: seek.id, candidates, coverage });
-        self.send(from.link, Channel::Datagram, Traffic::Mesh, &found);
+        let query = Query { service, area, origin, count, except: None, suspended: false };
+        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
+        let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
+        let course = Course::from(way, from.node);
+        let (link, id) = (from.link, seek.id);
+        let (asks, coverage) = self.search_route(service, area, course);
+        if asks.is_empty() || self.leaving.is_some() {
+            let coverage = self.coverage(now, coverage);
+            return self.tell_found((link, id), &query, &[], coverage);
+        }
+        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Underway { id, requester: None });
+        let waits = seek.patience_ms.map_or(MAX_PATIENCE, |millis| Duration::from_millis(millis.into()));
+        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt) + MARGIN;
+        let patience = waits.min(MAX_PATIENCE).saturating_sub(back).max(MARGIN);
+        let waiter = Waiter::Hub { link, node: from.node, id, query };
+        if !self.seek_for(now, query, course, waiter, patience) {
+            self.counters.over_limit += 1;
+            self.tell_found((link, id), &query, &[], Coverage::Partial);
+        }
     }
 
-    /// A peer has answered.
-    pub(super) fn peer_found(&mut self, now: Time, from: Sender, found: Found) {
+    /// A hub says that it is searching. False if nobody waits for it.
+    pub(super) fn seek_taken(&mut self, hub: NodeId, id: RequestId) -> bool {
+        let awaited = self.seeks.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
+        awaited.map(|awaited| awaited.taken = true).is_some()
+    }
+
+    /// A hub has answered.
+    pub(super) fn hub_found(&mut self, now: Time, from: Sender, found: Found) {
         let Some(seeking) = self.seeks.table.get_mut(&found.id) else {
             self.counters.stray += 1;
             return;
         };
-        if !seeking.awaited.remove(&from.node) {
+        if seeking.awaited.remove(&from.node).is_none() {
             self.counters.stray += 1;
             return;
         }
-        if found.coverage != Coverage::Whole && seeking.coverage == Coverage::Whole {
-            seeking.coverage = found.coverage;
-        }
-        let (service, area, _) = seeking.want;
+        seeking.coverage = seeking.coverage.with(found.coverage);
+        let (service, area, ..) = seeking.want;
         for candidate in found.candidates {
             if candidate.services.contains(service) && area.contains(candidate.cell) {
                 seeking.add(from.node, candidate);
@@ -193,60 +242,113 @@ impl Hub {
         }
     }
 
-    /// A peer is gone: nobody waits for it any longer.
-    pub(super) fn seek_without(&mut self, now: Time, peer: NodeId) {
-        let mut done = Vec::new();
-        for (id, seeking) in &mut self.seeks.table {
-            if seeking.awaited.remove(&peer) {
-                seeking.coverage = Coverage::Partial;
-                if seeking.awaited.is_empty() {
-                    done.push(*id);
-                }
-            }
+    /// A hub is gone: nobody waits for it any longer.
+    pub(super) fn seek_without(&mut self, now: Time, hub: NodeId) {
+        let waiting = self.seeks.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.ask_instead(now, id, hub);
+            self.tend_seek(now, id);
         }
-        for id in done {
-            self.conclude(now, id);
+    }
+
+    /// A hub does not answer: another one is asked in its place, or the answer
+    /// does without.
+    fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
+        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
+        if instead.is_empty() {
+            let above = way == Way::Up;
+            let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
+            seeking.coverage = seeking.coverage.with(reach);
+            self.counters.partial_seeks += 1;
+            return;
+        }
+        let next = instead.remove(0);
+        if !seeking.awaited.contains_key(&next) {
+            self.ask(now, id, Ask { hub: next, way, instead });
         }
     }
 
     pub(super) fn expire_seeks(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some((_, id)) = self.seeks.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
-            let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
-            if seeking.repeated {
-                seeking.coverage = Coverage::Partial;
-                self.counters.partial_seeks += 1;
-                self.conclude(now, id);
-                continue;
-            }
-            seeking.repeated = true;
-            self.seeks.timers.remove(&(seeking.due, id));
-            seeking.due = now + seeking.patience;
-            self.seeks.timers.insert((seeking.due, id));
-            self.ask_awaited(id);
+            self.remind(now, id);
+            self.tend_seek(now, id);
         }
+    }
+
+    /// Those who are silent are asked again, or others in their place; those
+    /// who are searching once more at half time, in case their answer was lost.
+    fn remind(&mut self, now: Time, id: RequestId) {
+        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        if now >= seeking.until {
+            seeking.coverage = seeking.coverage.with(Coverage::Partial);
+            self.counters.partial_seeks += 1;
+            return seeking.awaited.clear();
+        }
+        let (half, until) = (seeking.half, seeking.until);
+        let silent = seeking.awaited.iter().filter(|(_, awaited)| !awaited.taken);
+        let silent: Vec<(NodeId, Way, bool)> =
+            silent.map(|(hub, awaited)| (*hub, awaited.way, awaited.is_over())).collect();
+        let searching: Vec<(NodeId, Way)> = seeking.awaited.iter().map(|(hub, awaited)| (*hub, awaited.way)).collect();
+        self.seeks.plan(id, if now < half { half } else { until });
+        if silent.is_empty() && now >= half {
+            searching.into_iter().for_each(|(hub, way)| self.send_seek(now, id, hub, way));
+        }
+        for (hub, way, is_over) in silent {
+            self.neighbours.doubt(hub);
+            if is_over {
+                self.ask_instead(now, id, hub);
+            } else {
+                self.ask(now, id, Ask { hub, way, instead: Vec::new() });
+            }
+        }
+    }
+
+    fn tend_seek(&mut self, now: Time, id: RequestId) {
+        if self.seeks.table.get(&id).is_some_and(|seeking| seeking.awaited.is_empty()) {
+            self.conclude(now, id);
+        }
+    }
+
+    /// How far an answer reaches in which this hub has a part.
+    fn coverage(&self, now: Time, others: Coverage) -> Coverage {
+        if self.is_young(now) { others.with(Coverage::Young) } else { others }
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
         let Some(seeking) = self.seeks.take(id) else { return };
-        let coverage = match seeking.coverage {
-            Coverage::Whole if self.is_young(now) => Coverage::Young,
-            coverage => coverage,
-        };
+        let coverage = self.coverage(now, seeking.coverage);
+        let (service, area, _, course) = seeking.want;
+        if let (Area::At(cell), Coverage::Whole, Way::Up, true) = (area, coverage, course.way, seeking.found.is_empty())
+        {
+            self.summaries.note_none(now, service, cell);
+        }
         for waiter in seeking.waiters {
             if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
                 neighbour.searches = neighbour.searches.saturating_sub(1);
             }
             match waiter {
-                Waiter::Lookup { link, id, query, .. } => self.list((link, id), &query, &seeking.found, coverage),
+                Waiter::Lookup { link, id, query, .. } => {
+                    self.list(now, (link, id), (&query, course.scope()), &seeking.found, coverage);
+                }
                 Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
+                Waiter::Hub { link, id, query, .. } => self.tell_found((link, id), &query, &seeking.found, coverage),
             }
         }
     }
 }
 
+impl Awaited {
+    /// Whether its silence is enough: somebody else can be asked, or it was
+    /// asked often.
+    fn is_over(&self) -> bool {
+        self.asked >= ASKS || !self.instead.is_empty()
+    }
+}
+
 impl Seeking {
-    /// Keeps the newest record of each node, at most as many as all peers may send.
+    /// Keeps the newest record of each node, at most as many as all hubs may send.
     fn add(&mut self, hub: NodeId, candidate: Candidate) {
         match self.found.iter_mut().find(|(_, held)| held.node == candidate.node) {
             Some((_, held)) if held.version >= candidate.version => {}
@@ -260,14 +362,15 @@ impl Waiter {
     /// Who waits.
     fn node(&self) -> NodeId {
         match self {
-            Self::Lookup { node, .. } => *node,
+            Self::Lookup { node, .. } | Self::Hub { node, .. } => *node,
             Self::Request { key, .. } => key.asker,
         }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Lookup { node: a, id: x, .. }, Self::Lookup { node: b, id: y, .. }) => (a, x) == (b, y),
+            (Self::Lookup { node: a, id: x, .. }, Self::Lookup { node: b, id: y, .. })
+            | (Self::Hub { node: a, id: x, .. }, Self::Hub { node: b, id: y, .. }) => (a, x) == (b, y),
             (Self::Request { key: a, .. }, Self::Request { key: b, .. }) => a == b,
             _ => false,
         }

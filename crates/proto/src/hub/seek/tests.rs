@@ -1,7 +1,8 @@
-//! Searches at the peers, case by case.
+//! Searches at other hubs, case by case.
 
 use super::*;
-use crate::hub::testing::{Bench, HERE, address, decline, forwarded, node, refused, request, version};
+use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
+use crate::hub::{Config, Kind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
 use crate::wire::{Mode, Reason, Request};
@@ -23,27 +24,31 @@ fn seek_of(sent: &[(LinkId, Message)]) -> RequestId {
     }
 }
 
-#[test]
-fn what_is_not_here_is_handed_on_through_the_peer_that_has_it() {
-    let mut bench = Bench::new();
-    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, request(1, Mode::Forward)));
-    let (link, forward) = forwarded(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)])));
-    assert_eq!((link, forward.provider, forward.id), (peer, Some(node(9)), RequestId(1)));
-    assert_eq!(forward.reply_to, [address(2)]);
-    let (link, again) = forwarded(&bench.say(peer, &decline(&forward, Reason::Unreachable)));
-    assert!(link == peer && again.reply_to.is_empty() && again.provider == Some(node(9)));
-    assert_eq!(refused(&bench.say(peer, &decline(&again, Reason::Busy))), (asker, Reason::Busy));
+fn near(id: u32, mode: Mode) -> Request {
+    Request { area: Area::Near(Cell::new(0, 0)), ..request(id, mode) }
 }
 
 #[test]
-fn what_is_here_is_not_sought_at_an_exact_cell_but_is_ranked_with_the_peers_elsewhere() {
+fn what_a_peer_names_is_asked_for_there_by_name() {
+    let mut bench = Bench::new();
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let id = seek_of(&bench.ask(asker, near(1, Mode::Forward)));
+    match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
+        [(link, Message::Carry(carry))] => {
+            assert_eq!((*link, carry.provider, carry.id), (peer, Some(node(9)), RequestId(1)));
+            assert_eq!((carry.cell, &carry.reply_to[..]), (HERE, &[address(2)][..]));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_here_is_ranked_with_what_the_peers_have_as_far_as_that_could_be_nearer() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (_, asker) = (bench.provider(1), bench.requester(2));
     assert!(matches!(bench.ask(asker, request(1, Mode::Locate))[..], [(_, Message::Found(_))]));
-    let near = Request { area: Area::Near(Cell::new(0, 0)), ..request(2, Mode::Locate) };
-    let id = seek_of(&bench.ask(asker, near));
+    let id = seek_of(&bench.ask(asker, near(2, Mode::Locate)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
     match &bench.say(peer, &answer(id, there))[..] {
         [(link, Message::Found(found))] => {
@@ -54,6 +59,11 @@ fn what_is_here_is_not_sought_at_an_exact_cell_but_is_ranked_with_the_peers_else
         }
         other => panic!("{other:?}"),
     }
+    let one = Request { count: 1, ..near(3, Mode::Locate) };
+    match &bench.ask(asker, one)[..] {
+        [(_, Message::Seek(seek))] => assert_eq!(seek.area, Area::Within { centre: Cell::new(0, 0), radius: 96 }),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -61,87 +71,99 @@ fn the_same_question_is_asked_once() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let (a, b) = (bench.requester(2), bench.requester(3));
-    let id = seek_of(&bench.ask(a, request(1, Mode::Locate)));
-    assert!(bench.ask(b, request(1, Mode::Locate)).is_empty());
-    assert!(bench.ask(b, request(1, Mode::Locate)).is_empty());
+    let id = seek_of(&bench.ask(a, near(1, Mode::Locate)));
+    assert!(bench.ask(b, near(1, Mode::Locate)).is_empty());
+    assert!(bench.ask(b, near(1, Mode::Locate)).is_empty());
     let told: Vec<LinkId> = bench.say(peer, &answer(id, Vec::new())).iter().map(|(link, _)| *link).collect();
     assert_eq!(told, [a, b]);
     assert_eq!((bench.hub.counters().seeks, bench.hub.counters().merged_seeks), (1, 2));
 }
 
 #[test]
-fn a_peer_that_does_not_answer_leaves_the_answer_partial() {
+fn a_peer_that_does_not_answer_is_asked_thrice_and_leaves_the_answer_partial() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let id = seek_of(&bench.ask(asker, request(1, Mode::Locate)));
-    assert_eq!(seek_of(&bench.wait(Duration::from_millis(100))), id);
-    match &bench.wait(Duration::from_millis(100))[..] {
+    bench.wait(Duration::from_secs(1));
+    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
+    for _ in 0..2 {
+        assert_eq!(seek_of(&bench.wait(Duration::from_millis(90))), id);
+    }
+    match &bench.wait(Duration::from_millis(90))[..] {
         [(link, Message::Found(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::Partial)),
         other => panic!("{other:?}"),
     }
-    bench.ask(asker, request(2, Mode::Forward));
+    bench.ask(asker, near(2, Mode::Forward));
     assert_eq!(refused(&bench.down(peer)), (asker, Reason::Unreachable));
 }
 
 #[test]
-fn a_peer_gets_what_is_held_here_and_its_requests_go_on_to_the_provider() {
+fn a_hub_that_is_searching_itself_is_given_the_time() {
     let mut bench = Bench::new();
-    let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    bench.wait(Duration::from_secs(1));
+    let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
+    bench.say(peer, &Message::Underway { id, requester: None });
+    assert!(bench.wait(Duration::from_millis(1_900)).is_empty());
+    assert_eq!(seek_of(&bench.wait(Duration::from_millis(200))), id, "half-way, in case its answer was lost");
+    match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
+        [(link, Message::Found(found))] => {
+            assert_eq!((*link, found.candidates.len(), found.coverage), (asker, 1, Coverage::Whole));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A hub of tier 0 below 101 and 102, with a requester.
+fn child() -> (Bench, [LinkId; 2], LinkId) {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.parents = vec![vec![address(101)], vec![address(102)]];
+    let mut bench = Bench::with(config);
+    let dialled = std::mem::take(&mut bench.dialled);
+    let first = bench.up_over(101, Role::SuperNode, address(101), Some(dialled[0].0));
+    let second = bench.up_over(102, Role::SuperNode, address(102), Some(dialled[1].0));
+    let asker = bench.requester(2);
+    bench.wait(Duration::from_secs(1));
+    (bench, [first, second], asker)
+}
+
+#[test]
+fn the_second_parent_is_asked_when_the_first_is_silent_and_then_above_is_out_of_reach() {
+    let (mut bench, [first, second], asker) = child();
+    let asked = |sent: &[(LinkId, Message)]| match sent {
+        [(link, Message::Seek(seek))] => (*link, seek.way),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(asked(&bench.ask(asker, near(1, Mode::Locate))), (first, Some(Way::Up)));
+    for _ in 0..3 {
+        assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(Way::Up)));
+    }
+    match &bench.wait(Duration::from_millis(90))[..] {
+        [(link, Message::Found(found))] => assert_eq!((*link, found.coverage), (asker, Coverage::UnreachableAbove)),
+        other => panic!("{other:?}"),
+    }
+    bench.down(first);
+    bench.down(second);
+    match &bench.ask(asker, near(2, Mode::Locate))[..] {
+        [(_, Message::Found(found))] => assert_eq!(found.coverage, Coverage::UnreachableAbove),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_hub_gets_what_is_held_here() {
+    let mut bench = Bench::new();
+    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let (service, area) = (Service::Track, Area::At(HERE));
-    let seek = Seek { id: RequestId(5), service, area, count: 4 };
+    let seek = Seek { id: RequestId(5), service, area, count: 4, way: None, patience_ms: None };
     let sent = bench.say(peer, &Message::Seek(seek));
     assert!(matches!(&sent[..], [(_, Message::Found(found))] if found.candidates[0].node == node(1)));
-    let from_peer = crate::wire::Forward {
-        id: RequestId(8),
-        nonce: crate::ids::Nonce::from_u64(3),
-        service,
-        requester: node(50),
-        reply_to: vec![address(50)],
-        deadline_ms: 5_000,
-        provider: Some(node(1)),
-        params: None,
-    };
-    let (link, forward) = forwarded(&bench.say(peer, &Message::Forward(from_peer.clone())));
-    assert_eq!((link, forward.id, forward.provider), (provider, RequestId(8), None));
-    assert_eq!((&forward.reply_to, forward.requester), (&from_peer.reply_to, node(50)));
-    match bench.say(provider, &decline(&forward, Reason::Unreachable))[..] {
-        [(link, Message::Decline(decline))] => {
-            assert_eq!((link, decline.requester, decline.reason), (peer, Some(node(50)), Reason::Unreachable));
-        }
-        ref other => panic!("{other:?}"),
-    }
-    let unknown = crate::wire::Forward { id: RequestId(9), provider: Some(node(77)), ..from_peer };
-    assert_eq!(refused(&bench.say(peer, &Message::Forward(unknown))), (peer, Reason::NotFound));
 }
 
 #[test]
-fn a_peer_may_try_one_provider_after_the_other() {
-    let mut bench = Bench::new();
-    let (peer, first, second) = (bench.up(100, Role::SuperNode), bench.provider(1), bench.provider(2));
-    let to = |provider| {
-        Message::Forward(crate::wire::Forward {
-            id: RequestId(8),
-            nonce: crate::ids::Nonce::from_u64(3),
-            service: Service::Track,
-            requester: node(50),
-            reply_to: vec![address(50)],
-            deadline_ms: 5_000,
-            provider: Some(node(provider)),
-            params: None,
-        })
-    };
-    let (link, forward) = forwarded(&bench.say(peer, &to(1)));
-    assert_eq!(link, first);
-    assert_eq!(refused(&bench.say(first, &decline(&forward, Reason::Busy))), (peer, Reason::Busy));
-    assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second);
-    assert_eq!(forwarded(&bench.say(peer, &to(2))).0, second, "that was a repetition");
-}
-
-#[test]
-fn a_node_may_have_only_so_many_searches_at_the_peers() {
+fn a_node_may_have_only_so_many_searches() {
     let mut bench = Bench::new();
     let (peer, asker, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
-    let there = |id: u32| Request { area: Area::At(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) };
+    let there = |id: u32| Request { area: Area::Near(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) };
     for id in 0..256 {
         seek_of(&bench.ask(asker, there(id)));
     }

@@ -1,27 +1,31 @@
-//! Who wants to hear of changes in an area, here and at the peers.
+//! Who wants to hear of changes in an area, here and at other hubs.
 //!
-//! A node's watch is carried to every peer, whose changes come back under a
-//! number of this hub's and go on to the node in one sequence with its own. A
-//! peer's watch is served from the own directory only. Changes travel
+//! A watch goes the ways of a search and stays there: up to the parent, at
+//! the top to every other top, and down to each child as soon as that has
+//! something in the area. The changes come back under a number of this hub's
+//! and go on to the watcher in one sequence with its own. Changes travel
 //! reliably, so a snapshot at the beginning is enough.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::neighbours::WATCH;
-use super::{Hub, Kind, Sender};
+use super::route::Course;
+use super::tree::Relation;
+use super::{Hub, Sender};
 use crate::address::SchemeSet;
+use crate::block::{Block, Patch};
 use crate::directory::{Place, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Version;
-use crate::service::{Role, ServiceSet};
+use crate::service::ServiceSet;
 use crate::time::Time;
-use crate::wire::{Candidate, Change, Decline, MAX_CANDIDATES, Message, Reason, Watch};
+use crate::wire::{Candidate, Change, Decline, MAX_CANDIDATES, Message, Reason, Watch, Way};
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;
@@ -34,7 +38,7 @@ const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     table: BTreeMap<(NodeId, RequestId), Watching>,
-    /// The numbers under which watches are carried to the peers.
+    /// The numbers under which watches are carried to other hubs.
     carried: BTreeMap<RequestId, (NodeId, RequestId)>,
     last: u32,
 }
@@ -48,9 +52,12 @@ struct Watching {
     number: u64,
     /// The same when the watcher last renewed.
     renewed_at: u64,
-    /// The number under which the peers know it.
-    carried: Option<RequestId>,
-    /// What the watcher believes is there: version, and the peer that said so.
+    /// Which way it came, and from which hub.
+    course: Course,
+    /// The number under which other hubs know it, and which do.
+    carried: RequestId,
+    told: BTreeSet<NodeId>,
+    /// What the watcher believes is there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
 
@@ -118,14 +125,47 @@ impl Hub {
             return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         let Watch { services, area, .. } = watch;
-        let carried = (from.role == Role::Node && self.config.kind == Kind::SuperNode).then(|| self.carry_under(key));
-        let followed = BTreeMap::new();
-        let link = from.link;
-        let watching = Watching { link, services, area, number, renewed_at: number, carried, followed };
+        let (course, carried) = (self.course_of(from, watch.way), self.carry_under(key));
+        let (link, followed, told) = (from.link, BTreeMap::new(), BTreeSet::new());
+        let watching = Watching { link, services, area, number, renewed_at: number, course, carried, told, followed };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
-        if let Some(id) = carried {
-            self.tell_peers(&Message::Watch(Watch { id, services, area, seen: 0 }));
+        self.carry_watch(key);
+    }
+
+    /// Which way a watch has come.
+    fn course_of(&self, from: Sender, way: Option<Way>) -> Course {
+        match self.relation(from.node) {
+            None => Course::BEGIN,
+            Some(Relation::Child(_)) => Course::from(way.unwrap_or(Way::Down), from.node),
+            Some(_) => Course::from(Way::Down, from.node),
+        }
+    }
+
+    /// Takes a watch to the hubs that are to know it and do not yet.
+    fn carry_watch(&mut self, key: (NodeId, RequestId)) {
+        let Some(watching) = self.watches.table.get(&key) else { return };
+        let (services, area, course) = (watching.services, watching.area, watching.course);
+        let mut hubs: BTreeMap<NodeId, Way> = BTreeMap::new();
+        for service in services.iter() {
+            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, Way::Down)));
+        }
+        match course.way {
+            Way::Up if self.is_top() => hubs.extend(self.peers_up().map(|hub| (hub, Way::Down))),
+            Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
+            Way::Across | Way::Down => {}
+        }
+        hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
+        for (hub, way) in hubs {
+            self.carry_watch_to(key, hub, way);
+        }
+    }
+
+    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: Way) {
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        if watching.told.insert(hub) {
+            let (id, services, area) = (watching.carried, watching.services, watching.area);
+            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way) }));
         }
     }
 
@@ -208,7 +248,23 @@ impl Hub {
         }
     }
 
-    /// A peer tells of changes for a watch that was carried to it.
+    /// A hub has something where it had nothing: who watches there is told so by it.
+    pub(super) fn watch_patch_of(&mut self, hub: NodeId, patch: Patch) {
+        if !matches!(self.relation(hub), Some(Relation::Child(_))) {
+            return;
+        }
+        let block = patch.block();
+        let wanted = self.watches.table.iter().filter(|(_, watching)| {
+            let (rows, columns) = Block::bounds(watching.area);
+            let within = rows.contains(&block.row) && columns.contains(&block.column);
+            within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
+        });
+        for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.carry_watch_to(key, hub, Way::Down);
+        }
+    }
+
+    /// Another hub tells of changes for a watch that was carried to it.
     pub(super) fn peer_changed(&mut self, from: Sender, change: Change) {
         let Some(key) = self.watches.carried.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
@@ -225,7 +281,8 @@ impl Hub {
         }
     }
 
-    /// A peer is gone: nobody vouches any longer for what it had.
+    /// A hub is gone: nobody vouches any longer for what it told, and another
+    /// one may have to be asked in its place.
     pub(super) fn forget_changes_of(&mut self, peer: NodeId) {
         let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
         for key in keys {
@@ -234,25 +291,21 @@ impl Hub {
             let gone: Vec<NodeId> =
                 followed.filter(|(_, (_, said))| *said == Some(peer)).map(|(node, _)| *node).collect();
             watching.followed.retain(|_, (_, said)| *said != Some(peer));
+            let told = watching.told.remove(&peer);
             if !gone.is_empty() {
                 self.send_change(key, Vec::new(), gone);
+            }
+            if told {
+                self.carry_watch(key);
             }
         }
     }
 
-    /// A peer has come up: it learns of every watch.
-    pub(super) fn carry_watches_to(&mut self, peer: NodeId) {
-        let carried: Vec<Message> = self
-            .watches
-            .table
-            .values()
-            .filter_map(|watching| {
-                let (services, area) = (watching.services, watching.area);
-                watching.carried.map(|id| Message::Watch(Watch { id, services, area, seen: 0 }))
-            })
-            .collect();
-        for watch in carried {
-            self.tell_peer(peer, &watch);
+    /// A hub has come up, or stands differently to this one: the watches are
+    /// taken to where they belong now.
+    pub(super) fn carry_watches(&mut self) {
+        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
+            self.carry_watch(key);
         }
     }
 
@@ -261,9 +314,9 @@ impl Hub {
         if let Some(neighbour) = self.neighbours.get_mut(node) {
             neighbour.watches = neighbour.watches.saturating_sub(1);
         }
-        if let Some(carried) = watching.carried {
-            self.watches.carried.remove(&carried);
-            self.tell_peers(&Message::Unwatch(carried));
+        self.watches.carried.remove(&watching.carried);
+        for hub in watching.told {
+            self.tell_peer(hub, &Message::Unwatch(watching.carried));
         }
     }
 

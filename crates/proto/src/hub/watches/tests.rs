@@ -3,10 +3,11 @@
 use super::*;
 use crate::hub::testing::{Bench, HERE, node, record, refused, version};
 use crate::record::Record;
+use crate::service::Role;
 
 fn watching(id: u32, seen: u64) -> Message {
     let (services, area) = (ServiceSet::ALL, Area::At(HERE));
-    Message::Watch(Watch { id: RequestId(id), services, area, seen })
+    Message::Watch(Watch { id: RequestId(id), services, area, seen, way: None })
 }
 
 fn changes(sent: &[(LinkId, Message)], to: LinkId) -> Vec<(u64, Vec<NodeId>, Vec<NodeId>)> {

@@ -1,0 +1,145 @@
+//! Blocks of 8 × 8 cells: the grain in which hubs tell one another where
+//! there is something.
+
+use std::ops::RangeInclusive;
+
+use minicbor::{Decode, Encode};
+
+use crate::grid::{Area, Cell, MAX_COORDINATE};
+use crate::service::Service;
+
+/// Bits of a block number on one axis: 250 001 blocks of 8 cells.
+pub(crate) const BLOCK_BITS: u32 = 18;
+/// Bits of a place inside a block on one axis.
+pub(crate) const INNER_BITS: u32 = 3;
+
+/// A block of 8 × 8 cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Block {
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+}
+
+/// One service in one block, in the order of service, row, column: 2 + 18 + 18 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Patch(#[n(0)] u64);
+
+impl Block {
+    /// The last row and column of the grid.
+    pub(crate) const LAST: u32 = (2 * MAX_COORDINATE as u32) >> INNER_BITS;
+
+    /// The block in which `cell` lies.
+    pub(crate) fn of(cell: Cell) -> Self {
+        Self { row: offset(cell.y) >> INNER_BITS, column: offset(cell.x) >> INNER_BITS }
+    }
+
+    /// The rows and columns of blocks in which `area` lies.
+    pub(crate) fn bounds(area: Area) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
+        let (min, max) = match area {
+            Area::Rectangle { min, max } => (min, max),
+            Area::Within { centre, radius } => {
+                // A valid radius is at most four times the largest coordinate.
+                let radius = radius as i32;
+                let low = |at: i32| (at - radius).max(-MAX_COORDINATE);
+                let high = |at: i32| (at + radius).min(MAX_COORDINATE);
+                (Cell::new(low(centre.x), low(centre.y)), Cell::new(high(centre.x), high(centre.y)))
+            }
+            Area::At(cell) => (cell, cell),
+            Area::Near(_) | Area::Anywhere => return (0..=Self::LAST, 0..=Self::LAST),
+        };
+        let (low, high) = (Self::of(min), Self::of(max));
+        (low.row..=high.row, low.column..=high.column)
+    }
+}
+
+impl Patch {
+    /// `service` in the block around `cell`.
+    pub fn of(service: Service, cell: Cell) -> Self {
+        Self::at(service, Block::of(cell))
+    }
+
+    pub(crate) fn at(service: Service, block: Block) -> Self {
+        Self(((service as u64) << (2 * BLOCK_BITS)) | u64::from(block.row) << BLOCK_BITS | u64::from(block.column))
+    }
+
+    /// Which service.
+    pub(crate) fn service(self) -> Service {
+        Service::ALL[(self.0 >> (2 * BLOCK_BITS)) as usize % Service::ALL.len()]
+    }
+
+    pub(crate) fn block(self) -> Block {
+        let mask = (1 << BLOCK_BITS) - 1;
+        Block { row: (self.0 >> BLOCK_BITS) as u32 & mask, column: self.0 as u32 & mask }
+    }
+
+    /// The number that it is on the wire.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The patch with this number, if there is one.
+    pub fn from_number(number: u64) -> Option<Self> {
+        let patch = Self(number);
+        let block = patch.block();
+        let sound = number >> (2 * BLOCK_BITS) < Service::ALL.len() as u64
+            && block.row <= Block::LAST
+            && block.column <= Block::LAST;
+        sound.then_some(patch)
+    }
+
+    /// The patches of `service` in `area`, if they are at most `limit`.
+    pub(crate) fn few(service: Service, area: Area, limit: usize) -> Option<Vec<Self>> {
+        let (rows, columns) = Block::bounds(area);
+        let length = |range: &RangeInclusive<u32>| (range.end() - range.start()) as usize + 1;
+        if length(&rows).saturating_mul(length(&columns)) > limit {
+            return None;
+        }
+        let patches = rows.flat_map(|row| columns.clone().map(move |column| Self::at(service, Block { row, column })));
+        Some(patches.collect())
+    }
+}
+
+/// How far a row or column of blocks is from a coordinate, in cells; 0 inside it.
+pub(crate) fn gap(block: u32, coordinate: i32) -> u64 {
+    let first = unset(block << INNER_BITS);
+    let nearest = coordinate.clamp(first, first + 7);
+    u64::from(nearest.abs_diff(coordinate))
+}
+
+/// A coordinate as a number from 0.
+pub(crate) fn offset(coordinate: i32) -> u32 {
+    (coordinate.clamp(-MAX_COORDINATE, MAX_COORDINATE) + MAX_COORDINATE) as u32
+}
+
+/// The coordinate that `offset` made into `number`.
+pub(crate) fn unset(number: u32) -> i32 {
+    number as i32 - MAX_COORDINATE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_gives_back_what_it_was_made_of() {
+        for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
+            for service in Service::ALL {
+                let patch = Patch::of(service, Cell::new(cell.0, cell.1));
+                assert_eq!(patch.block(), Block::of(Cell::new(cell.0, cell.1)));
+                assert_eq!(Patch::from_number(patch.number()), Some(patch));
+            }
+        }
+        assert_eq!(Patch::from_number(1 << 38), None);
+        assert_eq!(Patch::from_number(u64::from(Block::LAST) + 1), None);
+    }
+
+    #[test]
+    fn an_area_is_few_patches_or_too_many() {
+        let few = |area, limit| Patch::few(Service::Track, area, limit).map(|patches| patches.len());
+        assert_eq!(few(Area::At(Cell::new(3, 3)), 16), Some(1));
+        assert_eq!(few(Area::Within { centre: Cell::new(4, 4), radius: 8 }, 16), Some(9));
+        assert_eq!(few(Area::Within { centre: Cell::new(4, 4), radius: 20 }, 16), None);
+        assert_eq!(few(Area::Anywhere, 16), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Requests that other hubs pass on, and hubs that go.
+
+use super::DEFAULT_CONSIDERED;
+use super::table::{Asked, Choice, Key, Stage};
+use crate::directory::Query;
+use crate::grid::Area;
+use crate::hub::route::Course;
+use crate::hub::tree::Relation;
+use crate::hub::{Hub, Sender};
+use crate::ids::{NodeId, RequestId};
+use crate::machine::{Channel, Traffic};
+use crate::scope::Scope;
+use crate::time::Time;
+use crate::wire::{Carry, Decline, Message, Reason, Way};
+
+impl Hub {
+    /// Another hub passes a request on to this one.
+    pub(in crate::hub) fn carried(&mut self, now: Time, from: Sender, carry: Carry) {
+        let relay = carry.reply_to.is_empty();
+        let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
+        let requester = (!relay).then_some(carry.requester);
+        let taken = Message::Underway { id: carry.id, requester };
+        if self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce && asked.meant() == carry.provider) {
+            return self.carried_again(now, from, key, carry.way, &taken);
+        }
+        let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
+        let reason = if self.leaving.is_some() && !connected {
+            Some(Reason::Leaving)
+        } else if carry.way == Way::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
+            // It has not enrolled, or that has not arrived yet.
+            Some(Reason::Unreachable)
+        } else {
+            (!self.admit(from.node)).then_some(Reason::TooMany)
+        };
+        if let Some(reason) = reason {
+            let decline = Decline { id: carry.id, reason, retry_after_ms: None, requester };
+            return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
+        }
+        self.send(from.link, Channel::Datagram, Traffic::Mesh, &taken);
+        self.begin_carried(now, key, from, carry);
+    }
+
+    fn begin_carried(&mut self, now: Time, key: Key, from: Sender, carry: Carry) {
+        let (service, cell, requester) = (carry.service, carry.cell, carry.requester);
+        let meant = carry.provider;
+        self.remember(key, from, Asked::by_hub(now, from, carry));
+        match meant {
+            None => {
+                let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
+                let query = Query { service, area, origin: cell, count, except: Some(requester), suspended: true };
+                self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
+            }
+            Some(provider) => {
+                // A node that is connected knows best what it offers, wherever its record is by now.
+                let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
+                let offered = held.map_or(connected, |entry| entry.services().contains(service));
+                let moved = self.moved_to(now, provider).filter(|hub| *hub != from.node);
+                let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), again: false };
+                let choice = if offered { Some(self.choice(provider)) } else { moved.map(there) };
+                if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
+                    // Who is here is nowhere else.
+                    asked.climbed = offered;
+                    asked.choices.extend(choice);
+                }
+                self.advance(now, key);
+            }
+        }
+    }
+
+    /// The hub has this request already, from the same neighbour or along
+    /// another way.
+    fn carried_again(&mut self, now: Time, from: Sender, key: Key, way: Way, taken: &Message) {
+        let Some(asked) = self.requests.get(key) else { return };
+        let (same, of_node) = (asked.neighbour == from.node, !asked.is_carried());
+        let is_beyond = match asked.stage {
+            Stage::Handed { to: Choice::Hub { way, .. }, .. } => way != Way::Down,
+            Stage::Seeking => true,
+            _ => false,
+        };
+        let refused = matches!(asked.stage, Stage::Refused { .. });
+        if !same && is_beyond && (of_node || way != Way::Up) || refused && of_node {
+            // It has gone round, or a second hub of the requester's asks here:
+            // what this hub has for it, it has found already.
+            let (id, requester) = (key.id, Some(key.asker));
+            let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
+            return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
+        }
+        if !refused {
+            self.send(from.link, Channel::Datagram, Traffic::Mesh, taken);
+        }
+        if !same && !of_node {
+            self.now_asked_by(key, from);
+        }
+        if (same || refused) && !of_node {
+            self.repeat(now, key, from.link);
+        }
+    }
+
+    /// A second hub passes the same request on: the one who asked last is the
+    /// one who waits for a refusal.
+    fn now_asked_by(&mut self, key: Key, from: Sender) {
+        if let Some(asked) = self.requests.table.get_mut(&key) {
+            (asked.neighbour, asked.link) = (from.node, from.link);
+            asked.course = asked.course.map(|course| Course { from: Some(from.node), ..course });
+        }
+        if let Some(neighbour) = self.neighbours.get_mut(from.node) {
+            neighbour.requests.push_back(key);
+        }
+    }
+
+    /// A hub says that it has a request.
+    pub(in crate::hub) fn taken(&mut self, from: Sender, id: RequestId, requester: Option<NodeId>) {
+        match self.handed_to(from, id, requester) {
+            Some((key, _)) => self.hop_taken(key),
+            None if requester.is_none() && self.seek_taken(from.node, id) => {}
+            None => self.counters.stray += 1,
+        }
+    }
+
+    /// A hub's last link is gone. Success is silent, so what it has taken is
+    /// most likely served, or else the requester asks again; what it has not
+    /// confirmed goes on at once.
+    pub(in crate::hub) fn requests_lost_hub(&mut self, now: Time, gone: NodeId) {
+        let unconfirmed = self.requests.hops.iter().filter_map(|(_, key)| match self.requests.get(*key)?.stage {
+            Stage::Handed { to: Choice::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
+            _ => None,
+        });
+        for (key, way) in unconfirmed.collect::<Vec<_>>() {
+            self.note(key, Reason::silence(way));
+            self.advance(now, key);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Where a question goes that this hub cannot answer alone: to those below
+//! that have something, up to a parent, and from top to top.
+//!
+//! A question goes up, then across, then down, and never back, so it cannot
+//! go round. At the top each patch has two owners, chosen by rendezvous
+//! hashing among the tops that are up; they know which tops have something
+//! in it.
+
+use std::cmp::Reverse;
+
+use super::Hub;
+use super::tree::Relation;
+use crate::block::Patch;
+use crate::grid::Area;
+use crate::ids::NodeId;
+use crate::random::SplitMix64;
+use crate::scope::Scope;
+use crate::service::Service;
+use crate::wire::{Coverage, Way};
+
+/// To how many hubs a request may go, one after the other.
+pub(super) const HOPS: u8 = 8;
+
+/// How many tops own a patch.
+const OWNERS: usize = 2;
+
+/// An area of more blocks is asked for at all tops: its owners would be most
+/// of them.
+const FEW: usize = 16;
+
+/// One hub to ask, and who is asked in its place if it does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) hub: NodeId,
+    pub(super) way: Way,
+    pub(super) instead: Vec<NodeId>,
+}
+
+/// A question on its way: which way it came, and from which hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Course {
+    pub(super) way: Way,
+    pub(super) from: Option<NodeId>,
+    /// Whether it goes no further than the parent and what is below that.
+    pub(super) near: bool,
+}
+
+impl Course {
+    /// Of a question that a node of this hub asks.
+    pub(super) const BEGIN: Self = Self { way: Way::Up, from: None, near: false };
+
+    /// Of a question that another hub asks.
+    pub(super) const fn from(way: Way, hub: NodeId) -> Self {
+        Self { way, from: Some(hub), near: false }
+    }
+
+    /// Of a question of a node of this hub that is to go so far; `None` if it
+    /// stays here.
+    pub(super) const fn of(scope: Scope) -> Option<Self> {
+        match scope {
+            Scope::Link | Scope::Home => None,
+            Scope::Area => Some(Self { near: true, ..Self::BEGIN }),
+            Scope::Cell | Scope::Anywhere => Some(Self::BEGIN),
+        }
+    }
+
+    /// How far it goes from here, in the words of requests.
+    pub(super) const fn scope(self) -> Scope {
+        if self.near { Scope::Area } else { Scope::Anywhere }
+    }
+
+    /// Whether everybody is asked that could have something.
+    pub(super) fn is_everywhere(self) -> bool {
+        self.way == Way::Up && !self.near
+    }
+
+    /// Which way it goes to the parent.
+    fn up(self) -> Way {
+        if self.near { Way::Down } else { Way::Up }
+    }
+}
+
+/// The owners of a patch among `tops`: those with the greatest hash of both
+/// (highest random weight). When one goes, only its patches change owners.
+pub(super) fn owners(tops: &[NodeId], patch: Patch) -> Vec<NodeId> {
+    let weight = |top: &NodeId| {
+        let halves = top.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
+        halves.fold(patch.number(), |state, half| SplitMix64::new(state ^ half).next_u64())
+    };
+    let mut ranked: Vec<NodeId> = tops.to_vec();
+    ranked.sort_unstable_by_key(|top| Reverse((weight(top), *top)));
+    ranked.truncate(OWNERS);
+    ranked
+}
+
+impl Hub {
+    /// The tops that are up, as this one sees them; it is one of them.
+    pub(super) fn tops(&self) -> Vec<NodeId> {
+        self.peers_up().chain([self.config.node]).collect()
+    }
+
+    pub(super) fn owners(&self, patch: Patch) -> Vec<NodeId> {
+        owners(&self.tops(), patch)
+    }
+
+    /// Whether there is anybody to ask besides this hub, now or once it is up.
+    pub(super) fn has_others(&self) -> bool {
+        self.mesh.is_configured() || self.neighbours.hub_count() > 0
+    }
+
+    /// Whether a top is not there that should be: what it has is not known.
+    pub(super) fn misses_a_top(&self) -> bool {
+        self.is_top() && self.peers_up().count() < self.mesh.peer_count()
+    }
+
+    /// The hubs to which a request for a patch goes on, one after the other.
+    pub(super) fn route(&self, patch: Patch, course: Course) -> Vec<(NodeId, Way)> {
+        let mut below: Vec<(NodeId, u32)> = self.summaries.having(patch, true).collect();
+        below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
+        let mut route: Vec<(NodeId, Way)> = below.into_iter().map(|(hub, _)| (hub, Way::Down)).collect();
+        match course.way {
+            Way::Down => {}
+            Way::Up if !self.is_top() => route.extend(self.parents().into_iter().map(|hub| (hub, course.up()))),
+            Way::Up if course.near => {}
+            Way::Up => {
+                let owners = self.owners(patch);
+                if owners.contains(&self.config.node) {
+                    route.extend(self.beside(patch));
+                }
+                route.extend(self.trusted(owners).map(|hub| (hub, Way::Across)));
+            }
+            Way::Across => route.extend(self.beside(patch)),
+        }
+        // A top that has the patch and owns it, too, is asked once.
+        let mut asked = vec![self.config.node];
+        route.retain(|(hub, _)| {
+            let fresh = Some(*hub) != course.from && !asked.contains(hub) && self.neighbours.is_up(*hub);
+            asked.push(*hub);
+            fresh
+        });
+        route
+    }
+
+    /// The hubs in their order, those that left a question unanswered last.
+    fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
+        hubs.sort_by_key(|hub| self.neighbours.is_doubtful(*hub));
+        hubs.into_iter()
+    }
+
+    /// The tops that have something in a patch, as far as this one owns it.
+    fn beside(&self, patch: Patch) -> impl Iterator<Item = (NodeId, Way)> + '_ {
+        self.summaries.having(patch, false).map(|(hub, _)| (hub, Way::Down))
+    }
+
+    /// The hubs that are asked at the same time for what there is in an area,
+    /// and how far the answer reaches because of those that cannot be asked.
+    pub(super) fn search_route(&self, service: Service, area: Area, course: Course) -> (Vec<Ask>, Coverage) {
+        let mut asks = Asks { hub: self, course, list: Vec::new() };
+        let below = self.summaries.below_in(service, area);
+        let unreachable = below.iter().any(|hub| !self.neighbours.is_up(*hub));
+        let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Whole };
+        below.into_iter().for_each(|hub| asks.add(hub, Way::Down, Vec::new()));
+        // Without a top that should be there its patches may have owners that
+        // do not know them yet: then all that are left are asked.
+        let few = Patch::few(service, area, FEW).filter(|_| course.way == Way::Across || !self.misses_a_top());
+        match (course.way, few) {
+            (Way::Up, _) if !self.is_top() => match self.parents().split_first() {
+                Some((primary, others)) => asks.add(*primary, course.up(), others.to_vec()),
+                None => coverage = coverage.with(Coverage::UnreachableAbove),
+            },
+            (Way::Up, _) if course.near => {}
+            (Way::Up, None) => self.peers_up().for_each(|hub| asks.add(hub, Way::Down, Vec::new())),
+            (Way::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
+            (Way::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
+            (Way::Across, None) | (Way::Down, _) => {}
+        }
+        if course.is_everywhere() && self.misses_a_top() {
+            coverage = coverage.with(Coverage::Partial);
+        }
+        (asks.list, coverage)
+    }
+
+    /// How a request reaches a provider that a neighbouring hub has named.
+    pub(super) fn way_to(&self, hub: NodeId) -> Way {
+        match self.relation(hub) {
+            Some(Relation::Parent) => Way::Up,
+            Some(Relation::Peer) => Way::Across,
+            Some(Relation::Child(_)) | None => Way::Down,
+        }
+    }
+}
+
+/// Whom to ask, each once.
+struct Asks<'a> {
+    hub: &'a Hub,
+    course: Course,
+    list: Vec<Ask>,
+}
+
+impl Asks<'_> {
+    fn add(&mut self, hub: NodeId, way: Way, instead: Vec<NodeId>) {
+        let meant = Some(hub) != self.course.from && hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
+        match self.list.iter_mut().find(|ask| ask.hub == hub) {
+            // Who is asked as an owner looks at its own as well.
+            Some(ask) => ask.way = ask.way.min(way),
+            None if meant => self.list.push(Ask { hub, way, instead }),
+            None => {}
+        }
+    }
+
+    fn owners_of(&mut self, patch: Patch) {
+        let owners = self.hub.owners(patch);
+        if owners.contains(&self.hub.config.node) {
+            return self.holders_of(patch);
+        }
+        let mut owners = self.hub.trusted(owners);
+        if let Some(first) = owners.next() {
+            self.add(first, Way::Across, owners.collect());
+        }
+    }
+
+    fn holders_of(&mut self, patch: Patch) {
+        for (hub, way) in self.hub.beside(patch) {
+            self.add(hub, way, Vec::new());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What hubs tell one another of what they have, case by case.
+
+use super::*;
+use crate::hub::testing::{Bench, HERE, address, node, record, request, version};
+use crate::hub::{Config, Kind};
+use crate::ids::LinkId;
+use crate::record::Record;
+use crate::service::{Role, ServiceSet};
+use crate::wire::{Message, Mode};
+
+const NEXT: Cell = Cell::new(28, 92);
+const FAR: Cell = Cell::new(280, 92);
+
+/// A hub of tier 1 below 101, with a child 50.
+fn middle() -> (Bench, LinkId, LinkId) {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    config.parents = vec![vec![address(101)]];
+    let mut bench = Bench::with(config);
+    let (dial, _) = bench.dialled.remove(0);
+    let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.wait(Duration::from_secs(1));
+    (bench, parent, child)
+}
+
+/// The patches of a summary, and since when everything has been told.
+type Heard = (Vec<(Patch, u32)>, Option<u64>);
+
+fn told(sent: &[(LinkId, Message)], to: LinkId) -> Vec<Heard> {
+    let summaries = sent.iter().filter(|(link, _)| *link == to).filter_map(|(_, message)| match message {
+        Message::Summary(summary) => Some((summary.patches.clone(), summary.since)),
+        _ => None,
+    });
+    summaries.collect()
+}
+
+fn track(cell: Cell) -> Patch {
+    Patch::of(Service::Track, cell)
+}
+
+fn says(run: u32, version: u64, patches: &[(Patch, u32)], since: Option<u64>) -> Message {
+    Message::Summary(Summary { run, version, patches: patches.to_vec(), since })
+}
+
+fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
+    let services = [Service::Track].into_iter().collect::<ServiceSet>();
+    Message::Publish(Record { cell, services, version: version(sequence), ..record(number) })
+}
+
+#[test]
+fn a_parent_hears_of_a_patch_that_fills_or_empties_and_of_nothing_in_between() {
+    let (mut bench, parent, _) = middle();
+    let link = bench.up(1, Role::Node);
+    bench.say(link, &only_track(1, 1, HERE));
+    assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 1)], None)]);
+    bench.say(link, &only_track(1, 2, NEXT));
+    assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty(), "it is the same block");
+    bench.say(link, &only_track(1, 3, FAR));
+    let sent = bench.wait(Duration::from_secs(1));
+    assert_eq!(told(&sent, parent), [(vec![(track(HERE), 0), (track(FAR), 1)], None)]);
+}
+
+#[test]
+fn what_is_below_a_child_counts_as_below_its_parent() {
+    let (mut bench, parent, child) = middle();
+    bench.say(child, &says(1, 1, &[(track(HERE), 3)], None));
+    assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 3)], None)]);
+    let (_, own) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    bench.say(own, &only_track(2, 1, HERE));
+    bench.say(child, &says(1, 2, &[(track(HERE), 0)], None));
+    assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty(), "there is still one");
+}
+
+#[test]
+fn everything_is_told_anew_once_in_a_lease_and_heals_what_was_lost() {
+    let (mut bench, parent, child) = middle();
+    bench.say(child, &says(1, 1, &[(track(HERE), 3), (track(FAR), 1)], Some(1)));
+    bench.wait(Duration::from_secs(1));
+    let sent: Vec<_> = (0..60)
+        .flat_map(|_| {
+            bench.say(child, &Message::Ping(0));
+            bench.say(parent, &Message::Ping(0));
+            bench.wait(Duration::from_secs(1))
+        })
+        .collect();
+    let told = told(&sent, parent);
+    assert!(matches!(&told[..], [(patches, Some(_))] if patches.len() == 2), "{told:?}");
+    bench.say(child, &says(1, 2, &[(track(HERE), 3)], Some(2)));
+    assert_eq!(bench.hub.status(bench.now).patches, 1, "what was not told again is gone");
+}
+
+#[test]
+fn an_older_word_is_no_news_and_a_new_run_voids_all() {
+    let (mut bench, _, child) = middle();
+    bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
+    bench.say(child, &says(1, 4, &[(track(HERE), 0)], None));
+    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    bench.say(child, &says(2, 1, &[(track(FAR), 1)], None));
+    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    assert!(bench.hub.summaries.having(track(HERE), true).next().is_none());
+}
+
+#[test]
+fn what_a_lost_hub_had_is_remembered_for_a_lease() {
+    let (mut bench, _, child) = middle();
+    bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
+    bench.down(child);
+    bench.wait(Duration::from_secs(59));
+    assert_eq!(bench.hub.status(bench.now).patches, 1);
+    bench.wait(Duration::from_secs(2));
+    assert_eq!(bench.hub.status(bench.now).patches, 0);
+}
+
+#[test]
+fn summaries_keep_to_their_rate_whatever_moves() {
+    let (mut bench, parent, child) = middle();
+    let (mut bytes, mut version) = (0, 0);
+    for second in 0..600 {
+        let patches: BTreeMap<Patch, u32> =
+            (0..40).map(|n| (track(Cell::new(8 * n, 8 * (second % 100))), u32::from(second % 2 == 0))).collect();
+        version += 1;
+        bench.say(child, &says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
+        let sent = bench.wait(Duration::from_secs(1));
+        bench.say(parent, &Message::Ping(0));
+        let summaries = sent.iter().filter(|(_, message)| matches!(message, Message::Summary(_)));
+        bytes += summaries.map(|(_, message)| message.encode().len() + 80).sum::<usize>();
+    }
+    // The rate for ten minutes, and what may go ahead of it.
+    assert!(bytes * 8 < 1_000 * (600 + 60) && bytes * 8 > 300_000, "{bytes}");
+}
+
+#[test]
+fn none_is_believed_for_a_second_or_until_something_comes() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    let mut bench = Bench::with(config);
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    let asker = bench.requester(2);
+    let ask = |bench: &mut Bench, id| bench.ask(asker, request(id, Mode::Forward)).len();
+    ask(&mut bench, 1);
+    ask(&mut bench, 2);
+    assert_eq!(bench.hub.counters().negatives, 1);
+    bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
+    let sent = bench.ask(asker, request(3, Mode::Forward));
+    assert!(matches!(sent[..], [(link, Message::Carry(_))] if link == child), "{sent:?}");
+    assert_eq!(bench.hub.counters().negatives, 1);
+}
+
+#[test]
+fn a_child_of_the_same_tier_and_a_summary_from_above_are_refused() {
+    let (mut bench, parent, _) = middle();
+    bench.say(parent, &says(1, 1, &[(track(HERE), 1)], None));
+    let twin = bench.up(51, Role::SuperNode);
+    bench.say(twin, &Message::Enrol { tier: 1 });
+    assert_eq!((bench.hub.status(bench.now).patches, bench.closed.last().unwrap().0), (0, twin));
+    assert_eq!(bench.hub.counters().refused_by_role, 2);
+}

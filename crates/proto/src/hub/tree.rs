@@ -1,0 +1,75 @@
+//! How other hubs stand to this one: above it, below it, or beside it.
+
+use super::{Hub, Sender};
+use crate::address::SchemeSet;
+use crate::ids::{LinkId, NodeId};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// How another hub stands to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// This hub has enrolled there. The first one configured is the primary.
+    Parent,
+    /// It has enrolled here, and is of this tier.
+    Child(u8),
+    /// Neither: another top, or a sibling.
+    Peer,
+}
+
+impl Hub {
+    /// Whether nothing is above this hub.
+    pub(super) fn is_top(&self) -> bool {
+        self.config.parents.is_empty()
+    }
+
+    /// How a neighbour stands to this hub, if it is a hub.
+    pub(super) fn relation(&self, hub: NodeId) -> Option<Relation> {
+        self.neighbours.relation(hub)
+    }
+
+    /// The parents that are up: the primary one first, unless it left a
+    /// question unanswered.
+    pub(super) fn parents(&self) -> Vec<NodeId> {
+        let mut parents: Vec<NodeId> = self.mesh.parents().collect();
+        parents.sort_by_key(|parent| self.neighbours.is_doubtful(*parent));
+        parents
+    }
+
+    /// Whether this hub should have a parent to ask and has none.
+    pub(super) fn is_cut_off(&self) -> bool {
+        !self.is_top() && self.parents().is_empty()
+    }
+
+    /// The hubs beside this one that are up.
+    pub(super) fn peers_up(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Peer))
+    }
+
+    /// A dial has led to a parent: takes a place below it.
+    pub(super) fn enrol(&mut self, parent: NodeId) {
+        self.neighbours.relate(parent, Relation::Parent);
+        let enrol = Message::Enrol { tier: self.config.tier };
+        self.tell_peer(parent, &enrol);
+    }
+
+    /// A hub takes a place below this one.
+    pub(super) fn enrolled(&mut self, now: Time, from: Sender, tier: u8) {
+        let is_parent = self.relation(from.node) == Some(Relation::Parent);
+        if tier >= self.config.tier || is_parent {
+            self.refused(from.node, "it enrolled as a child, but its tier is not below this one");
+            return self.close(now, from.link, "a child's tier must be below its parent's");
+        }
+        if self.relation(from.node) != Some(Relation::Child(tier)) {
+            self.neighbours.relate(from.node, Relation::Child(tier));
+            self.summaries.adopt(from.node);
+            self.tops_changed(now);
+            self.carry_watches();
+        }
+    }
+
+    /// The link over which to ask a hub something.
+    pub(super) fn link_to(&self, hub: NodeId) -> Option<LinkId> {
+        self.neighbours.best_link(hub, SchemeSet::ALL)
+    }
+}

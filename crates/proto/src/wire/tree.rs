@@ -1,0 +1,136 @@
+//! What hubs of neighbouring tiers, and the tops among themselves, say to one
+//! another: what is below them, and whose request it is that they pass on.
+
+use minicbor::decode::Error as DecodeError;
+use minicbor::encode::{Error as EncodeError, Write};
+use minicbor::{Decode, Decoder, Encode, Encoder};
+
+use super::request::{Params, Reason};
+use crate::address::Address;
+use crate::block::Patch;
+use crate::grid::Cell;
+use crate::ids::{NodeId, Nonce, RequestId};
+use crate::service::Service;
+
+/// The most patches that one [`Summary`] tells of.
+pub const MAX_PATCHES: usize = 1_024;
+
+/// Which way a question goes through the tree of hubs. It goes up, then
+/// across, then down, and never back, so it cannot go round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Way {
+    /// From a hub to its parent, which may send it anywhere.
+    #[n(0)]
+    Up,
+    /// From a top to an owner, which may send it to the tops that have something.
+    #[n(1)]
+    Across,
+    /// To a hub that is to look at what is its own or below it, and nowhere else.
+    #[n(2)]
+    Down,
+}
+
+impl Reason {
+    /// What the silence of a hub means to which a question went this way.
+    pub(crate) fn silence(way: Way) -> Self {
+        if way == Way::Up { Self::UnreachableAbove } else { Self::Unreachable }
+    }
+}
+
+/// See [`Message::Carry`](super::Message::Carry).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Carry {
+    /// The number under which to answer.
+    #[n(0)]
+    pub id: RequestId,
+    /// The secret to show.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// What.
+    #[n(2)]
+    pub service: Service,
+    /// Where.
+    #[n(3)]
+    pub cell: Cell,
+    /// Who asked.
+    #[n(4)]
+    pub requester: NodeId,
+    /// Where to answer, the requester's preferred transport first; empty:
+    /// answer to the hub that carries, which relays.
+    #[n(5)]
+    pub reply_to: Vec<Address>,
+    /// How long the requester still waits for an acceptance, milliseconds.
+    #[n(6)]
+    pub deadline_ms: u32,
+    /// Where it may go on to.
+    #[n(7)]
+    pub way: Way,
+    /// To how many further hubs it may go.
+    #[n(8)]
+    pub hops: u8,
+    /// The only provider that is meant; `None`: whoever is there.
+    #[n(9)]
+    pub provider: Option<NodeId>,
+    /// More.
+    #[n(10)]
+    pub params: Option<Params>,
+}
+
+/// See [`Message::Summary`](super::Message::Summary).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Summary {
+    /// Which run of the hub's says it: what an earlier run said is void.
+    #[n(0)]
+    pub run: u32,
+    /// Grows with each summary of a run; the greater one wins, patch by patch.
+    #[n(1)]
+    pub version: u64,
+    /// How many entries there are, here and below, in ascending order of the
+    /// patches; 0 if there are none any more. At most [`MAX_PATCHES`].
+    #[cbor(n(2), with = "patches_codec")]
+    pub patches: Vec<(Patch, u32)>,
+    /// If set, everything that there is has been told since this version:
+    /// what was told before it is void.
+    #[n(3)]
+    pub since: Option<u64>,
+}
+
+/// The patches as one flat array: each one's distance from the one before, then
+/// its count. Neighbours on the grid are then a few bytes each.
+mod patches_codec {
+    use super::*;
+
+    pub(super) fn encode<C, W: Write>(
+        patches: &[(Patch, u32)],
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        e.array(patches.len() as u64 * 2)?;
+        let mut before = 0;
+        for (patch, count) in patches {
+            e.u64(patch.number().saturating_sub(before))?.u32(*count)?;
+            before = patch.number();
+        }
+        Ok(())
+    }
+
+    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(Patch, u32)>, DecodeError> {
+        let wrong = || DecodeError::message("a summary's patches are out of order or off the grid");
+        let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_PATCHES as u64);
+        let length = length.ok_or_else(|| DecodeError::message("a summary of too many patches"))? / 2;
+        let mut patches: Vec<(Patch, u32)> = Vec::with_capacity(length as usize);
+        for _ in 0..length {
+            let distance = d.u64()?;
+            let before = patches.last().map(|(patch, _)| patch.number());
+            let number = match before {
+                Some(_) if distance == 0 => return Err(wrong()),
+                before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,
+            };
+            patches.push((Patch::from_number(number).ok_or_else(wrong)?, d.u32()?));
+        }
+        Ok(patches)
+    }
+}

@@ -1,0 +1,375 @@
+//! The hierarchy: homes below areas below tops, with a delay for every link.
+
+use std::time::Duration;
+
+use roost_proto::hub::{Counters, Relation};
+use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::wire::{Coverage, Mode, Reason};
+use roost_proto::{Area, Cell, Service, ServiceSet};
+
+use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{failed, finished};
+
+/// One way from a node to its home, from a home to its area, from an area to
+/// its top, and between tops or between nodes of different homes.
+const ACCESS: Duration = Duration::from_millis(10);
+const HOME: Duration = Duration::from_millis(40);
+const AREA: Duration = Duration::from_millis(30);
+const TOPS: Duration = Duration::from_millis(20);
+const NODES: Duration = Duration::from_millis(100);
+
+/// Three tops; below each of the first two an area of two homes, each with one
+/// provider of everything and one requester.
+struct Tree {
+    world: World,
+    tops: Vec<HostId>,
+    areas: Vec<HostId>,
+    homes: Vec<HostId>,
+    providers: Vec<HostId>,
+    requesters: Vec<HostId>,
+}
+
+/// Where the provider of home `n` is: far from the others'.
+fn place(home: usize) -> Cell {
+    Cell::new(100 * home as i32, 5)
+}
+
+impl Tree {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(seed);
+        world.path.delay = NODES;
+        let first = world.hosts.len();
+        let numbers: Vec<HostId> = (first..first + 3).map(HostId).collect();
+        let tops: Vec<HostId> = numbers.iter().map(|_| world.hub_below(2, &[], &numbers)).collect();
+        for (n, a) in tops.iter().enumerate() {
+            for b in &tops[n + 1..] {
+                world.delays.insert((*a, *b), TOPS);
+            }
+        }
+        let areas: Vec<HostId> = (0..2).map(|n| world.hub_below(1, &[tops[n], tops[2]], &[])).collect();
+        for (n, area) in areas.iter().enumerate() {
+            world.delays.extend([((*area, tops[n]), AREA), ((*area, tops[2]), AREA)]);
+        }
+        let homes: Vec<HostId> = (0..4).map(|n| world.hub_below(0, &[areas[n / 2]], &[])).collect();
+        for (n, home) in homes.iter().enumerate() {
+            world.delays.insert((*home, areas[n / 2]), HOME);
+        }
+        let mut tree = Self { world, tops, areas, homes, providers: Vec::new(), requesters: Vec::new() };
+        tree.people();
+        tree
+    }
+
+    fn people(&mut self) {
+        for (n, home) in self.homes.clone().into_iter().enumerate() {
+            let place = place(n);
+            let ends = [
+                self.world.node((place.x, place.y), &Service::ALL, &[home]),
+                self.world.node((place.x + 1, place.y + 1), &[], &[home]),
+            ];
+            self.world.delays.extend(ends.map(|end| ((end, home), ACCESS)));
+            self.world.delays.insert((ends[0], ends[1]), ACCESS);
+            self.providers.push(ends[0]);
+            self.requesters.push(ends[1]);
+        }
+        self.world.settle();
+        // Everybody is older than a lease, and every summary has been told.
+        self.world.run(70 * SECOND);
+    }
+
+    /// Home `from` asks for what home `to` has.
+    fn ask(&mut self, from: usize, to: usize) -> Ticket {
+        self.world.request(self.requesters[from], Service::Sensor, Area::At(place(to)))
+    }
+
+    /// The time to the first byte, when provider and requester know one another already.
+    fn warm(&mut self, from: usize, to: usize) -> Duration {
+        let first = self.ask(from, to);
+        finished(&mut self.world, self.requesters[from], first);
+        let second = self.ask(from, to);
+        let summary = finished(&mut self.world, self.requesters[from], second);
+        assert_eq!(summary.provider, node_id(self.providers[to].0));
+        assert!(!summary.relayed, "{summary:?}");
+        summary.first_byte
+    }
+
+    fn counters(&self, hub: HostId) -> Counters {
+        self.world.hub_at(hub).counters().clone()
+    }
+
+    fn found(&mut self, from: usize, area: Area) -> (Vec<HostId>, Coverage) {
+        let requester = self.requesters[from];
+        let ticket = self.world.lookup(requester, Service::Track, area);
+        match self.world.outcome(requester, ticket) {
+            Event::Found { found, .. } => {
+                let of = |node| self.providers.iter().copied().find(|host| node_id(host.0) == node);
+                (found.candidates.iter().filter_map(|candidate| of(candidate.node)).collect(), found.coverage)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Silence between the area of a home and all tops.
+    fn cut_above(&mut self, home: usize) {
+        let area = self.areas[home / 2];
+        for top in self.tops.clone() {
+            self.world.cut(area, top);
+        }
+    }
+}
+
+#[test]
+fn a_request_goes_one_triangle_and_a_tier_adds_one_hop_each_way_and_nothing_else() {
+    let mut tree = Tree::new(1);
+    // To the home and on to the provider, who answers the requester directly.
+    assert_eq!(tree.warm(0, 0), ACCESS * 3);
+    // One tier up: to the area and down again, before the same direct answer.
+    assert_eq!(tree.warm(0, 1), ACCESS * 2 + HOME * 2 + NODES);
+    // Over the top: at most one owner in between.
+    let over = tree.warm(0, 2);
+    let least = ACCESS * 2 + (HOME + AREA) * 2 + NODES;
+    assert!(over >= least && over <= least + TOPS * 2, "{over:?}");
+}
+
+#[test]
+fn every_pair_of_homes_finds_one_another_in_every_mode() {
+    let mut tree = Tree::new(2);
+    for from in 0..4 {
+        for to in 0..4 {
+            for mode in [Mode::Forward, Mode::Relay] {
+                let requester = tree.requesters[from];
+                let area = Area::At(place(to));
+                let ticket = tree.world.request_with(requester, Service::Image, area, |wanted| wanted.mode = mode);
+                let summary = finished(&mut tree.world, requester, ticket);
+                assert!(summary.complete && summary.relayed == (mode == Mode::Relay), "{from} {to} {summary:?}");
+                assert_eq!(summary.provider, node_id(tree.providers[to].0), "{from} {to} {mode:?}");
+            }
+            assert_eq!(tree.found(from, Area::At(place(to))), (vec![tree.providers[to]], Coverage::Whole));
+        }
+    }
+    for provider in tree.providers.clone() {
+        let times = tree.world.hosts[provider.0].opened.len();
+        assert_eq!(times, 8, "each request was served once");
+    }
+}
+
+#[test]
+fn the_nearest_of_the_whole_tree_is_found() {
+    let mut tree = Tree::new(3);
+    let all: Vec<HostId> = tree.providers.clone();
+    assert_eq!(tree.found(3, Area::Near(Cell::new(0, 0))), (all, Coverage::Whole));
+    let requester = tree.requesters[3];
+    let ticket = tree.world.request(requester, Service::Image, Area::Near(Cell::new(0, 0)));
+    assert_eq!(finished(&mut tree.world, requester, ticket).provider, node_id(tree.providers[0].0));
+    let ticket = tree.world.request(requester, Service::Image, Area::Within { centre: Cell::new(100, 0), radius: 20 });
+    assert_eq!(finished(&mut tree.world, requester, ticket).provider, node_id(tree.providers[1].0));
+}
+
+#[test]
+fn what_nobody_has_is_refused_and_not_asked_for_again_at_once() {
+    let mut tree = Tree::new(4);
+    let nowhere = Area::At(Cell::new(-500, -500));
+    let requester = tree.requesters[0];
+    let sent = |tree: &Tree| tree.counters(tree.homes[0]).carries;
+    let before = sent(&tree);
+    for _ in 0..3 {
+        let ticket = tree.world.request(requester, Service::Video, nowhere);
+        assert_eq!(failed(&mut tree.world, requester, ticket), Reason::NotFound);
+    }
+    assert_eq!(sent(&tree) - before, 1);
+    assert_eq!(tree.found(1, nowhere), (vec![], Coverage::Whole));
+    tree.world.run(2 * SECOND);
+    let ticket = tree.world.request(requester, Service::Video, nowhere);
+    assert_eq!(failed(&mut tree.world, requester, ticket), Reason::NotFound);
+    assert_eq!(sent(&tree) - before, 2);
+}
+
+#[test]
+fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
+    for silent in [true, false] {
+        let mut tree = Tree::new(5);
+        tree.cut_above(0);
+        if !silent {
+            for top in tree.tops.clone() {
+                tree.world.break_links(tree.areas[0], top);
+            }
+            tree.world.run(SECOND);
+        }
+        for _ in 0..20 {
+            let tickets = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(from, to)| (from, tree.ask(from, to)));
+            let away = tree.ask(0, 3);
+            for (from, ticket) in tickets {
+                let summary = finished(&mut tree.world, tree.requesters[from], ticket);
+                assert!(summary.complete && summary.first_byte < SECOND, "{summary:?}");
+            }
+            assert_eq!(failed(&mut tree.world, tree.requesters[0], away), Reason::UnreachableAbove);
+            tree.world.run(SECOND);
+        }
+        let (found, coverage) = tree.found(0, Area::Near(Cell::new(0, 0)));
+        assert_eq!((found, coverage), (tree.providers[..2].to_vec(), Coverage::UnreachableAbove));
+        tree.world.heal();
+        tree.world.run(40 * SECOND);
+        let ticket = tree.ask(0, 3);
+        assert!(finished(&mut tree.world, tree.requesters[0], ticket).complete);
+    }
+}
+
+#[test]
+fn a_frozen_area_is_bypassed_by_the_second_parent() {
+    let mut tree = Tree::new(6);
+    let second = tree.areas[1];
+    let home = tree.world.hub_below(0, &[tree.areas[0], second], &[]);
+    tree.world.delays.extend([((home, tree.areas[0]), HOME), ((home, second), HOME)]);
+    let requester = tree.world.node((7, 7), &[], &[home]);
+    tree.world.delays.insert((requester, home), ACCESS);
+    tree.world.settle();
+    tree.world.run(70 * SECOND);
+    tree.world.freeze(tree.areas[0]);
+    let ticket = tree.world.request(requester, Service::Sensor, Area::At(place(2)));
+    let summary = finished(&mut tree.world, requester, ticket);
+    // Two round trips to the first parent and a little, then the way by the
+    // second one; the provider still has to dial.
+    let limit = HOME * 4 + 50 * MS + ACCESS * 2 + HOME * 2 + NODES * 7;
+    assert!(summary.first_byte < limit, "{:?}, not within {limit:?}", summary.first_byte);
+    let opened = tree.world.hosts[tree.providers[2].0].opened.len();
+    assert_eq!(opened, 1);
+}
+
+#[test]
+fn requests_over_the_top_go_on_when_one_owner_or_both_are_gone() {
+    for (seed, freeze) in [(7, true), (8, false)] {
+        for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
+            let mut tree = Tree::new(seed);
+            for top in &dead {
+                let top = tree.tops[*top];
+                if freeze { tree.world.freeze(top) } else { tree.world.kill(top) }
+            }
+            // Links to the dead are given up, and their patches have new owners.
+            tree.world.run(40 * SECOND);
+            for (from, to) in [(0, 1), (0, 2), (3, 1), (2, 3)] {
+                let ticket = tree.ask(from, to);
+                let summary = finished(&mut tree.world, tree.requesters[from], ticket);
+                assert!(summary.complete, "{dead:?}: {from} {to} {summary:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frozen_top_costs_a_request_under_way_little() {
+    for dead in 0..3 {
+        let mut tree = Tree::new(9);
+        tree.world.freeze(tree.tops[dead]);
+        for (from, to) in [(0, 2), (1, 3), (3, 0)] {
+            let ticket = tree.ask(from, to);
+            let summary = finished(&mut tree.world, tree.requesters[from], ticket);
+            assert!(summary.complete && summary.first_byte < 1500 * MS, "{dead}: {from} {to} {summary:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tree_that_has_just_started_says_not_yet_known() {
+    let mut tree = Tree::new(10);
+    let provider = tree.providers[3];
+    tree.world.kill(provider);
+    let top = tree.tops[0];
+    tree.world.kill(top);
+    tree.world.revive_hub(top);
+    tree.world.run(40 * SECOND);
+    let ticket = tree.ask(0, 3);
+    let reason = failed(&mut tree.world, tree.requesters[0], ticket);
+    assert!(matches!(reason, Reason::NotYetKnown | Reason::Unreachable), "{reason:?}");
+}
+
+#[test]
+fn moving_inside_a_block_costs_the_uplink_nothing() {
+    let mut tree = Tree::new(11);
+    let home = tree.homes[0];
+    let before = tree.counters(home);
+    for step in 0..30 {
+        let cell = Cell::new(step % 4, 5 - step % 2);
+        tree.world.command(tree.providers[0], Command::Move { cell });
+        tree.world.run(SECOND);
+    }
+    let after = tree.counters(home);
+    assert_eq!(after.publishes - before.publishes, 30);
+    // What is told once in a lease anyway: at most one round in half a minute.
+    assert!(after.summaries_sent - before.summaries_sent <= 1);
+    let there = tree.found(3, Area::At(Cell::new(1, 4)));
+    assert_eq!(there, (vec![tree.providers[0]], Coverage::Whole));
+}
+
+/// The last place of a node that a watcher was told, and when.
+fn seen(tree: &Tree, watcher: HostId, node: HostId) -> Option<(roost_proto::Time, Cell)> {
+    let events = tree.world.events(watcher).iter().rev();
+    events.clone().find_map(|(at, event)| match event {
+        Event::Changed { change, .. } => {
+            let of = |candidate: &&roost_proto::wire::Candidate| candidate.node == node_id(node.0);
+            change.present.iter().find(of).map(|candidate| (*at, candidate.cell))
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn a_watch_sees_a_move_anywhere_in_the_tree_soon() {
+    let mut tree = Tree::new(12);
+    let watcher = tree.requesters[0];
+    let ticket = tree.world.ticket(watcher);
+    let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.run(2 * SECOND);
+    let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + TOPS * 2];
+    for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
+        let node = tree.providers[home];
+        assert!(seen(&tree, watcher, node).is_some(), "{home}");
+        // One step in its block, then one far away, to where nobody was.
+        for x in [1, 40, 44, 80] {
+            let cell = Cell::new(place(home).x + x, 7);
+            let began = tree.world.now;
+            tree.world.command(node, Command::Move { cell });
+            let there = |world: &World| world.now.since(began) > 10 * SECOND;
+            tree.world.run_while(SECOND, there);
+            let (at, told) = seen(&tree, watcher, node).unwrap();
+            assert_eq!(told, cell, "home {home}");
+            let took = at.since(began);
+            assert!(took <= path + 500 * MS, "home {home}: {took:?}, the path is {path:?}");
+        }
+    }
+}
+
+#[test]
+fn a_watch_sees_who_comes_where_nobody_was() {
+    let mut tree = Tree::new(13);
+    let watcher = tree.requesters[0];
+    let ticket = tree.world.ticket(watcher);
+    let area = Area::rectangle(Cell::new(3_000, 0), Cell::new(3_100, 100));
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.run(2 * SECOND);
+    let began = tree.world.now;
+    let cell = Cell::new(3_050, 50);
+    tree.world.command(tree.providers[3], Command::Move { cell });
+    tree.world.run(2 * SECOND);
+    let (at, told) = seen(&tree, watcher, tree.providers[3]).unwrap();
+    assert_eq!(told, cell);
+    // The news goes up at once; the watch comes down to meet it, and the
+    // answer goes the whole way.
+    let path = ACCESS * 2 + (HOME + AREA) * 2 * 2 + TOPS * 2;
+    let took = at.since(began);
+    assert!(took <= path + 500 * MS, "{took:?}, the path is {path:?}");
+}
+
+#[test]
+fn every_hub_knows_how_the_others_stand_to_it() {
+    let tree = Tree::new(14);
+    let relations = |hub: HostId| {
+        let status = tree.world.hub_at(hub).status(tree.world.now);
+        assert!(!status.cut_off);
+        status.peers.iter().map(|peer| (peer.node.unwrap(), peer.relation)).collect::<Vec<_>>()
+    };
+    assert_eq!(relations(tree.homes[0]), [(node_id(tree.areas[0].0), Relation::Parent)]);
+    let area = relations(tree.areas[0]);
+    assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Child(0)).count(), 2);
+    assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Parent).count(), 2);
+    assert_eq!(relations(tree.tops[2]).len(), 4);
+}
