@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use roost_proto::Cell;
+
 use super::*;
+use crate::experiment::NodePlace;
 use crate::report;
 use crate::report::record;
+use crate::scenario::topology::{Host, Member};
 
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
@@ -142,4 +146,43 @@ fn what_is_wrong_is_told_before_anything_runs() {
     std::fs::write(folder.path().join("x"), "").unwrap();
     let error = simulate_into(&prepared(STAR), Detail::Packet, folder.path()).unwrap_err().to_string();
     assert!(error.contains("is not empty: name another folder"), "{error}");
+}
+
+/// A star of so many nodes, of which each asks a hundred others: plans place
+/// every node against every other, which takes too long for ten thousand.
+fn crowd(nodes: usize) -> Prepared {
+    let text = STAR.replace("nodes = 6", "nodes = 102").replace("duration = '20s'", "duration = '2s'");
+    let mut prepared = prepared(&text);
+    let (hosts, places) = (prepared.network.hosts.clone(), prepared.placement.nodes.clone());
+    let topology = &mut prepared.topology;
+    for number in hosts.len()..=nodes {
+        let name = format!("more{number}");
+        topology.hosts.push(Host { name: name.clone(), ..hosts[0].clone() });
+        let member = Member { host: number, ..topology.nets[0].members[0].clone() };
+        topology.nets[0].members.push(member);
+        let cell = Cell::new((number % 1_000) as i32, 20 + (number / 1_000) as i32);
+        let targets =
+            (0..100).map(|step| (number + step * 37) % nodes).filter(|target| *target + 1 != number).collect();
+        let hubs = if number % 2 == 0 { vec![0, 1] } else { vec![1, 0] };
+        let place = NodePlace { host: number, name, cell, targets, hubs, ..places[0].clone() };
+        prepared.placement.nodes.push(place);
+    }
+    prepared.network = prepared.topology.clone();
+    prepared
+}
+
+/// By hand: `cargo test --release -p roost-emulation --lib cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "it takes minutes, and its result is a table"]
+fn the_cost_of_a_step_hardly_grows_with_the_number_of_nodes() {
+    let mut costs = Vec::new();
+    for nodes in [100, 1_000, 10_000] {
+        let outcome = simulate(&crowd(nodes), Detail::Message).unwrap();
+        let cost = outcome.wall_s * 1e6 / outcome.steps as f64;
+        let Outcome { steps, completed, requested, wall_s, .. } = outcome;
+        eprintln!("{nodes} nodes: {steps} steps, {completed} of {requested}, {wall_s:.1} s, {cost:.2} us a step");
+        assert_eq!(outcome.violations, []);
+        costs.push(cost);
+    }
+    assert!(costs[2] < 10.0 * costs[0], "{costs:?}");
 }
