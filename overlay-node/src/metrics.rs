@@ -25,12 +25,14 @@ pub(crate) struct NodeMetrics {
     active: IntGaugeVec,
     attached: IntGauge,
     hub_rtt: Gauge,
+    standby: IntGauge,
     machine: Followers<Status>,
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<Status>); 6] = [
+const MACHINE: [(&str, &str, Total<Status>); 7] = [
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
+    ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
     ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
     ("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
@@ -57,6 +59,7 @@ impl NodeMetrics {
             active: metrics.register(IntGaugeVec::new(active, &["service"])?)?,
             attached: metrics.register(IntGauge::new("roost_node_attached", "1 while a hub holds the record.")?)?,
             hub_rtt: metrics.register(Gauge::new("roost_node_hub_rtt_seconds", "Smoothed round trip to the hub.")?)?,
+            standby: metrics.register(IntGauge::new("roost_node_standby", "1 while another hub stands by.")?)?,
             machine: Followers::register(metrics, &MACHINE)?,
             served: Arc::default(),
         })
@@ -103,6 +106,7 @@ impl NodeMetrics {
             self.active.with_label_values(&[service.name()]).set(active as i64);
         }
         self.attached.set(i64::from(status.home.is_some()));
+        self.standby.set(i64::from(status.standby.is_some()));
         self.hub_rtt.set(status.home.as_ref().map_or(0.0, |home| home.rtt.as_secs_f64()));
     }
 }

@@ -147,6 +147,7 @@ impl Endpoints for Node {
         let machine = self.machine_status().await?;
         Ok(Status {
             hub: machine.home.as_ref().map(rows::hub),
+            standby: machine.standby.as_ref().map(rows::hub),
             cell: Some(machine.cell),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),

@@ -113,6 +113,7 @@ impl Shared {
             certificate_not_after_unix_s: unix_seconds(self.identity.not_after()),
             listen: self.listen.clone(),
             hub: None,
+            standby: None,
             cell: None,
             record: None,
             services: Vec::new(),

@@ -165,10 +165,12 @@ impl Node {
         while Instant::now() < give_up {
             self.send(self.hub, &publish);
             self.transport.flush();
-            let retry = Instant::now() + RETRY;
+            let mut retry = Instant::now() + RETRY;
             while let Some((_, message)) = self.message(retry).await {
-                if matches!(message, Message::Lease { version, .. } if version == self.version) {
-                    return Ok(());
+                match message {
+                    Message::Lease { version, .. } if version == self.version => return Ok(()),
+                    Message::Later(after_ms) => retry = Instant::now() + Duration::from_millis(after_ms.into()),
+                    _ => {}
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use roost_control::types::HubRow;
 use roost_control::{State, Status, Transfer};
 
 use super::{bytes, connect, names, seconds};
@@ -35,7 +36,8 @@ fn screen(status: &Status) -> String {
     line("node", status.node.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
     line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
-    line("hub", hub(status));
+    line("hub", hub(status.hub.as_ref()));
+    line("stand-by", hub(status.standby.as_ref()));
     line("listens on", status.listen.join(" "));
     line("offers", names(&status.services));
     line("provides", transfers(&status.providing));
@@ -59,8 +61,8 @@ const fn state(state: State) -> &'static str {
     }
 }
 
-fn hub(status: &Status) -> String {
-    let Some(hub) = &status.hub else { return String::new() };
+fn hub(hub: Option<&HubRow>) -> String {
+    let Some(hub) = hub else { return String::new() };
     let rtt = hub.rtt_ms.map(|rtt| format!(", round trip {rtt:.2} ms")).unwrap_or_default();
     format!("{} ({}) at {}{rtt}, since {}", hub.name, hub.role, hub.address, seconds(hub.since_s))
 }
@@ -74,8 +76,8 @@ fn index(status: &Status) -> String {
     };
     let cut_off = if index.cut_off { ", cut off from above" } else { "" };
     format!(
-        "{} nodes, {} entries, {} other hubs{place}, {} watches, {} relays{young}{cut_off}",
-        index.nodes, index.entries, index.hubs, index.watches, index.relays
+        "{} nodes, {} more as a stand-by, {} entries, {} other hubs{place}, {} watches, {} relays{young}{cut_off}",
+        index.nodes, index.mirrored, index.entries, index.hubs, index.watches, index.relays
     )
 }
 

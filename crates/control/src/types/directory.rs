@@ -60,6 +60,9 @@ pub struct Candidate {
     /// Whether it is held back until it speaks again; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
+    /// Its home, if this hub only stands by for it; in a hub's index.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub home: Option<NodeId>,
 }
 
 impl From<&wire::Candidate> for Candidate {
@@ -75,6 +78,7 @@ impl From<&wire::Candidate> for Candidate {
             name: None,
             expires_in_s: None,
             suspended: None,
+            home: None,
         }
     }
 }

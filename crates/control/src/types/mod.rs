@@ -46,6 +46,9 @@ pub struct Status {
     /// The hub it is attached to; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubRow>,
+    /// The hub that takes over if that one is lost; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<HubRow>,
     /// Where it is on the grid; nodes only.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
@@ -95,7 +98,7 @@ pub enum State {
     Unknown,
 }
 
-/// The hub a node is attached to.
+/// The hub a node is attached to, or the one that stands by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HubRow {
     /// Its id.
@@ -111,7 +114,7 @@ pub struct HubRow {
     /// Round trip, milliseconds, if it has been measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// How long it has been the node's hub, seconds.
+    /// How long it has been so, seconds.
     pub since_s: f64,
 }
 
@@ -133,9 +136,12 @@ pub struct Transfer {
 /// What a hub's directory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexTotals {
-    /// Nodes with a lease.
+    /// Nodes with a lease here.
     pub nodes: u64,
-    /// (node, service) pairs.
+    /// Nodes of other hubs for which it stands by.
+    #[serde(default)]
+    pub mirrored: u64,
+    /// (node, service) pairs of both.
     pub entries: u64,
     /// Requests that wait for a provider.
     pub pending_requests: u64,

@@ -62,6 +62,7 @@ fn row(entry: &hub::IndexEntry) -> Candidate {
         name: entry.name.clone(),
         expires_in_s: Some(entry.expires_in.as_secs_f64()),
         suspended: Some(entry.suspended),
+        home: entry.home,
     }
 }
 
@@ -86,7 +87,8 @@ async fn services(State(hub): State<HubService>) -> Result<Response, Refusal> {
     let mut after: Option<NodeId> = None;
     loop {
         let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
-        for service in step.iter().flat_map(|entry| entry.services.iter()) {
+        let own = step.iter().filter(|entry| entry.home.is_none());
+        for service in own.flat_map(|entry| entry.services.iter()) {
             providers[service as usize] += 1;
         }
         match step.last() {

@@ -19,8 +19,9 @@ pub(super) struct HubMetrics {
 /// Where a gauge's value is.
 type Size = fn(&Status) -> usize;
 
-const GAUGES: [(&str, &str, Size); 12] = [
-    ("roost_hub_nodes", "Nodes in the directory.", |s| s.nodes),
+const GAUGES: [(&str, &str, Size); 13] = [
+    ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
+    ("roost_hub_mirrored", "Nodes of other hubs for which it stands by.", |s| s.mirrored),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
     ("roost_hub_requests_remembered", "Requests remembered.", |s| s.requests),
@@ -34,7 +35,7 @@ const GAUGES: [(&str, &str, Size); 12] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 29] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 32] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -42,6 +43,9 @@ const COUNTERS: [(&str, &str, Total<Counters>); 29] = [
     ("roost_hub_withdrawals_total", "Records withdrawn by their nodes.", |c| c.withdrawals),
     ("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
     ("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
+    ("roost_hub_adoptions_total", "Nodes that made their stand-by their home here.", |c| c.adoptions),
+    ("roost_hub_mirrors_sent_total", "Messages to stand-bys.", |c| c.mirrors_sent),
+    ("roost_hub_postponed_total", "Times that a node was told to publish later.", |c| c.postponed),
     ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
     ("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
     ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),

@@ -152,6 +152,7 @@ fn totals(status: &hub::Status) -> IndexTotals {
     let count = |which: fn(Relation) -> bool| up().filter(|peer| which(peer.relation)).count() as u64;
     IndexTotals {
         nodes: status.nodes as u64,
+        mirrored: status.mirrored as u64,
         entries: status.entries as u64,
         pending_requests: status.requests as u64,
         relays: status.relays as u64,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::neighbours::PUBLICATION;
 use super::{Event, Hub, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{Hit, Published, Query};
@@ -82,6 +83,10 @@ impl Hub {
     pub(super) fn stand_by(&mut self, now: Time, from: Sender, hub: NodeId) {
         if hub == self.config.node || self.mirror.holds(from.node) || self.directory.get(from.node).is_none() {
             self.counters.stray += 1;
+            return;
+        }
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
+            self.counters.over_limit += 1;
             return;
         }
         let before = self.mirror.named.insert(from.node, hub);

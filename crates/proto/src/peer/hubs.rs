@@ -125,6 +125,16 @@ mod tests {
     }
 
     #[test]
+    fn the_others_are_all_but_the_current_one() {
+        let mut hubs = Hubs::new((1..=3).map(|port| vec![address(port)]).collect());
+        let others = |hubs: &Hubs| (0..4).map(|skip| hubs.other(skip).unwrap().0).collect::<Vec<_>>();
+        assert_eq!(others(&hubs), [1, 2, 1, 2]);
+        hubs.turn_to(1);
+        assert_eq!(others(&hubs), [2, 0, 2, 0]);
+        assert_eq!(Hubs::new(vec![vec![address(1)]]).other(0), None);
+    }
+
+    #[test]
     fn a_hub_adds_transports_and_replaces_none() {
         let tcp = |port| Address { scheme: Scheme::Tcp, ..address(port) };
         let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(9)]]);

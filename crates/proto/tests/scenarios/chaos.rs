@@ -82,7 +82,8 @@ impl Chaos {
                 self.world.command(node, Command::Move { cell });
             }
             82..88 => self.world.break_links(node, other),
-            88..91 => self.world.cut(node, other),
+            88..90 => self.world.cut(node, other),
+            90 => self.world.mute(node, self.hubs[0]),
             91..93 => self.world.command(node, Command::Leave),
             93..95 if self.nodes.len() > 2 => self.lose_node(node),
             95..97 if self.hubs.len() > 1 => self.lose_hub(),
@@ -120,7 +121,11 @@ impl Chaos {
 
     fn lose_hub(&mut self) {
         let hub = self.hubs.remove(self.random.below(self.hubs.len() as u64) as usize);
-        if self.random.below(2) == 0 { self.world.kill(hub) } else { self.world.freeze(hub) }
+        match self.random.below(3) {
+            0 => self.world.kill(hub),
+            1 => self.world.freeze(hub),
+            _ => self.world.leave_hub(hub),
+        }
     }
 
     fn check_bounds(&self) {

@@ -97,6 +97,15 @@ pub fn for_seeds(default: u64, scenario: impl Fn(u64)) {
     }
 }
 
+/// The same for one that takes seconds: a hundredth of the seeds.
+pub fn for_few_seeds(scenario: impl Fn(u64)) {
+    for_seeds(1, |seed| {
+        if seed % 100 == 0 {
+            scenario(seed);
+        }
+    });
+}
+
 /// In steps of a second, with a look at the end of each.
 pub fn run_and_look(world: &mut World, checker: &mut Checker, span: Duration) {
     let end = world.now + span;
