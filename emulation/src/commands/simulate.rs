@@ -62,13 +62,13 @@ struct Object<'a> {
 
 /// Simulates a plan, with one seed or with many.
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
-    let text = Plan::text(&args.file).map_err(RunError::from)?;
-    // The plan as it stands first, so that what is wrong has its line.
-    let first = args.seed.map_or(Prepared::from_text(&text, &args.file)?.plan.seed, u64::from);
+    let mut prepared = prepare(args)?;
+    let first = prepared.plan.seed;
     let mut failed = 0;
     let count = u64::from(args.seeds.unwrap_or(1));
     for seed in first..first.saturating_add(count) {
-        let prepared = prepare(args, &text, seed)?;
+        // Nothing else of a plan that is ready depends on its seed.
+        prepared.plan.seed = seed;
         let simulated = match &args.output {
             Some(folder) => sim::simulate_into(&prepared, args.level, folder)?,
             None => sim::simulate(&prepared, args.level)?,
@@ -93,11 +93,19 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
     }
 }
 
-fn prepare(args: &SimulateArgs, text: &str, seed: u64) -> Outcome<Prepared> {
-    let mut values = vec![("seed".to_owned(), toml::Value::from(i64::try_from(seed).unwrap_or(i64::MAX)))];
+/// The plan, with what the command line says instead.
+fn prepare(args: &SimulateArgs) -> Outcome<Prepared> {
+    let text = Plan::text(&args.file).map_err(RunError::from)?;
+    let mut values = Vec::new();
     values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
+    values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
-    let text = experiment::with_values(text, &args.file, &values).map_err(RunError::from)?;
+    if values.is_empty() {
+        return Ok(Prepared::from_text(&text, &args.file)?);
+    }
+    // The plan as it stands first, so that what is wrong has its line.
+    Plan::parse(&text, &args.file).map_err(RunError::from)?;
+    let text = experiment::with_values(&text, &args.file, &values).map_err(RunError::from)?;
     Ok(Prepared::from_text(&text, &args.file)?)
 }
 

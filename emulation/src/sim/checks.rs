@@ -214,3 +214,73 @@ impl Checks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::wire::Message;
+
+    use super::*;
+
+    const HUB: MachineId = 0;
+    const NODE: MachineId = 1;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn checks() -> Checks {
+        let ids = [[1; 16], [2; 16]].map(NodeId::from_bytes);
+        Checks::new(ids.into_iter(), Duration::from_secs(60), hub::Limits::default())
+    }
+
+    fn lease(checks: &mut Checks, now: Time, sequence: u32) {
+        let version = Version { epoch: 7, sequence };
+        let message = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None };
+        checks.sent(now, HUB, NODE, Traffic::Join, &message.encode());
+    }
+
+    #[test]
+    fn a_version_that_goes_back_is_found_but_not_after_a_new_start() {
+        let mut checks = checks();
+        lease(&mut checks, at(1), 2);
+        lease(&mut checks, at(2), 2);
+        assert_eq!(checks.found(), []);
+        lease(&mut checks, at(3), 1);
+        assert_eq!((checks.found().len(), checks.found()[0].1), (1, HUB));
+        checks.died(at(4), HUB);
+        lease(&mut checks, at(5), 1);
+        assert_eq!(checks.found().len(), 1);
+    }
+
+    #[test]
+    fn naming_the_dead_is_found_when_a_lease_is_over() {
+        let mut checks = checks();
+        checks.died(at(10), NODE);
+        checks.names(at(70), HUB, NODE);
+        assert_eq!(checks.found(), []);
+        checks.names(at(76), HUB, NODE);
+        assert_eq!(checks.found().len(), 1);
+        checks.started(NODE);
+        checks.names(at(80), HUB, NODE);
+        assert_eq!(checks.found().len(), 1);
+    }
+
+    #[test]
+    fn a_request_that_ends_twice_is_found_and_one_that_was_given_up_is_none() {
+        let mut checks = checks();
+        checks.ended(at(1), NODE, Ticket(1), Some(Ticket(1)));
+        checks.gave_up(NODE, Ticket(2));
+        checks.ended(at(2), NODE, Ticket(2), None);
+        assert_eq!(checks.found(), []);
+        checks.ended(at(3), NODE, Ticket(2), None);
+        checks.ended(at(3), NODE, Ticket(1), Some(Ticket(3)));
+        assert_eq!(checks.found().len(), 2);
+    }
+
+    #[test]
+    fn what_nobody_can_read_is_found() {
+        let mut checks = checks();
+        checks.sent(at(1), HUB, NODE, Traffic::Mesh, b"nonsense");
+        assert_eq!(checks.found().len(), 1);
+    }
+}
