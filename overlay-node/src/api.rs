@@ -84,6 +84,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         deadline: query.timeout,
         provider,
         scope: query.scope,
+        trace: query.trace,
     };
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;

@@ -64,6 +64,7 @@ impl Framing {
                 return Some(Frame::Data(data));
             }
             Reply::Accepted(accepted) => RequestEvent::Accepted(rows::accepted(&accepted)),
+            Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
                 let row = rows::summary(&summary, self.replies.unread());
                 match rows::damage(&summary) {

@@ -119,7 +119,7 @@ const fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-const fn reason_name(reason: Reason) -> &'static str {
+pub(crate) const fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::NotFound => "not_found",
         Reason::NotYetKnown => "not_yet_known",

@@ -105,6 +105,7 @@ impl NodeOwner {
                 }
                 return;
             }
+            Event::Traced { ticket, trace } => (ticket, Reply::Traced(trace)),
             Event::Found { ticket, found } => (ticket, Reply::Found(found)),
             Event::Changed { ticket, change } => (ticket, Reply::Changed(change)),
             Event::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),

@@ -5,9 +5,10 @@ use std::time::Duration;
 use roost_control::types::HubRow;
 use roost_control::{self as control, Code, Error, SCHEMA, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary};
+use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary, Trace, TracedHop};
 use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
 
+use crate::metrics::reason_name;
 use crate::tickets::Accepted;
 
 pub(crate) fn hub(home: &Home) -> HubRow {
@@ -138,4 +139,32 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
     };
     let message = format!("the transfer is incomplete after {} bytes: {why}", summary.bytes);
     Some(Error::new(Code::Incomplete, message))
+}
+
+/// The way of a request: the hubs in its order, then the provider.
+pub(crate) fn trace(trace: &Trace) -> control::Trace {
+    let mut hops: Vec<&TracedHop> = trace.hops.iter().collect();
+    hops.sort_by_key(|TracedHop { hop, heard, .. }| (hop.step.is_of_provider(), hop.number, hop.held_us, *heard));
+    let micros = |micros: u32| millis(Duration::from_micros(micros.into()));
+    // Whoever handed the request on to somebody told that one's name.
+    let named = |node| hops.iter().find(|hop| hop.hop.other == Some(node)).and_then(|hop| hop.hop.name.clone());
+    let row = |TracedHop { hop, name, heard }: &TracedHop| control::TraceHop {
+        number: hop.number,
+        node: hop.node,
+        name: name.clone().or_else(|| named(hop.node)),
+        tier: hop.tier,
+        step: hop.step.name().to_owned(),
+        reason: hop.reason.map(|reason| reason_name(reason).to_owned()),
+        other: hop.other,
+        other_name: hop.name.clone(),
+        held_ms: micros(hop.held_us),
+        reached_ms: hop.reached_us.map(micros),
+        round_trip_ms: hop.round_trip_us.map(micros),
+        heard_ms: millis(*heard),
+    };
+    control::Trace {
+        sent: trace.sent,
+        accepted_ms: trace.accepted.map(millis),
+        hops: hops.iter().map(|hop| row(hop)).collect(),
+    }
 }

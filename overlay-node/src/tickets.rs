@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_daemon::driver::{Gone, Mailbox};
-use roost_proto::peer::{Command, Peer, Summary, Ticket};
+use roost_proto::peer::{Command, Peer, Summary, Ticket, Trace};
 use roost_proto::wire::{Change, Found, Mode, Offer, Reason};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
@@ -38,6 +38,8 @@ pub(crate) enum Reply {
     Accepted(Accepted),
     /// A piece of it.
     Data(Bytes),
+    /// The way that it took.
+    Traced(Trace),
     /// It is over.
     Finished(Summary),
     /// It came to nothing.

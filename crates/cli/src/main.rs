@@ -50,6 +50,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
     match command {
         Command::Request(args) => commands::request::run(args, socket, output).await,
         Command::Lookup(args) => commands::lookup::run(args, socket, output).await,
+        Command::Trace(args) => commands::trace::run(args, socket, output).await,
         Command::Watch(args) => commands::watch::run(args, socket, output).await,
         Command::Services => commands::services::run(socket, output).await,
         Command::Status => commands::status::run(socket, output).await,

@@ -36,7 +36,8 @@ pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, WatchQuery};
 pub use types::{
     Accepted, Candidate, Index, IndexTotals, LogLevel, Lookup, Moved, PeerRow, Peers, Ping, Progress, RequestEvent,
-    ServiceRow, Services, State, Status, Summary, Transfer, TransportBytes, TransportTotals, WatchEvent,
+    ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals,
+    WatchEvent,
 };
 
 /// The version of every JSON object of this API.

@@ -57,6 +57,8 @@ pub struct RequestQuery {
     pub transport: Option<Scheme>,
     /// `timeout=10s`: how long to wait for an acceptance.
     pub timeout: Duration,
+    /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
+    pub trace: bool,
 }
 
 /// The query of `GET /v1/watch`.
@@ -110,6 +112,7 @@ impl RequestQuery {
             duration: None,
             transport: None,
             timeout: DEFAULT_TIMEOUT,
+            trace: false,
         }
     }
 
@@ -118,7 +121,7 @@ impl RequestQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "timeout"];
+        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "timeout", "trace"];
         let params = Params::new(pairs, &known, true)?;
         let provider = params.parsed("provider")?;
         let mode = match params.get("mode") {
@@ -136,6 +139,7 @@ impl RequestQuery {
             duration: params.duration("for")?,
             transport: params.parsed("transport")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            trace: params.parsed("trace")?.unwrap_or(false),
         })
     }
 
@@ -157,6 +161,9 @@ impl RequestQuery {
         }
         if let Some(transport) = self.transport {
             push(&mut text, "transport", transport.name());
+        }
+        if self.trace {
+            text.push_str("&trace=true");
         }
         push_duration(&mut text, "timeout", self.timeout);
         text

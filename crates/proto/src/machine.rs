@@ -149,17 +149,23 @@ pub enum Traffic {
     Join = 0,
     /// Renewals and probes.
     Renew = 1,
-    /// Requests, lookups and their answers.
+    /// Requests, lookups and their answers, also from super node to super node.
     Lookup = 2,
-    /// Super nodes among themselves.
+    /// What super nodes say to one another of their links and of who is where.
     Mesh = 3,
+    /// What super nodes tell one another of their directories: summaries, and
+    /// the records of which one has a copy.
+    Summary = 4,
+    /// Which super nodes there are.
+    Gossip = 5,
     /// Streams and objects, their headers, reports and credit.
-    Payload = 4,
+    Payload = 6,
 }
 
 impl Traffic {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Join, Self::Renew, Self::Lookup, Self::Mesh, Self::Payload];
+    pub const ALL: [Self; 7] =
+        [Self::Join, Self::Renew, Self::Lookup, Self::Mesh, Self::Summary, Self::Gossip, Self::Payload];
 
     /// The class's name in metrics.
     pub const fn name(self) -> &'static str {
@@ -168,6 +174,8 @@ impl Traffic {
             Self::Renew => "renew",
             Self::Lookup => "lookup",
             Self::Mesh => "mesh",
+            Self::Summary => "summary",
+            Self::Gossip => "gossip",
             Self::Payload => "payload",
         }
     }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Inquiry, MAX_MESSAGE_BYTES,
-    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Summary,
-    Taken, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, MAX_MESSAGE_BYTES,
+    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Step,
+    Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -75,8 +75,8 @@ fn payload() -> impl Strategy<Value = Bytes> {
 fn params() -> impl Strategy<Value = Option<Params>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
     prop::option::of(
-        (prop::option::of(any::<u32>()), transports)
-            .prop_map(|(duration_ms, transports)| Params { duration_ms, transports }),
+        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()))
+            .prop_map(|(duration_ms, transports, trace)| Params { duration_ms, transports, trace }),
     )
 }
 
@@ -138,6 +138,27 @@ fn standby_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn hop() -> impl Strategy<Value = Hop> {
+    let steps = prop::sample::select(vec![Step::Handed, Step::Declined, Step::Dialled]);
+    let micros = || prop::option::of(any::<u32>());
+    let who =
+        (node(), 1..=8u8, prop::option::of(any::<u8>()), prop::option::of(node()), prop::option::of("[a-z]{0,64}"));
+    (who, steps, prop::option::of(reason()), any::<u32>(), micros(), micros()).prop_map(
+        |((node, number, tier, other, name), step, reason, held_us, round_trip_us, reached_us)| Hop {
+            node,
+            number,
+            tier,
+            step,
+            reason,
+            held_us,
+            other,
+            name,
+            round_trip_us,
+            reached_us,
+        },
+    )
+}
+
 fn lease_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         record().prop_map(Message::Publish),
@@ -186,6 +207,11 @@ fn request_message() -> impl Strategy<Value = Message> {
             }
         ),
         (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Pending { id, requester }),
+        (id(), prop::option::of(node()), hop()).prop_map(|(id, requester, hop)| Message::Traced(Traced {
+            id,
+            requester,
+            hop
+        })),
         (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Found(Found {
             id,
             candidates,

@@ -165,7 +165,7 @@ fn latency(metrics: &Metrics) -> String {
 fn nodes(metrics: &Metrics) -> String {
     let mut csv = Csv::new(
         "node,class,role,asked,completed,failed,timed_out,cut,provided,sent_bytes,received_bytes,offered_bytes,\
-         join_bytes,renew_bytes,lookup_bytes,mesh_bytes,payload_bytes,cpu_s,cpu_share,waited_share,memory_bytes",
+         join_bytes,renew_bytes,lookup_bytes,mesh_bytes,summary_bytes,gossip_bytes,payload_bytes,cpu_s,cpu_share,waited_share,memory_bytes",
     );
     for node in &metrics.nodes {
         csv.row(node_cells(node));
@@ -173,7 +173,7 @@ fn nodes(metrics: &Metrics) -> String {
     csv.0
 }
 
-fn node_cells(node: &NodeUse) -> [String; 21] {
+fn node_cells(node: &NodeUse) -> [String; 23] {
     let class = |name: &str| node.traffic_bytes.get(name).copied().unwrap_or(0).to_string();
     [
         node.node.clone(),
@@ -192,6 +192,8 @@ fn node_cells(node: &NodeUse) -> [String; 21] {
         class("renew"),
         class("lookup"),
         class("mesh"),
+        class("summary"),
+        class("gossip"),
         class("payload"),
         number(node.cpu_s),
         maybe(node.cpu_share),

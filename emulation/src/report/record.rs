@@ -143,7 +143,8 @@ pub struct Node {
     /// `node`, `supernode` or `server`.
     pub role: String,
     /// Bytes of messages sent since its start by class of traffic: `join`,
-    /// `renew`, `lookup`, `mesh`, `payload`; before sealing and framing.
+    /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `payload`; before sealing
+    /// and framing.
     pub traffic_sent_bytes: BTreeMap<String, u64>,
     /// Bytes its sockets sent since its start.
     pub sent_bytes: u64,

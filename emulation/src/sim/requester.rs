@@ -95,6 +95,7 @@ impl Requester {
             deadline: wanted.deadline - now,
             provider: None,
             scope: Scope::default(),
+            trace: false,
         };
         Todo::Ask(ticket, wish, wanted.deadline)
     }

@@ -108,6 +108,12 @@ pub(crate) enum Command {
   roost lookup sensor --rect 0,0,50,50 --json
 ")]
     Lookup(LookupArgs),
+    /// Ask for a service and show the way that the request took, hub by hub
+    #[command(before_help = "Examples:
+  roost trace sensor --at 27,92
+  roost trace video --near 27,92 --json
+")]
+    Trace(TraceArgs),
     /// Show what comes, moves and goes in an area as it happens
     #[command(before_help = "Examples:
   roost watch --near 27,92 --within 10
@@ -242,6 +248,31 @@ pub(crate) struct LookupArgs {
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
     /// How long to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+}
+
+/// See [`Command::Trace`].
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
+pub(crate) struct TraceArgs {
+    /// video, track, image or sensor; of a stream one second is received, and nothing is kept
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+    /// Ask this node directly, without a hub
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<NodeId>,
+    /// Directly from the provider, or through the hub
+    #[arg(long, value_enum, default_value_t = Mode::Forward)]
+    pub(crate) mode: Mode,
+    /// How far the provider may be: cell, link, home, area or anywhere
+    #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
+    pub(crate) scope: Scope,
+    /// The only transport that the data may take: udp, tcp or quic
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<Scheme>,
+    /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
 }

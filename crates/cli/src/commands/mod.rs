@@ -12,6 +12,7 @@ pub(crate) mod relocate;
 pub(crate) mod request;
 pub(crate) mod services;
 pub(crate) mod status;
+pub(crate) mod trace;
 pub(crate) mod watch;
 
 use std::path::Path;

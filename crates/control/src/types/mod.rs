@@ -12,7 +12,7 @@ use roost_proto::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
-pub use transfer::{Accepted, Progress, RequestEvent, Summary};
+pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};
 
 use crate::text;
 
@@ -70,7 +70,8 @@ pub struct Status {
     /// Bytes over all sockets of the process since it started.
     pub transport: TransportTotals,
     /// Bytes of messages sent since the start, by traffic class: `join`,
-    /// `renew`, `lookup`, `mesh`, `payload`; before sealing and framing.
+    /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `payload`; before sealing
+    /// and framing.
     pub traffic_sent_bytes: BTreeMap<String, u64>,
     /// Peers refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -18,6 +18,8 @@ pub enum RequestEvent {
     Accepted(Accepted),
     /// How far it is, once a second.
     Progress(Progress),
+    /// The way that the request took, if it was to be traced; the last event follows.
+    Traced(Trace),
     /// All of it has come; the last event.
     Finished(Summary),
     /// It will not come, or not all of it; the last event.
@@ -103,4 +105,62 @@ pub struct Summary {
     pub digest_ok: Option<bool>,
     /// Whether all of it came.
     pub complete: bool,
+}
+
+/// See [`RequestEvent::Traced`].
+///
+/// The clocks of hosts differ, so no two times of different hosts are compared:
+/// there are times that passed at one host, and round trips measured by the
+/// host that asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// How often the request was sent, to the home and to the stand-by.
+    pub sent: u32,
+    /// From the request to the acceptance, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_ms: Option<f64>,
+    /// What was reported: the hubs in the order of the way, then the provider.
+    pub hops: Vec<TraceHop>,
+}
+
+/// What one hub, or the provider, did with a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceHop {
+    /// Its place on the way, from 1.
+    pub number: u8,
+    /// Who did it.
+    #[serde(with = "text")]
+    pub node: NodeId,
+    /// Its name, if one on the way told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The tier of a hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<u8>,
+    /// What it did. A hub: `handed` it to a provider, `relayed` it, `passed` it
+    /// on to a hub, `sought` it at other hubs, heard that one `declined`, heard
+    /// nothing (`silent`), `refused` it in the end. A provider: answered over an
+    /// association that was up (`warm`) or that it `dialled`.
+    pub step: String,
+    /// Why it was declined or refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whom it is about: who got the request, or did not take it.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub other: Option<NodeId>,
+    /// That one's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_name: Option<String>,
+    /// From the coming of the request to this, milliseconds on its own clock.
+    pub held_ms: f64,
+    /// Of a provider: how much of `held_ms` passed until there was an
+    /// association with the one it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_ms: Option<f64>,
+    /// The round trip between it and the one before it on the way, milliseconds
+    /// on the clock of the latter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ms: Option<f64>,
+    /// From the request to the coming of this report, milliseconds.
+    pub heard_ms: f64,
 }

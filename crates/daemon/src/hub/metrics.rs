@@ -35,7 +35,7 @@ const GAUGES: [(&str, &str, Size); 13] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 32] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 33] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -59,6 +59,7 @@ const COUNTERS: [(&str, &str, Total<Counters>); 32] = [
     ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
     ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
     ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
+    ("roost_hub_failures_total", "Providers put behind the others because they did not serve.", |c| c.failures),
     ("roost_hub_sought_total", "Searches of other super nodes that were answered.", |c| c.sought),
     ("roost_hub_seeks_total", "Searches sent to other super nodes.", |c| c.seeks),
     ("roost_hub_partial_seeks_total", "Searches that not all super nodes answered in time.", |c| c.partial_seeks),

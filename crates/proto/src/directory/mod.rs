@@ -8,6 +8,7 @@
 
 mod key;
 mod search;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,8 @@ use crate::time::Time;
 use crate::wire::Candidate;
 use key::Key;
 pub use search::{Hit, Query, Rank};
+pub use standing::LONGEST_HOLD;
+use standing::Standing;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.
@@ -41,6 +44,8 @@ pub struct Directory {
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
     address_bytes: usize,
+    /// What time it was last: failures are forgiven with time.
+    now: Time,
 }
 
 /// One node's record. Addresses stay encoded: most are only ever copied into an answer.
@@ -61,6 +66,7 @@ struct Slot {
     suspended: bool,
     /// Whether one of the addresses means something on the node's own machine only.
     confined: bool,
+    standing: Standing,
 }
 
 /// What became of a record that was published.
@@ -94,6 +100,7 @@ pub struct Place {
 pub struct Entry<'a> {
     slot: &'a Slot,
     lease: Duration,
+    now: Time,
 }
 
 impl Directory {
@@ -108,7 +115,13 @@ impl Directory {
             index: BTreeSet::new(),
             expiry: BTreeSet::new(),
             address_bytes: 0,
+            now: Time::ZERO,
         }
+    }
+
+    /// Takes note of the time: what a provider has failed at counts for a while only.
+    pub fn tick(&mut self, now: Time) {
+        self.now = self.now.max(now);
     }
 
     /// How many nodes it holds.
@@ -165,6 +178,7 @@ impl Directory {
             services: record.services,
             suspended: false,
             confined: record.addresses.iter().any(Address::is_confined),
+            standing: Standing::default(),
         };
         self.address_bytes += slot.addresses.len();
         let number = match self.free.pop() {
@@ -254,7 +268,7 @@ impl Directory {
     pub fn deduct(&mut self, node: NodeId, service: Service) {
         if let (Form::Stream { bits_per_second, .. }, Some(slot)) = (service.form(), self.slot_mut(node)) {
             slot.left.streams = slot.left.streams.saturating_sub(1);
-            slot.left.uplink_kbps = slot.left.uplink_kbps.saturating_sub(bits_per_second / 1_000);
+            slot.left.uplink_kbps = slot.left.uplink_kbps.saturating_sub(bits_per_second.div_ceil(1_000));
         }
     }
 
@@ -262,6 +276,29 @@ impl Directory {
     pub fn busy(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
             slot.left.streams = 0;
+        }
+    }
+
+    /// The provider did not do what it was asked for: for a while, at most
+    /// [`LONGEST_HOLD`], it is tried after the others.
+    pub fn failed(&mut self, node: NodeId) {
+        let now = self.now;
+        if let Some(slot) = self.slot_mut(node) {
+            slot.standing.failed(now);
+        }
+    }
+
+    /// The provider has done what it was asked for: its failures are forgotten.
+    pub fn succeeded(&mut self, node: NodeId) {
+        if let Some(slot) = self.slot_mut(node) {
+            slot.standing.succeeded();
+        }
+    }
+
+    /// The provider has answered after this long.
+    pub fn answered(&mut self, node: NodeId, after: Duration) {
+        if let Some(slot) = self.slot_mut(node) {
+            slot.standing.answered(after);
         }
     }
 
@@ -320,7 +357,7 @@ impl Directory {
     }
 
     fn entry(&self, slot: u32) -> Entry<'_> {
-        Entry { slot: &self.slots[slot as usize], lease: self.lease }
+        Entry { slot: &self.slots[slot as usize], lease: self.lease, now: self.now }
     }
 
     fn slot_mut(&mut self, node: NodeId) -> Option<&mut Slot> {
@@ -379,6 +416,11 @@ impl Entry<'_> {
     /// Whether it is held back until it speaks again.
     pub fn is_suspended(&self) -> bool {
         self.slot.suspended
+    }
+
+    /// Whether it has failed of late.
+    pub fn is_doubtful(&self) -> bool {
+        self.slot.standing.is_doubtful(self.now)
     }
 
     /// When its lease ends unless it is heard.

@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use super::key::Key;
+use super::standing::Standing;
 use super::{Directory, Entry};
 use crate::block::{Block, gap};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::Capacity;
-use crate::service::Service;
+use crate::service::{Form, Service};
+use crate::time::Time;
 
 /// Rows of blocks looked into one by one before a search rather reads through
 /// all entries of the service: from there on that is cheaper.
@@ -32,7 +34,9 @@ pub struct Query {
     pub count: usize,
     /// Who is not meant: the one who asks.
     pub except: Option<NodeId>,
-    /// Whether suspended entries count, ranked last at their distance.
+    /// Whether it is for one who is to serve. Then whoever can goes before those
+    /// who failed of late, who are full and who are suspended, at any distance.
+    /// Otherwise the nearest go first, and suspended ones do not count.
     pub suspended: bool,
 }
 
@@ -45,33 +49,45 @@ pub struct Hit {
 }
 
 /// How good a provider is; the smallest is best: the nearest, then one that
-/// is free rather than full rather than suspended, then the one with most
-/// capacity left, then by id so that the order is stable.
+/// is free rather than doubtful rather than full rather than suspended, then
+/// the one with most capacity left, then the one that answers fastest, then by
+/// id so that the order is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     distance_squared: u64,
     state: State,
     left: Reverse<(u16, u32)>,
+    pace: u8,
     node: NodeId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Free,
+    /// It has failed of late.
+    Doubtful,
+    /// It could not take what is asked for, by its own word.
     Full,
     Suspended,
 }
 
 impl Rank {
-    /// The rank of a provider of `service` at `cell`, seen from `centre`.
+    /// The rank of a provider of `service` at `cell`, seen from `centre`, of
+    /// whom no more is known.
     pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, suspended: bool, node: NodeId) -> Self {
         let state = match suspended {
             true => State::Suspended,
-            false if service.is_stream() && capacity.streams == 0 => State::Full,
+            false if is_full(service, capacity) => State::Full,
             false => State::Free,
         };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
-        Self { distance_squared: centre.distance_squared(cell), state, left, node }
+        Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
+    }
+
+    /// The rank in the light of what was seen of the provider.
+    pub(super) fn seen(self, standing: &Standing, now: Time) -> Self {
+        let doubtful = self.state == State::Free && standing.is_doubtful(now);
+        Self { state: if doubtful { State::Doubtful } else { self.state }, pace: standing.pace(), ..self }
     }
 
     /// Whose rank it is.
@@ -79,7 +95,7 @@ impl Rank {
         self.node
     }
 
-    /// Whether the provider has capacity left and is not suspended.
+    /// Whether the provider has capacity left, has not failed of late and is not suspended.
     pub fn is_free(&self) -> bool {
         self.state == State::Free
     }
@@ -89,10 +105,23 @@ impl Rank {
         self.distance_squared
     }
 
-    /// The key by which a request tries providers: free ones before full ones
-    /// before suspended ones, at any distance, then by rank.
+    /// Whether it goes before another one, for one who is to serve or in a list.
+    fn precedes(&self, other: &Self, choosing: bool) -> bool {
+        if choosing { self.by_availability() < other.by_availability() } else { self < other }
+    }
+
+    /// The key by which a request tries providers: free ones before doubtful
+    /// ones before full ones before suspended ones, at any distance, then by rank.
     pub(crate) fn by_availability(&self) -> impl Ord + use<> {
         (self.state, *self)
+    }
+}
+
+/// Whether a provider that has this much left could not take one more.
+fn is_full(service: Service, left: Capacity) -> bool {
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => left.streams == 0 || left.uplink_kbps < bits_per_second.div_ceil(1_000),
+        Form::Object { .. } => false,
     }
 }
 
@@ -263,10 +292,17 @@ impl Search<'_> {
     /// The square of the distance beyond which nothing counts any more.
     fn reach(&self) -> u64 {
         match (self.best.last(), self.query.area) {
-            (Some(worst), _) if self.best.len() == self.query.count => worst.rank.distance_squared,
+            (Some(worst), _) if self.best.len() == self.query.count && self.is_beaten_by_distance(worst) => {
+                worst.rank.distance_squared
+            }
             (_, Area::Within { radius, .. }) => u64::from(radius) * u64::from(radius),
             _ => u64::MAX,
         }
+    }
+
+    /// Whether only something nearer can take the place of the worst.
+    fn is_beaten_by_distance(&self, worst: &Hit) -> bool {
+        !self.query.suspended || worst.rank.is_free()
     }
 
     fn is_spent(&self) -> bool {
@@ -286,8 +322,9 @@ impl Search<'_> {
             return;
         }
         let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);
-        let hit = Hit { rank, slot: key.slot() };
-        let place = self.best.partition_point(|better| *better < hit);
+        let hit = Hit { rank: rank.seen(&entry.slot.standing, self.directory.now), slot: key.slot() };
+        let choosing = self.query.suspended;
+        let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, choosing));
         if place < self.query.count {
             self.best.truncate(self.query.count - 1);
             self.best.insert(place, hit);

@@ -11,6 +11,8 @@ const LEASE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct Model {
     held: Vec<(Record, Time, bool)>,
+    standings: BTreeMap<NodeId, Standing>,
+    now: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -22,6 +24,9 @@ enum Step {
     Withdraw(u8, u32),
     Claim(u8, u32),
     Deduct(u8),
+    Fail(u8),
+    Succeed(u8),
+    Answer(u8, u64),
     Wait(u64),
     Find(Service, Area, usize, bool),
 }
@@ -40,6 +45,19 @@ impl Model {
         }
     }
 
+    /// Notes something of a provider that is held.
+    fn note(&mut self, number: u8, what: impl Fn(&mut Standing)) {
+        if self.get(node(number)).is_some() {
+            what(self.standings.entry(node(number)).or_default());
+        }
+    }
+
+    /// Forgets what was seen of those who are not held any more.
+    fn forget(&mut self) {
+        let held: Vec<NodeId> = self.held.iter().map(|(record, ..)| record.node).collect();
+        self.standings.retain(|node, _| held.contains(node));
+    }
+
     fn find(&self, query: &Query) -> Vec<NodeId> {
         let mut ranks: Vec<Rank> = self
             .held
@@ -51,10 +69,16 @@ impl Model {
                     && (query.suspended || !suspended)
             })
             .map(|(record, _, suspended)| {
-                Rank::new(query.service, query.centre(), record.cell, record.capacity, *suspended, record.node)
+                let standing = self.standings.get(&record.node).copied().unwrap_or_default();
+                let (centre, capacity) = (query.centre(), record.capacity);
+                Rank::new(query.service, centre, record.cell, capacity, *suspended, record.node)
+                    .seen(&standing, self.now)
             })
             .collect();
-        ranks.sort_unstable();
+        match query.suspended {
+            true => ranks.sort_unstable_by_key(Rank::by_availability),
+            false => ranks.sort_unstable(),
+        }
         ranks.iter().take(query.count).map(Rank::node).collect()
     }
 }
@@ -106,6 +130,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (who(), sequence()).prop_map(|(n, v)| Step::Withdraw(n, v)),
         1 => (who(), sequence()).prop_map(|(n, v)| Step::Claim(n, v)),
         1 => who().prop_map(Step::Deduct),
+        1 => who().prop_map(Step::Fail),
+        1 => who().prop_map(Step::Succeed),
+        1 => (who(), 1..2_000u64).prop_map(|(n, ms)| Step::Answer(n, ms)),
         1 => (1..40u64).prop_map(Step::Wait),
         6 => (service, area(), 0..9usize, any::<bool>()).prop_map(|(s, a, k, all)| Step::Find(s, a, k, all)),
     ]
@@ -161,8 +188,23 @@ proptest! {
                         left.uplink_kbps = left.uplink_kbps.saturating_sub(40);
                     }
                 }
+                Step::Fail(number) => {
+                    directory.failed(node(number));
+                    model.note(number, |standing| standing.failed(now));
+                }
+                Step::Succeed(number) => {
+                    directory.succeeded(node(number));
+                    model.note(number, Standing::succeeded);
+                }
+                Step::Answer(number, millis) => {
+                    let after = Duration::from_millis(millis);
+                    directory.answered(node(number), after);
+                    model.note(number, |standing| standing.answered(after));
+                }
                 Step::Wait(seconds) => {
                     now = now + Duration::from_secs(seconds);
+                    directory.tick(now);
+                    model.now = now;
                     while directory.expire(now).is_some() {}
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
@@ -174,6 +216,7 @@ proptest! {
                     prop_assert_eq!(found, model.find(&query));
                 }
             }
+            model.forget();
             prop_assert_eq!(directory.nodes(), model.held.len());
             let entries: usize = model.held.iter().map(|(record, ..)| record.services.iter().count()).sum();
             prop_assert_eq!(directory.entries(), entries);
@@ -208,6 +251,53 @@ fn a_full_directory_takes_changes_but_no_newcomers() {
     assert!(matches!(moved, Published::Replaced(place) if place.cell == Cell::new(0, 0)));
     directory.withdraw(node(1), version(2));
     assert_eq!(directory.publish(Time::ZERO, &record(2, 1, Cell::new(0, 0), 1, 1)), Published::New);
+}
+
+#[test]
+fn a_crowd_of_full_ones_does_not_hide_who_is_free() {
+    let mut directory = Directory::new(100, LEASE);
+    let publish = |directory: &mut Directory, number: u8, x, left| {
+        let mut one = record(number, 1, Cell::new(x, 0), 1, 4);
+        one.capacity = left;
+        directory.publish(Time::ZERO, &one);
+    };
+    for number in 1..20 {
+        // Streams enough, but less uplink than a video takes.
+        publish(&mut directory, number, 0, Capacity { streams: 4, uplink_kbps: 699 });
+    }
+    publish(&mut directory, 50, 400, Capacity { streams: 1, uplink_kbps: 700 });
+    let find = |service, suspended| {
+        let (area, origin) = (Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
+        let mut hits = Vec::new();
+        directory.find(&Query { service, area, origin, count: 8, except: None, suspended }, &mut hits);
+        hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
+    };
+    let choice = find(Service::Video, true);
+    assert_eq!((choice[0], choice[1].1, choice.len()), ((node(50), true), false, 8));
+    assert_eq!(find(Service::Video, false)[0], (node(1), false), "a list shows the nearest");
+}
+
+#[test]
+fn who_failed_is_tried_last_for_a_while_and_who_is_slow_only_among_equals() {
+    let mut directory = Directory::new(100, LEASE);
+    for (number, x) in [(1, 0), (2, 0), (3, 1)] {
+        directory.publish(Time::ZERO, &record(number, 1, Cell::new(x, 0), 4, 4));
+    }
+    let order = |directory: &Directory| {
+        let (service, area, origin) = (Service::Image, Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
+        let mut hits = Vec::new();
+        directory.find(&Query { service, area, origin, count: 8, except: None, suspended: true }, &mut hits);
+        hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()
+    };
+    directory.answered(node(1), Duration::from_millis(500));
+    directory.answered(node(2), Duration::from_millis(20));
+    directory.answered(node(3), Duration::from_millis(1));
+    assert_eq!(order(&directory), [node(2), node(1), node(3)]);
+    directory.failed(node(2));
+    assert_eq!(order(&directory), [node(1), node(3), node(2)]);
+    assert!(directory.get(node(2)).unwrap().is_doubtful());
+    directory.tick(Time::ZERO + LONGEST_HOLD);
+    assert_eq!(order(&directory), [node(2), node(1), node(3)]);
 }
 
 #[test]

@@ -129,6 +129,8 @@ pub struct Counters {
     pub repeats: u64,
     /// Providers held back because they stayed silent.
     pub suspensions: u64,
+    /// Times that a provider was put behind the others because it did not serve.
+    pub failures: u64,
     /// Searches sent to other hubs.
     pub seeks: u64,
     /// Requests that joined a search already under way.

@@ -38,7 +38,11 @@ impl Hub {
             published => published,
         };
         match published {
-            Published::New | Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
+            Published::New => {
+                self.neighbours.published_over(from.node, from.link);
+                self.note_distance(from);
+            }
+            Published::Replaced(_) => self.neighbours.published_over(from.node, from.link),
             Published::Same | Published::Stale => self.look_for_twin(from),
             Published::Full => {}
         }

@@ -91,7 +91,7 @@ impl Hub {
     ) {
         let hits = self.search(query);
         let found = self.merged(hits, (link, id), query, remote, coverage);
-        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Found(found));
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Found(found));
     }
 
     fn count_listed(&mut self, service: Service, listed: usize) {

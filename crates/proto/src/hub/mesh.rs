@@ -161,7 +161,7 @@ impl Hub {
             if silent {
                 self.close(now, link, "nothing was heard from the peer");
             } else {
-                self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Ping(0));
+                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
             }
         }
     }

@@ -152,7 +152,7 @@ impl Hub {
 
     fn send_mirror(&mut self, link: LinkId, copy: wire::Mirror) {
         self.counters.mirrors_sent += 1;
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Mesh, &Message::Mirror(copy));
+        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &Message::Mirror(copy));
     }
 
     /// Tells the stand-bys which nodes were heard since the last time.

@@ -319,7 +319,8 @@ impl Hub {
         match message {
             Message::Accept(accept) => self.accepted(now, from, accept),
             Message::Decline(decline) => self.declined(now, from, decline),
-            Message::Pending { id, requester } => self.pending(from, id, requester),
+            Message::Pending { id, requester } => self.pending(now, from, id, requester),
+            Message::Traced(traced) => self.traced(now, from, traced),
             Message::Stop { id, .. } => self.cancelled(from, id),
             Message::Ping(token) => {
                 self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
@@ -348,6 +349,7 @@ impl Machine for Hub {
 
     fn handle(&mut self, now: Time, input: Input<Command>) {
         self.started.get_or_insert(now);
+        self.directory.tick(now);
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
             Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),

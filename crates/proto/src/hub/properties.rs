@@ -17,8 +17,8 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Message, Mirror, Mode, Offer, Packet,
-    Reason, Renew, Report, Request, Seek, Summary, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Hop, Message, Mirror, Mode, Offer,
+    Packet, Params, Reason, Renew, Report, Request, Seek, Step, Summary, Traced, Watch, Way,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -190,7 +190,11 @@ impl Crowd {
             mode: modes[self.below(3) as usize],
             deadline_ms: 60_000,
             count: self.below(4) as u8,
-            params: if self.below(4) == 0 { over(Scheme::Quic) } else { None },
+            params: match self.below(6) {
+                0 => over(Scheme::Quic),
+                1 => Some(Params { trace: Some(true), ..Params::default() }),
+                _ => None,
+            },
             scope: None,
         };
         if number < 100 {
@@ -214,8 +218,9 @@ impl Crowd {
         }
         let index = self.below(count) as usize;
         let (link, id, requester) = self.handed[index];
-        let message = match self.below(7) {
+        let message = match self.below(8) {
             5 => Message::Underway { id, requester },
+            6 => Message::Traced(Traced { id, requester, hop: self.hop() }),
             0 => Message::Pending { id, requester },
             1 => self.accept(id),
             2 => Message::Packet(Packet { id, sequence: 1, sent_us: 2, payload: Bytes::from_static(&[1; 40]) }),
@@ -248,7 +253,7 @@ impl Crowd {
     fn message(&mut self) -> Message {
         let (id, version) = (self.id(), version(self.sequence));
         let requester = (self.below(2) == 0).then(|| self.who());
-        match self.below(22) {
+        match self.below(23) {
             0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
             1 => Message::Withdraw(version),
             2 => Message::Claim { node: self.who(), version },
@@ -276,6 +281,7 @@ impl Crowd {
             17 => Message::Enrol { tier: self.below(3) as u8 },
             18 => self.summary(),
             19 => Message::Underway { id, requester },
+            20 => Message::Traced(Traced { id, requester, hop: self.hop() }),
             _ => Message::Carry(Carry {
                 id,
                 nonce: Nonce::from_u64(self.below(2)),
@@ -289,6 +295,21 @@ impl Crowd {
                 provider: (self.below(2) == 0).then(|| self.who()),
                 params: None,
             }),
+        }
+    }
+
+    fn hop(&mut self) -> Hop {
+        Hop {
+            node: self.who(),
+            number: 1 + self.below(8) as u8,
+            tier: None,
+            step: Step::Handed,
+            reason: None,
+            held_us: 5,
+            other: None,
+            name: None,
+            round_trip_us: None,
+            reached_us: None,
         }
     }
 

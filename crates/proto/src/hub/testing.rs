@@ -64,7 +64,7 @@ pub(super) fn request(id: u32, mode: Mode) -> Request {
 }
 
 pub(super) fn over(scheme: Scheme) -> Option<Params> {
-    Some(Params { duration_ms: None, transports: Some(crate::address::SchemeSet::only(scheme)) })
+    Some(Params { transports: Some(crate::address::SchemeSet::only(scheme)), ..Params::default() })
 }
 
 /// What a provider says to its hub about a request that it was to answer directly.

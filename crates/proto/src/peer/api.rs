@@ -10,7 +10,7 @@ use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
 use crate::scope::Scope;
 use crate::service::{Role, Service, ServiceSet};
-use crate::wire::{Change, Found, Mode, Offer, Reason};
+use crate::wire::{Change, Found, Hop, Mode, Offer, Reason};
 
 /// Who a node is and what it does.
 #[derive(Clone, Debug)]
@@ -77,6 +77,8 @@ pub struct Wanted {
     pub provider: Option<Provider>,
     /// How far the provider may be.
     pub scope: Scope,
+    /// Whether its way is traced: [`Event::Traced`] comes before its last event.
+    pub trace: bool,
 }
 
 /// A provider that the requester knows, from a lookup or an earlier request.
@@ -283,6 +285,13 @@ pub enum Event {
         /// When it may be worth asking again, as those who refused say.
         retry_after: Option<Duration>,
     },
+    /// The way of a request that was to be traced. Its last event follows.
+    Traced {
+        /// Which request.
+        ticket: Ticket,
+        /// The way.
+        trace: Trace,
+    },
     /// The answer to a lookup.
     Found {
         /// Which.
@@ -309,6 +318,33 @@ pub enum Event {
     },
     /// The node has left. What is asked of it from now on fails at once.
     Left,
+}
+
+/// The way that a request took.
+///
+/// The clocks of hosts differ, so no two times of different hosts are compared:
+/// there are times that passed at one host, and round trips measured by the
+/// host that asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trace {
+    /// What was reported, in the order of its coming; at most [`super::MAX_REPORTS`].
+    pub hops: Vec<TracedHop>,
+    /// How often the request was sent, to the home and to the stand-by.
+    pub sent: u32,
+    /// From the command to the first acceptance.
+    pub accepted: Option<Duration>,
+}
+
+/// What one hub, or the provider, reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedHop {
+    /// What it said.
+    pub hop: Hop,
+    /// The name of who said it, if there is an association with it.
+    pub name: Option<String>,
+    /// From the command to the coming of the report.
+    pub heard: Duration,
 }
 
 /// How a request went.

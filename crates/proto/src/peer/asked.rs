@@ -97,6 +97,7 @@ impl Asked {
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         let request = self.message(core, id);
         core.send(link, &request);
+        core.trace_sent(self.ticket, id, link);
         let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
         core.set(Timer::Ask(id), pause);
         self.phase = Phase::Waiting;
@@ -110,7 +111,8 @@ impl Asked {
         let wanted = &self.wanted;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
-        let params = Params { duration_ms: wanted.duration.map(millis), transports };
+        let trace = wanted.trace.then_some(true);
+        let params = Params { duration_ms: wanted.duration.map(millis), transports, trace };
         Message::Request(Request {
             id,
             nonce: self.nonce,

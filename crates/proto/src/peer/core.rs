@@ -8,16 +8,24 @@ use super::api::Event;
 use super::links::{IDLE, Links, Purpose, Way};
 use super::status::Counters;
 use super::timers::{Timer, Timers};
+use super::trace::Traces;
 use crate::address::Address;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
-use crate::service::{Role, RoleSet};
+use crate::service::{Form, Role, RoleSet, Service};
 use crate::time::Time;
 use crate::wire::Message;
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a stream takes at most: a home to which less is known to be left may
+/// hold this node back. Video is the widest.
+const MOST_KBPS: u32 = match Service::Video.form() {
+    Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+    Form::Object { .. } => 0,
+};
 
 /// Shared by the parts; each gets it by reference when it is called.
 pub(super) struct Core {
@@ -28,9 +36,12 @@ pub(super) struct Core {
     pub(super) timers: Timers,
     pub(super) random: SplitMix64,
     pub(super) counters: Counters,
+    pub(super) traces: Traces,
     /// The streams that the home may take this node to have left: what it was
     /// told, less what this node was asked for since.
     pub(super) reckoned_streams: u16,
+    /// The same of its uplink, kbit/s.
+    pub(super) reckoned_kbps: u32,
     /// When the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
@@ -53,7 +64,9 @@ impl Core {
             timers: Timers::default(),
             random,
             counters: Counters::default(),
+            traces: Traces::default(),
             reckoned_streams: 0,
+            reckoned_kbps: 0,
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
             transmits: VecDeque::new(),
@@ -120,7 +133,7 @@ impl Core {
     /// A stream has ended: a home that may take this node to be full, and
     /// hold it back, hears at once that it is not.
     pub(super) fn stream_freed(&mut self) {
-        if self.reckoned_streams == 0 {
+        if self.reckoned_streams == 0 || self.reckoned_kbps < MOST_KBPS {
             self.timers.set(Timer::Renew, self.now.max(self.told_capacity + CAPACITY_PAUSE));
         }
     }
@@ -172,7 +185,6 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::StandBy(_)
         | Message::Adopt(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
-        Message::Claim { .. } | Message::Seek(_) => Traffic::Mesh,
         Message::Packet(_) | Message::Chunk(_) | Message::End { .. } | Message::Report(_) | Message::Stop { .. } => {
             Traffic::Payload
         }

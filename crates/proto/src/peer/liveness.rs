@@ -130,6 +130,7 @@ impl Attach {
         home.exchange = Some(Exchange { question, since, asked: core.now, tries, told });
         if !matches!(question, Question::Probe(_)) {
             core.reckoned_streams = left.streams;
+            core.reckoned_kbps = left.uplink_kbps;
             core.told_capacity = core.now;
         }
         let link = home.link;

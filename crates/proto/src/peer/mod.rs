@@ -12,7 +12,7 @@
 //! | `receive`, `early` | what belongs to a request and how it ends |
 //! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
 //! | `serve`, `session` | what to send |
-//! | `watch`, `ping` | what their names say |
+//! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
 //! to leave. They know of one another only through this file.
@@ -37,6 +37,7 @@ mod session;
 mod standby;
 mod status;
 mod timers;
+mod trace;
 mod unreached;
 mod watch;
 
@@ -61,12 +62,13 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Decline, Message, Reason};
 
-pub use api::{Command, Config, Event, Opened, Provider, SessionId, Summary, Ticket, Wanted};
+pub use api::{Command, Config, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted};
 pub use hubs::MAX_HUBS;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use status::{Counters, Home, RequestStatus, SessionStatus, Status};
+pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
 /// The most timers handled in one wake; the rest follow in the next.
@@ -212,6 +214,7 @@ impl Peer {
             Message::Decline(decline) => self.on_decline(link, decline),
             Message::Pending { id, .. } => requests.on_pending(core, link, id),
             Message::Found(found) => requests.on_found(core, link, found),
+            Message::Traced(traced) => core.on_traced(link, traced),
             Message::Change(change) => watches.on_change(core, attach, link, change),
             Message::Report(report) => provide.on_report(core, link, report),
             Message::Stop { id, reason } => {
@@ -280,6 +283,7 @@ impl Peer {
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
+            Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(link) => self.on_idle_timer(link),
         }
     }
@@ -347,6 +351,7 @@ impl Peer {
     fn leave(&mut self) {
         let core = &mut self.core;
         self.requests.leave(core);
+        core.tell_all_traces();
         self.provide.leave(core);
         self.watches.leave(core);
         self.pings.leave(core);

@@ -70,6 +70,8 @@ pub(super) struct Wish {
     pub(super) schemes: SchemeSet,
     pub(super) duration: Option<Duration>,
     pub(super) deadline: Duration,
+    /// Whether the requester wants to know how it is served.
+    pub(super) traced: bool,
 }
 
 impl Provide {
@@ -108,6 +110,7 @@ impl Provide {
             schemes: schemes(forward.params),
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
+            traced: Params::is_traced(forward.params),
         };
         self.consider(core, wish);
     }
@@ -130,6 +133,7 @@ impl Provide {
             schemes: schemes(request.params),
             duration: self.duration(request.service, request.params),
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
+            traced: Params::is_traced(request.params),
         };
         if request.mode == Mode::Locate {
             return decline(core, &wish, Reason::NotAllowed, None);
@@ -158,8 +162,9 @@ impl Provide {
             let retry_after = self.until_free(core.now).filter(|_| busy);
             return decline(core, &wish, reason, retry_after);
         }
-        if wish.service.is_stream() {
+        if let Form::Stream { bits_per_second, .. } = wish.service.form() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
+            core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));
         }
         let session = SessionId(self.next);
         self.next += 1;

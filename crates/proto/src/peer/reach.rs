@@ -76,6 +76,7 @@ impl Provide {
     fn open(&mut self, core: &mut Core, id: SessionId, link: LinkId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.link = Some(link);
+        session.reached = core.now;
         session.phase = Phase::Opening;
         core.timers.clear(Timer::Reach(id));
         let Wish { service, duration, requester, .. } = session.wish;

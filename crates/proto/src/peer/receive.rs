@@ -116,6 +116,7 @@ impl Requests {
             last: now,
         };
         let ticket = asked.ticket;
+        core.trace_accepted(ticket, provider);
         core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
         // The first report tells a stream's provider that its acceptance has come.
         if matches!(receiving.flow, Flow::Stream(_)) {
@@ -234,7 +235,7 @@ impl Requests {
         let Some(asked) = self.remove(core, id) else { return };
         if let Phase::Receiving(receiving) = &asked.phase {
             let summary = receiving.summary(asked.commanded, core.now, reason);
-            core.emit(Event::Finished { ticket: asked.ticket, summary });
+            core.conclude(asked.ticket, Event::Finished { ticket: asked.ticket, summary });
         }
     }
 }

@@ -55,6 +55,8 @@ impl Requests {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
+        } else if wanted.trace && !core.begin_trace(ticket) {
+            Some((Reason::TooMany, "this node traces too many requests already"))
         } else {
             None
         };
@@ -81,7 +83,8 @@ impl Requests {
         let count = count.min(MAX_CANDIDATES as u8);
         let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
         let (duration, provider, scope) = (None, None, Scope::Anywhere);
-        let wanted = Wanted { service, area, mode, count, duration, transports, deadline, provider, scope };
+        let wanted =
+            Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, trace: false };
         let id = self.insert(core, ticket, wanted);
         self.ask(core, attach, id);
     }
@@ -171,8 +174,9 @@ impl Requests {
         let Some(standby) = attach.standby().filter(|standby| asked.may_go_over(core, *standby)) else { return };
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
-        let request = asked.message(core, id);
+        let (request, ticket) = (asked.message(core, id), asked.ticket);
         core.send(standby, &request);
+        core.trace_sent(ticket, id, standby);
     }
 
     /// A hub was reached over the transport that requests want. If it is no
@@ -374,7 +378,7 @@ impl Requests {
     pub(super) fn fail_because(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: String) {
         if let Some(asked) = self.remove(core, id) {
             let retry_after = asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany));
-            core.emit(Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
+            core.conclude(asked.ticket, Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
         }
     }
 

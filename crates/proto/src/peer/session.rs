@@ -13,7 +13,7 @@ use crate::grid::Cell;
 use crate::ids::LinkId;
 use crate::service::Form;
 use crate::time::Time;
-use crate::wire::{Accept, Message, Offer};
+use crate::wire::{Accept, Hop, Message, Offer, Step, Traced};
 
 /// After so many repetitions, of the request or the acceptance, the association is doubted and the requester dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
@@ -31,6 +31,8 @@ pub(super) struct Session {
     /// Whether a dial to the requester is under way for it.
     pub(super) dialling: bool,
     pub(super) started: Time,
+    /// When there was a way to the requester first.
+    pub(super) reached: Time,
     /// Uplink that the stream takes, kbit/s.
     pub(super) kbps: u32,
     pub(super) accept: Option<Message>,
@@ -77,6 +79,7 @@ impl Session {
             link: None,
             dialling: false,
             started: now,
+            reached: now,
             kbps,
             accept: None,
             tries: 0,
@@ -151,6 +154,26 @@ impl Session {
 }
 
 impl Session {
+    /// Tells a requester that traces its request how it is served, ahead of the
+    /// acceptance.
+    fn report(&self, core: &mut Core) {
+        let Some(link) = self.link.filter(|_| self.wish.traced) else { return };
+        let micros = |at: Time| u32::try_from(at.since(self.started).as_micros()).unwrap_or(u32::MAX);
+        let hop = Hop {
+            node: core.node,
+            number: 1,
+            tier: None,
+            step: if self.reached > self.started { Step::Dialled } else { Step::Warm },
+            reason: None,
+            held_us: micros(core.now),
+            other: None,
+            name: None,
+            round_trip_us: None,
+            reached_us: Some(micros(self.reached)),
+        };
+        core.send(link, &Message::Traced(Traced { id: self.wish.key.1, requester: None, hop }));
+    }
+
     pub(super) fn start_stream(
         &mut self,
         core: &mut Core,
@@ -165,6 +188,7 @@ impl Session {
         let offer = Offer::Stream { duration_ms, bits_per_second, format };
         self.accept = Some(self.acceptance(core, cell, offer));
         self.phase = Phase::Streaming(StreamSender::new(self.wish.key.1, core.now));
+        self.report(core);
         self.send_accept(core);
         self.await_requester(core, id);
     }
@@ -173,6 +197,7 @@ impl Session {
         let digest = flow::digest(&object);
         let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: None };
         let accept = self.acceptance(core, cell, offer);
+        self.report(core);
         if let Some(link) = self.link {
             // Ahead of the chunks on their own flow, so that they cannot overtake it.
             core.send_reliably(link, self.wish.key.1, &accept);
@@ -187,6 +212,7 @@ impl Session {
         let digest = flow::digest(&object);
         let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: Some(object) };
         self.accept = Some(self.acceptance(core, cell, offer));
+        self.report(core);
         self.send_accept(core);
     }
 

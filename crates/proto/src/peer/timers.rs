@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::api::SessionId;
+use super::api::{SessionId, Ticket};
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Deadline;
 use crate::time::Time;
@@ -40,6 +40,8 @@ pub(super) enum Timer {
     Settle(RequestId),
     /// A ping was not answered.
     Ping(u32),
+    /// Reports on the way of a request are not waited for any longer.
+    Trace(Ticket),
     /// A direct association has been idle.
     Idle(LinkId),
 }
@@ -62,6 +64,7 @@ impl Timer {
             Self::Watch(_) => "renew a watch",
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",
+            Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "an association is idle",
         }
     }

@@ -8,6 +8,7 @@ use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::tree::{Carry, Summary};
 use super::{MAX_CANDIDATES, MAX_MESSAGE_BYTES, WireError};
 use crate::address::Address;
@@ -192,6 +193,10 @@ pub enum Message {
     /// multicast only.
     #[n(42)]
     Present(#[n(0)] Present),
+    /// What became of a request that is traced, at one hub or provider. Goes
+    /// back along the way of the request.
+    #[n(45)]
+    Traced(#[n(0)] Traced),
 }
 
 /// See [`Message::Renew`].
@@ -273,6 +278,11 @@ impl Message {
             Self::Carry(carry) => {
                 bounded(carry.cell.is_on_grid(), "a cell off the grid")?;
                 bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::Traced(Traced { hop, .. }) => {
+                let name = hop.name.as_ref().map_or(0, String::len);
+                bounded(name <= MAX_NAME_BYTES, "too long a name")?;
+                bounded((1..=MAX_TRACED_HOPS).contains(&hop.number), "too long a way")
             }
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
 //! | hub → hub | `Claim`, `Mirror`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
+//! | hub or provider → requester, from hub to hub | `Traced` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
@@ -22,6 +23,7 @@ mod lookup;
 mod message;
 mod request;
 mod standby;
+mod trace;
 mod tree;
 
 pub use flow::{Chunk, Packet, Report};
@@ -30,6 +32,7 @@ pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
 pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
 pub use tree::{Carry, MAX_PATCHES, Summary, Way};
 
 /// The largest encoded message, bytes. What is longer is neither sent nor read.

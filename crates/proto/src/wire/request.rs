@@ -36,6 +36,17 @@ pub struct Params {
     /// Transports that may serve it; `None` is any.
     #[n(1)]
     pub transports: Option<SchemeSet>,
+    /// Whether everybody on the way tells the requester, by
+    /// [`Message::Traced`](super::Message::Traced), what becomes of it; `None` is no.
+    #[n(2)]
+    pub trace: Option<bool>,
+}
+
+impl Params {
+    /// Whether the way of the request is to be told.
+    pub fn is_traced(this: Option<Self>) -> bool {
+        this.and_then(|params| params.trace).unwrap_or(false)
+    }
 }
 
 /// See [`Message::Request`](super::Message::Request).

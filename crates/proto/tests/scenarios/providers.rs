@@ -1,10 +1,11 @@
 //! Providers that are busy, broken, silent or gone.
 
-use roost_proto::peer::{Command, Event, Provider, Wanted};
-use roost_proto::wire::{Message, Mode, Reason};
-use roost_proto::{Role, Service};
+use roost_proto::directory::LONGEST_HOLD;
+use roost_proto::peer::{Command, Event, MAX_TRACES, Provider, Trace, Wanted};
+use roost_proto::wire::{Message, Mode, Reason, Step};
+use roost_proto::{NodeId, Role, Service};
 
-use crate::world::{MS, SECOND, World, addresses, node_id, object};
+use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
 use crate::{ANYWHERE, NEAREST, failed, finished, four, three};
 
 #[test]
@@ -343,4 +344,133 @@ fn a_stream_whose_provider_does_not_come_back_says_how_it_was_lost() {
     world.kill(provider);
     let summary = finished(&mut world, requester, ticket);
     assert_eq!(summary.broken.as_deref(), Some("the other end has gone"));
+}
+
+#[test]
+fn a_provider_that_has_failed_is_asked_last_for_a_while_only() {
+    let (mut world, _, [near, far], requester) = four(20);
+    world.hosts[near.0].broken_source = true;
+    let provider = |world: &mut World| {
+        let ticket = world.request(requester, Service::Sensor, NEAREST);
+        finished(world, requester, ticket).provider
+    };
+    assert_eq!(provider(&mut world), node_id(far.0));
+    assert_eq!(provider(&mut world), node_id(far.0));
+    assert_eq!(world.hosts[near.0].opened.len(), 1, "it was not asked a second time");
+    world.hosts[near.0].broken_source = false;
+    world.run(LONGEST_HOLD);
+    assert_eq!(provider(&mut world), node_id(near.0));
+}
+
+#[test]
+fn a_full_uplink_is_spared_and_used_again_at_once_when_it_is_free() {
+    let mut world = World::new(21);
+    let hub = world.hub(Role::SuperNode);
+    let video = |x| {
+        move |config: &mut roost_proto::peer::Config| {
+            config.services = [Service::Video].into_iter().collect();
+            config.cell = roost_proto::Cell::new(x, 0);
+            config.uplink_kbps = 1_000;
+        }
+    };
+    let near = world.node_with(&[hub], video(0));
+    let far = world.node_with(&[hub], video(9));
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    world.run(3 * SECOND);
+    let both: Vec<_> = (0..2).map(|_| world.request(requester, Service::Video, NEAREST)).collect();
+    for (ticket, provider) in both.into_iter().zip([near, far]) {
+        assert_eq!(finished(&mut world, requester, ticket).provider, node_id(provider.0));
+    }
+    assert_eq!(world.status(near).counters.declined_busy, 0, "nobody asked it for more than it has");
+    world.run(SECOND);
+    let ticket = world.request(requester, Service::Video, NEAREST);
+    assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
+}
+
+/// What a traced request came to, and the way that it took.
+fn traced(world: &mut World, host: HostId, service: Service, change: impl FnOnce(&mut Wanted)) -> (Event, Trace) {
+    let ticket = world.request_with(host, service, NEAREST, |wanted| {
+        wanted.trace = true;
+        change(wanted);
+    });
+    let outcome = world.outcome(host, ticket);
+    let trace = world.events(host).iter().find_map(|(_, event)| match event {
+        Event::Traced { ticket: other, trace } if *other == ticket => Some(trace.clone()),
+        _ => None,
+    });
+    let Some(trace) = trace else { panic!("the way is told before the request is over: {outcome:?}") };
+    (outcome, trace)
+}
+
+/// Who did what, the hubs in the order of the way.
+fn way(trace: &Trace) -> Vec<(NodeId, Step)> {
+    let mut hops: Vec<_> = trace.hops.iter().collect();
+    hops.sort_by_key(|hop| (hop.hop.step.is_of_provider(), hop.hop.number, hop.heard));
+    hops.iter().map(|hop| (hop.hop.node, hop.hop.step)).collect()
+}
+
+#[test]
+fn a_trace_tells_the_way_across_hubs_and_how_the_provider_answered() {
+    for (mode, relayed) in [(Mode::Forward, false), (Mode::Relay, true)] {
+        let mut world = World::new(22);
+        let hubs = world.mesh(2);
+        world.run(2 * SECOND);
+        let provider = world.node((3, 0), &Service::ALL, &hubs[1..]);
+        let requester = world.node((0, 0), &[], &hubs[..1]);
+        world.settle();
+        let (home, other) = (world.home(requester).unwrap(), world.home(provider).unwrap());
+        for first in [true, false] {
+            let (outcome, trace) = traced(&mut world, requester, Service::Sensor, |wanted| wanted.mode = mode);
+            assert!(matches!(outcome, Event::Finished { .. }), "{outcome:?}");
+            let ids = [home, other, provider].map(|host| node_id(host.0));
+            let handed = if relayed { Step::Relayed } else { Step::Handed };
+            let answered = if first && !relayed { Step::Dialled } else { Step::Warm };
+            let expected = [(ids[0], Step::Sought), (ids[0], Step::Passed), (ids[1], handed), (ids[2], answered)];
+            assert_eq!(way(&trace), expected, "{mode:?}");
+            // Each leg was measured by the one before it, and lasts about as long as links take.
+            let legs: Vec<_> = trace.hops.iter().filter(|hop| hop.hop.step != Step::Sought).collect();
+            let rtts: Vec<_> = legs.iter().filter_map(|hop| hop.hop.round_trip_us).collect();
+            assert_eq!(rtts.len(), if relayed { 3 } else { 2 }, "{trace:?}");
+            assert!(rtts.iter().all(|rtt| (1_000..500_000).contains(rtt)), "{rtts:?}");
+            assert!(trace.accepted.is_some() && trace.sent == 1, "{trace:?}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_ends_also_where_nobody_tells_anything() {
+    let (mut world, hub, [near, far], requester) = four(23);
+    // Nobody serves, and the hub says so.
+    for host in [near, far] {
+        world.hosts[host.0].broken_source = true;
+    }
+    let (outcome, trace) = traced(&mut world, requester, Service::Image, |_| {});
+    assert!(matches!(outcome, Event::Failed { reason: Reason::SourceFailed, .. }), "{outcome:?}");
+    let (hub_id, declined) = (node_id(hub.0), Step::Declined);
+    let steps = [Step::Handed, declined, Step::Handed, declined, Step::Refused].map(|step| (hub_id, step));
+    assert_eq!(way(&trace), steps);
+    // The hub is gone.
+    world.kill(hub);
+    let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.deadline = SECOND);
+    assert!(matches!(outcome, Event::Failed { .. }) && trace.hops.is_empty(), "{outcome:?} {trace:?}");
+    // A known provider is asked without a hub.
+    world.hosts[near.0].broken_source = false;
+    let known = Provider { node: node_id(near.0), addresses: addresses(near.0) };
+    let (outcome, trace) = traced(&mut world, requester, Service::Image, |wanted| wanted.provider = Some(known));
+    assert!(matches!(outcome, Event::Finished { .. }), "{outcome:?}");
+    assert_eq!(way(&trace), [(node_id(near.0), Step::Warm)]);
+}
+
+#[test]
+fn only_so_many_requests_are_traced_at_once() {
+    let (mut world, _, _, requester) = four(24);
+    let trace = |wanted: &mut Wanted| wanted.trace = true;
+    let tickets: Vec<_> =
+        (0..=MAX_TRACES).map(|_| world.request_with(requester, Service::Video, NEAREST, trace)).collect();
+    assert_eq!(failed(&mut world, requester, tickets[MAX_TRACES]), Reason::TooMany);
+    assert!(finished(&mut world, requester, tickets[0]).complete);
+    world.run(10 * SECOND);
+    let ticket = world.request_with(requester, Service::Sensor, NEAREST, trace);
+    assert!(finished(&mut world, requester, ticket).complete);
 }

@@ -223,6 +223,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         deadline: SECOND,
         provider,
         scope: Scope::Anywhere,
+        trace: false,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
     let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {

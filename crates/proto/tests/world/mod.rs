@@ -215,6 +215,7 @@ impl World {
             deadline: 10 * SECOND,
             provider: None,
             scope: Scope::Anywhere,
+            trace: false,
         };
         change(&mut wanted);
         self.command(host, Command::Request { ticket, wanted });

@@ -28,12 +28,14 @@ const LINKS: usize = 12;
 /// How many reasons of failures are shown.
 const REASONS: usize = 8;
 /// The parts of the traffic as people call them.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 10] = [
     ("data", "data beyond delivery"),
     ("join", "join"),
     ("renew", "renew"),
     ("lookup", "lookup"),
     ("mesh", "hub to hub"),
+    ("summary", "summaries"),
+    ("gossip", "membership"),
     ("forwarded", "forwarded by routers"),
     ("headers", "headers and acks"),
     ("payload", "payload"),

@@ -11,14 +11,14 @@ use crate::report::read::{NodeSpan, Results};
 /// The class under which daemons count the services' data.
 const PAYLOAD: &str = "payload";
 /// The classes of control traffic, in the order of a request's life.
-const CLASSES: [&str; 4] = ["join", "renew", "lookup", "mesh"];
+const CLASSES: [&str; 6] = ["join", "renew", "lookup", "mesh", "summary", "gossip"];
 
 /// A part of the offered bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
     /// `payload` (delivered), `data` (payload sent beyond what was delivered:
     /// relayed again, retransmitted, lost, the messages' own headers), `join`,
-    /// `renew`, `lookup`, `mesh`, `forwarded` (handed on by hosts on several
+    /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (handed on by hosts on several
     /// nets, which count the same packet again), or `headers` (the rest:
     /// sealing, framing, acknowledgements).
     pub part: String,
@@ -114,6 +114,8 @@ mod tests {
             ("renew", 30),
             ("lookup", 200),
             ("mesh", 0),
+            ("summary", 0),
+            ("gossip", 0),
             ("headers", 4270),
         ];
         assert_eq!(parts, expected);

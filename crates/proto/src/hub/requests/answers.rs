@@ -8,7 +8,7 @@ use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
-use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Way};
+use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Step, Way};
 
 /// The longest that a provider is believed to stay busy, milliseconds.
 const LONGEST_RETRY_MS: u32 = 60_000;
@@ -43,6 +43,9 @@ impl Hub {
             return;
         }
         let (relay, carried) = (asked.relay(), asked.is_carried());
+        self.note_answer(now, key);
+        self.note_refusal(to, decline.reason);
+        self.report(now, key, Step::Declined, to.neighbour(), Some(decline.reason));
         match decline.reason {
             Reason::Busy => {
                 to.node().into_iter().for_each(|node| self.directory.busy(node));
@@ -89,16 +92,17 @@ impl Hub {
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
-    pub(in crate::hub) fn pending(&mut self, from: Sender, id: RequestId, requester: Option<NodeId>) {
+    pub(in crate::hub) fn pending(&mut self, now: Time, from: Sender, id: RequestId, requester: Option<NodeId>) {
         let Some((key, _)) = self.handed_to(from, id, requester) else {
             self.counters.stray += 1;
             return;
         };
+        self.note_answer(now, key);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         if let Stage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
         }
-        let (link, traffic) = (asked.link, asked.traffic());
+        let (link, traffic) = (asked.link, Traffic::Lookup);
         let pending = Message::Pending { id: key.id, requester: asked.named_requester() };
         self.send(link, Channel::Datagram, traffic, &pending);
     }
@@ -112,6 +116,8 @@ impl Hub {
         if let Choice::Node(node) = to {
             accept.provider = Some(node);
         }
+        self.note_answer(now, key);
+        self.note_success(to);
         self.relays.accepted(now, accept.id);
         if matches!(&accept.offer, Offer::Object { inline: Some(_), .. }) {
             self.relays.ended(now, accept.id);
@@ -123,7 +129,7 @@ impl Hub {
         // What follows on the flow must not overtake it.
         let flows = matches!(&accept.offer, Offer::Object { inline: None, .. });
         accept.id = key.id;
-        let (link, traffic) = (asked.link, asked.traffic());
+        let (link, traffic) = (asked.link, Traffic::Lookup);
         let message = Message::Accept(accept).encode();
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
@@ -158,6 +164,7 @@ impl Hub {
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, reason.into());
         }
+        self.report(now, key, Step::Refused, None, Some(reason));
         self.say_refused(key);
     }
 
@@ -166,7 +173,7 @@ impl Hub {
         let Stage::Refused { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
-        let (link, traffic) = (asked.link, asked.traffic());
+        let (link, traffic) = (asked.link, Traffic::Lookup);
         self.send(link, Channel::Datagram, traffic, &Message::Decline(decline));
     }
 

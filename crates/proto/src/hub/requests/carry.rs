@@ -34,9 +34,9 @@ impl Hub {
         };
         if let Some(reason) = reason {
             let decline = Decline { id: carry.id, reason, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
-        self.send(from.link, Channel::Datagram, Traffic::Mesh, &taken);
+        self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
         self.begin_carried(now, key, from, carry);
     }
 
@@ -83,10 +83,10 @@ impl Hub {
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.asker));
             let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Mesh, &Message::Decline(decline));
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
         }
         if !refused {
-            self.send(from.link, Channel::Datagram, Traffic::Mesh, taken);
+            self.send(from.link, Channel::Datagram, Traffic::Lookup, taken);
         }
         if !same && !of_node {
             self.now_asked_by(key, from);

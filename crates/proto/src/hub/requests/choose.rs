@@ -10,7 +10,7 @@ use crate::hub::route::Course;
 use crate::ids::NodeId;
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Candidate, Coverage, Reason, Way};
+use crate::wire::{Candidate, Coverage, Reason, Step, Way};
 
 impl Hub {
     /// In one cell the hub tries its own providers, then the other hubs one
@@ -29,7 +29,7 @@ impl Hub {
                 self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }
-            return;
+            return self.report(now, key, Step::Sought, None, None);
         }
         let choices = |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(rank.node())).collect::<Vec<Choice>>();
         let (free, rest) = (choices(free), choices(rest));

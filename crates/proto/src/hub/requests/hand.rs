@@ -9,7 +9,7 @@ use crate::hub::{Hub, Outcome};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Carry, Forward, Message, Reason};
+use crate::wire::{Carry, Forward, Message, Reason, Step};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -54,6 +54,7 @@ impl Hub {
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
         }
+        self.report_handed(now, key, choice, relay.is_some());
         Ok(())
     }
 
@@ -90,10 +91,10 @@ impl Hub {
         let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let id = relay.unwrap_or(key.id);
         let (nonce, service, requester, params) = (asked.nonce, asked.service, asked.requester, asked.params);
-        let (traffic, message) = match to {
+        let message = match to {
             Choice::Node(_) => {
                 let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params };
-                (Traffic::Lookup, Message::Forward(forward))
+                Message::Forward(forward)
             }
             Choice::Hub { way, named, .. } => {
                 let hops = asked.carried.map_or(HOPS, |carried| carried.hops).saturating_sub(1);
@@ -101,10 +102,10 @@ impl Hub {
                 let Some(cell) = named.map(|(_, cell)| cell).or(asked.cell) else { return };
                 let carry =
                     Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
-                (Traffic::Mesh, Message::Carry(carry))
+                Message::Carry(carry)
             }
         };
-        self.send(link, Channel::Datagram, traffic, &message);
+        self.send(link, Channel::Datagram, Traffic::Lookup, &message);
     }
 
     /// The provider has no link of a wanted transport: dials it, if its record
@@ -228,6 +229,8 @@ impl Hub {
             self.counters.suspensions += 1;
             self.directory.suspend(node);
         }
+        self.note_failure(to);
+        self.report(now, key, Step::Silent, to.neighbour(), Some(reason));
         if let Some(relay) = relay {
             self.end_relay(relay, None, Some(Reason::Cancelled));
         }

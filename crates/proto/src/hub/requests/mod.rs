@@ -8,9 +8,13 @@ mod answers;
 mod carry;
 mod choose;
 mod hand;
+mod judge;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trace;
+#[cfg(test)]
+mod views;
 
 use std::time::Duration;
 
@@ -134,6 +138,7 @@ impl Hub {
             if waiting == Some(true) {
                 self.refuse(now, key, Reason::TimedOut);
             }
+            self.note_end(key);
             self.forget(key, Reason::TimedOut);
         }
     }

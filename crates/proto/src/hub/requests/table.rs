@@ -8,7 +8,6 @@ use crate::grid::{Area, Cell};
 use crate::hub::Sender;
 use crate::hub::route::{Course, HOPS};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
-use crate::machine::Traffic;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Carry, Mode, Params, Reason, Request, Way};
@@ -52,6 +51,8 @@ pub(in crate::hub) struct Asked {
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
+    /// When it came.
+    pub(super) came: Time,
     pub(super) until: Time,
     pub(super) choices: VecDeque<Choice>,
     /// What is tried after the other hubs: own providers that are full or silent.
@@ -65,6 +66,8 @@ pub(in crate::hub) struct Asked {
     pub(super) reason: Reason,
     /// When the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
+    /// How many reports on it were sent, if it is traced.
+    pub(super) reports: u8,
 }
 
 /// What another hub says of a request that it passes on.
@@ -166,6 +169,7 @@ impl Asked {
             mode: request.mode,
             params: request.params,
             reply_to: Vec::new(),
+            came: now,
             until: until(now, request.deadline_ms),
             choices: VecDeque::new(),
             rest: Vec::new(),
@@ -174,6 +178,7 @@ impl Asked {
             stage: Stage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
+            reports: 0,
         }
     }
 
@@ -190,6 +195,7 @@ impl Asked {
             service: carry.service,
             mode: if carry.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
             params: carry.params,
+            came: now,
             until: until(now, carry.deadline_ms),
             reply_to: carry.reply_to,
             choices: VecDeque::new(),
@@ -199,6 +205,7 @@ impl Asked {
             stage: Stage::Seeking,
             reason: Reason::NotFound,
             retry_after_ms: None,
+            reports: 0,
         }
     }
 
@@ -219,11 +226,6 @@ impl Asked {
     /// Whether another hub asked.
     pub(super) fn is_carried(&self) -> bool {
         self.carried.is_some()
-    }
-
-    /// The class in which answers to it are counted.
-    pub(super) fn traffic(&self) -> Traffic {
-        if self.is_carried() { Traffic::Mesh } else { Traffic::Lookup }
     }
 
     /// Whether the hub carries the answer from the start.

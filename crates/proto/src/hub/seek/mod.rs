@@ -184,7 +184,7 @@ impl Hub {
         let left = u32::try_from(seeking.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek = Seek { id, service, area, count, way: Some(way), patience_ms: Some(left) };
-        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Seek(seek));
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Seek(seek));
     }
 
     /// Another hub asks. It hears what is held here, and what others have that
@@ -203,7 +203,7 @@ impl Hub {
             let coverage = self.coverage(now, coverage);
             return self.tell_found((link, id), &query, &[], coverage);
         }
-        self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Underway { id, requester: None });
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None });
         let waits = seek.patience_ms.map_or(MAX_PATIENCE, |millis| Duration::from_millis(millis.into()));
         let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt) + MARGIN;
         let patience = waits.min(MAX_PATIENCE).saturating_sub(back).max(MARGIN);

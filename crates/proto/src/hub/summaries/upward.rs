@@ -190,7 +190,7 @@ impl Hub {
         self.counters.summaries_sent += 1;
         self.counters.patches_sent += patches.len() as u64;
         let message = Message::Summary(Summary { run, version, patches, since });
-        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Mesh, &message);
+        self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             outbox.sent(now, rate, message.encode().len());
             outbox.plan(now, rate);

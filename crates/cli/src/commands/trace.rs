@@ -1,0 +1,195 @@
+//! `roost trace`: the way that a request takes, hub by hub.
+
+use std::path::Path;
+use std::time::Duration;
+
+use roost_control::{Error, Frame, RequestEvent, RequestQuery, RequestStream, Summary, Trace, TraceHop};
+use roost_proto::Area;
+use roost_proto::wire::Mode as WireMode;
+use roost_terminal::{Output, SCHEMA, Table};
+use serde::Serialize;
+
+use super::{area, connect};
+use crate::args::{Mode, TraceArgs};
+use crate::failure::{Code, Failure, Outcome};
+
+/// What the times mean, and what they cannot tell.
+const CLOCKS: &str = "Clocks differ from host to host, so only times of one host are told: AT IT is from the coming of \
+the request to this, ROUND TRIP is measured by the one before it on the way, HEARD AFTER by this node.";
+
+/// How long a stream lasts of which only the beginning matters.
+const STREAM: Duration = Duration::from_secs(1);
+
+/// Asks for a service, and prints what each hub on the way and the provider did with the request.
+pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outcome {
+    let client = connect(socket).await?;
+    let area = match args.provider {
+        Some(_) => Area::Anywhere,
+        None => area(args.area.wanted(), &client).await?,
+    };
+    let traced = receive(client.request(&query(args, area)).await?).await?;
+    if output.is_json() {
+        output.json(&report(args, &traced))?;
+    } else {
+        output.table(&table(&traced.trace))?;
+        output.data(&totals(&traced))?;
+        output.say(CLOCKS);
+    }
+    match traced.error {
+        Some(error) => Err(Failure::api(&error)),
+        None => Ok(()),
+    }
+}
+
+fn query(args: &TraceArgs, area: Area) -> RequestQuery {
+    RequestQuery {
+        provider: args.provider,
+        mode: if args.mode == Mode::Relay { WireMode::Relay } else { WireMode::Forward },
+        scope: args.scope,
+        duration: args.service.is_stream().then_some(STREAM),
+        transport: args.transport,
+        timeout: args.timeout,
+        trace: true,
+        ..RequestQuery::new(args.service, area)
+    }
+}
+
+/// What came of a request.
+#[derive(Default)]
+struct Traced {
+    trace: Trace,
+    summary: Option<Summary>,
+    error: Option<Error>,
+}
+
+async fn receive(mut stream: RequestStream) -> Outcome<Traced> {
+    let mut traced = Traced::default();
+    while let Some(frame) = stream.next().await? {
+        match frame {
+            Frame::Event(RequestEvent::Traced(trace)) => traced.trace = trace,
+            Frame::Event(RequestEvent::Finished(summary)) => {
+                traced.summary = Some(summary);
+                return Ok(traced);
+            }
+            Frame::Event(RequestEvent::Failed { error, summary }) => {
+                (traced.error, traced.summary) = (Some(error), summary);
+                return Ok(traced);
+            }
+            _ => {}
+        }
+    }
+    Err(Failure::new(Code::Damaged, "the daemon went away before the request was over; try again"))
+}
+
+/// The trace as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    service: &'static str,
+    trace: &'a Trace,
+    summary: Option<&'a Summary>,
+    error: Option<&'a Error>,
+}
+
+fn report<'a>(args: &TraceArgs, traced: &'a Traced) -> Report<'a> {
+    Report {
+        schema: SCHEMA,
+        service: args.service.name(),
+        trace: &traced.trace,
+        summary: traced.summary.as_ref(),
+        error: traced.error.as_ref(),
+    }
+}
+
+fn table(trace: &Trace) -> Table {
+    let mut table = Table::new(&["WHO", "TIER", "DID", ">AT IT", ">ROUND TRIP", ">HEARD AFTER"]);
+    for hop in &trace.hops {
+        let who = hop.name.clone().unwrap_or_else(|| hop.node.to_string());
+        let tier = hop.tier.map_or_else(|| "-".to_owned(), |tier| tier.to_string());
+        let round_trip = hop.round_trip_ms.map_or_else(|| "-".to_owned(), millis);
+        table.row([who, tier, did(hop), millis(hop.held_ms), round_trip, millis(hop.heard_ms)]);
+    }
+    table
+}
+
+/// What a hub or the provider did, in words.
+fn did(hop: &TraceHop) -> String {
+    let other = hop.other_name.clone().or_else(|| hop.other.map(|node| node.to_string())).unwrap_or_default();
+    let reason = hop.reason.as_deref().unwrap_or_default().replace('_', " ");
+    match hop.step.as_str() {
+        "handed" => format!("handed it to {other}"),
+        "relayed" => format!("handed it to {other}, to relay the answer"),
+        "passed" => format!("passed it on to {other}"),
+        "sought" => "asked other hubs what they have".to_owned(),
+        "declined" => format!("heard from {other}: {reason}"),
+        "silent" => format!("heard nothing from {other}"),
+        "refused" => format!("had nobody left to try: {reason}"),
+        "warm" => "answered over an association that was up".to_owned(),
+        "dialled" => {
+            let handshake = hop.reached_ms.map(|after| format!(" ({})", millis(after))).unwrap_or_default();
+            format!("answered over a new association{handshake}")
+        }
+        other => other.to_owned(),
+    }
+}
+
+fn totals(traced: &Traced) -> String {
+    let mut lines = Vec::new();
+    lines.extend(traced.trace.accepted_ms.map(|after| format!("accepted    after {}", millis(after))));
+    if let Some(summary) = &traced.summary {
+        let path = if summary.relayed { "through the hub" } else { "directly" };
+        lines.push(format!("first byte  after {}, {path} over {}", millis(summary.first_byte_ms), summary.transport));
+    }
+    if traced.trace.sent > 1 {
+        lines.push(format!("sent        {} times, as nothing was heard", traced.trace.sent));
+    }
+    if traced.trace.hops.is_empty() {
+        lines.push("way         nobody on it told anything".to_owned());
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn millis(millis: f64) -> String {
+    format!("{millis:.2} ms")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(step: &str) -> TraceHop {
+        TraceHop {
+            number: 1,
+            node: roost_proto::NodeId::from_bytes([7; 16]),
+            name: Some("sn1".to_owned()),
+            tier: Some(0),
+            step: step.to_owned(),
+            reason: Some("source_failed".to_owned()),
+            other: None,
+            other_name: Some("n7".to_owned()),
+            held_ms: 0.05,
+            reached_ms: Some(21.4),
+            round_trip_ms: None,
+            heard_ms: 20.0,
+        }
+    }
+
+    #[test]
+    fn each_step_is_said_in_words() {
+        for step in ["handed", "relayed", "passed", "declined", "silent"] {
+            assert!(did(&hop(step)).contains("n7"), "{step}");
+        }
+        assert_eq!(did(&hop("declined")), "heard from n7: source failed");
+        assert_eq!(did(&hop("dialled")), "answered over a new association (21.40 ms)");
+        assert_eq!(did(&hop("later")), "later", "a step of a later version is shown as it is");
+    }
+
+    #[test]
+    fn a_trace_is_a_table_and_says_how_often_it_was_sent() {
+        let trace = Trace { sent: 2, accepted_ms: Some(40.0), hops: vec![hop("handed")] };
+        let text = table(&trace).render(str::to_owned);
+        assert!(text.contains("sn1") && text.contains("handed it to n7") && text.contains("0.05 ms"), "{text}");
+        let totals = totals(&Traced { trace, summary: None, error: None });
+        assert!(totals.contains("after 40.00 ms") && totals.contains("2 times"), "{totals}");
+    }
+}

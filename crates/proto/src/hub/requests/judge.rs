@@ -1,0 +1,63 @@
+//! What the answers of providers, and their silence, say of them. It orders
+//! those that could serve as well as one another, and puts who has failed
+//! behind the others for a while: see [`crate::directory`]. Only a hub's own
+//! providers are judged; other hubs judge theirs.
+//!
+//! Of a request that is answered directly a hub hears trouble only. So one that
+//! was handed on, and of which nothing was heard until its deadline, was served.
+
+use super::table::{Choice, Key, Stage};
+use crate::hub::{Hub, Sender};
+use crate::time::Time;
+use crate::wire::Reason;
+
+impl Hub {
+    /// The provider has said something about a request: so fast does it answer.
+    /// After a repetition it cannot be told to which of the two it was.
+    pub(super) fn note_answer(&mut self, now: Time, key: Key) {
+        let Some(asked) = self.requests.get(key) else { return };
+        if let Stage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
+            && let Some(node) = to.node()
+        {
+            self.directory.answered(node, now.since(sent));
+        }
+    }
+
+    /// The provider serves, or has served.
+    pub(super) fn note_success(&mut self, to: Choice) {
+        if let Some(node) = to.node() {
+            self.directory.succeeded(node);
+        }
+    }
+
+    /// The provider was silent.
+    pub(super) fn note_failure(&mut self, to: Choice) {
+        if let Some(node) = to.node() {
+            self.counters.failures += 1;
+            self.directory.failed(node);
+        }
+    }
+
+    /// The provider does not serve. That it is busy, leaves or cannot reach the
+    /// requester says nothing of how it serves others.
+    pub(super) fn note_refusal(&mut self, to: Choice, reason: Reason) {
+        if matches!(reason, Reason::SourceFailed | Reason::TimedOut | Reason::Protocol) {
+            self.note_failure(to);
+        }
+    }
+
+    /// A request's deadline has passed.
+    pub(super) fn note_end(&mut self, key: Key) {
+        let Some(asked) = self.requests.get(key) else { return };
+        if let Stage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
+            self.note_success(to);
+        }
+    }
+
+    /// How far away a provider is, until it has answered something.
+    pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
+        if let Some(link) = self.neighbours.links.get(&from.link) {
+            self.directory.answered(from.node, link.rtt);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Telling who traces a request what becomes of it here, and passing on what
+//! becomes of it further on.
+
+use super::table::{Asked, Choice, Key, Stage};
+use crate::hub::{Hub, Sender};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::time::Time;
+use crate::wire::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Params, Reason, Step, Traced};
+
+/// The most reports on one request that a hub makes or passes on.
+const MAX_REPORTS: u8 = 32;
+
+impl Asked {
+    /// Whether one more report on it goes out, which then counts.
+    fn may_report(&mut self) -> bool {
+        let may = Params::is_traced(self.params) && self.reports < MAX_REPORTS;
+        self.reports += u8::from(may);
+        may
+    }
+}
+
+impl Hub {
+    /// Reports what has been done with a request, if it is traced.
+    pub(super) fn report(
+        &mut self,
+        now: Time,
+        key: Key,
+        step: Step,
+        other: impl Into<Option<NodeId>>,
+        reason: Option<Reason>,
+    ) {
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        if !asked.may_report() {
+            return;
+        }
+        let (held, other) = (now.since(asked.came), other.into());
+        let name = other.and_then(|other| self.neighbours.get(other)).map(|neighbour| neighbour.name.clone());
+        let hop = Hop {
+            node: self.config.node,
+            number: 1,
+            tier: Some(self.config.tier),
+            step,
+            reason,
+            held_us: u32::try_from(held.as_micros()).unwrap_or(u32::MAX),
+            other,
+            name: name.filter(|name| name.len() <= MAX_NAME_BYTES),
+            round_trip_us: None,
+            reached_us: None,
+        };
+        self.send_report(key, hop);
+    }
+
+    /// Reports to whom a request was handed.
+    pub(super) fn report_handed(&mut self, now: Time, key: Key, to: Choice, relayed: bool) {
+        let step = match to {
+            Choice::Hub { .. } => Step::Passed,
+            Choice::Node(_) if relayed => Step::Relayed,
+            Choice::Node(_) => Step::Handed,
+        };
+        self.report(now, key, step, to.neighbour(), None);
+    }
+
+    /// Somebody further on tells what has become of a request: goes back the
+    /// way that the request came.
+    pub(in crate::hub) fn traced(&mut self, now: Time, from: Sender, traced: Traced) {
+        let Traced { id, requester, mut hop } = traced;
+        let Some((key, _)) = self.handed_to(from, id, requester) else {
+            self.counters.stray += 1;
+            return;
+        };
+        let Some(asked) = self.requests.table.get_mut(&key) else { return };
+        if hop.number >= MAX_TRACED_HOPS || !asked.may_report() {
+            return;
+        }
+        if hop.number == 1 {
+            // The certificate says who it is.
+            hop.node = from.node;
+            hop.round_trip_us = match asked.stage {
+                Stage::Handed { sent, repeated: false, .. } => {
+                    let after = u32::try_from(now.since(sent).as_micros()).unwrap_or(u32::MAX);
+                    Some(after.saturating_sub(hop.held_us))
+                }
+                _ => None,
+            };
+        }
+        hop.number += 1;
+        self.send_report(key, hop);
+    }
+
+    fn send_report(&mut self, key: Key, hop: Hop) {
+        let Some(asked) = self.requests.get(key) else { return };
+        let (link, traffic) = (asked.link, Traffic::Lookup);
+        let traced = Traced { id: key.id, requester: asked.named_requester(), hop };
+        self.send(link, Channel::Datagram, traffic, &Message::Traced(traced));
+    }
+}

@@ -1,0 +1,253 @@
+//! What a hub sees of its providers, and what it shows of a request's way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::directory::LONGEST_HOLD;
+use crate::grid::{Area, Cell};
+use crate::hub::testing::{Bench, decline, node, record, request};
+use crate::ids::{LinkId, NodeId};
+use crate::record::{Capacity, Record};
+use crate::service::{Role, Service};
+use crate::time::Time;
+use crate::wire::{Forward, Hop, MAX_TRACED_HOPS, Message, Mode, Params, Reason, Renew, Request, Step, Traced};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn traced(id: u32, mode: Mode) -> Request {
+    Request { params: Some(Params { trace: Some(true), ..Params::default() }), ..request(id, mode) }
+}
+
+/// The reports among what was sent, and to whom they went.
+fn reports(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Hop)> {
+    let report = |(link, message): &(LinkId, Message)| match message {
+        Message::Traced(traced) => Some((*link, traced.hop.clone())),
+        _ => None,
+    };
+    sent.iter().filter_map(report).collect()
+}
+
+fn steps(sent: &[(LinkId, Message)]) -> Vec<(Step, Option<NodeId>, Option<Reason>, u32)> {
+    reports(sent).into_iter().map(|(_, hop)| (hop.step, hop.other, hop.reason, hop.held_us / 1_000)).collect()
+}
+
+fn handed(sent: &[(LinkId, Message)]) -> Option<(LinkId, Forward)> {
+    sent.iter().find_map(|(link, message)| match message {
+        Message::Forward(forward) => Some((*link, forward.clone())),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_traced_request_is_told_of_at_each_step_and_another_at_none() {
+    let mut bench = Bench::new();
+    let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let sent = bench.ask(asker, traced(1, Mode::Forward));
+    assert_eq!(steps(&sent), [(Step::Handed, Some(node(1)), None, 0)]);
+    let (to, hop) = &reports(&sent)[0];
+    assert_eq!((*to, hop.node, hop.number, hop.name.as_deref()), (asker, node(200), 1, Some("n1")));
+    let (_, forward) = handed(&sent).unwrap();
+    bench.wait(30 * MS);
+    let sent = bench.say(first, &decline(&forward, Reason::SourceFailed));
+    assert_eq!(
+        steps(&sent),
+        [(Step::Declined, Some(node(1)), Some(Reason::SourceFailed), 30), (Step::Handed, Some(node(2)), None, 30)]
+    );
+    let sent = bench.say(second, &decline(&forward, Reason::Busy));
+    assert_eq!(
+        steps(&sent),
+        [(Step::Declined, Some(node(2)), Some(Reason::Busy), 30), (Step::Refused, None, Some(Reason::Busy), 30)]
+    );
+    let sent = bench.ask(asker, request(2, Mode::Forward));
+    assert!(handed(&sent).is_some() && reports(&sent).is_empty());
+}
+
+#[test]
+fn a_silent_provider_is_told_of() {
+    let mut bench = Bench::new();
+    let (_, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let mut last = Vec::new();
+    for _ in 0..3 {
+        bench.wait(100 * MS);
+        last = bench.ask(asker, traced(1, Mode::Forward));
+    }
+    assert_eq!(
+        steps(&last),
+        [(Step::Silent, Some(node(1)), Some(Reason::Unreachable), 200), (Step::Handed, Some(node(2)), None, 200)]
+    );
+}
+
+#[test]
+fn what_is_reported_further_on_is_passed_back_so_often_and_so_far() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let sent = bench.ask(asker, traced(1, Mode::Relay));
+    assert_eq!(steps(&sent), [(Step::Relayed, Some(node(1)), None, 0)]);
+    let (_, forward) = handed(&sent).unwrap();
+    bench.wait(50 * MS);
+    let hop = |number| Hop { node: node(9), number, held_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
+    let say = |bench: &mut Bench, number| {
+        let report = Traced { id: forward.id, requester: None, hop: hop(number) };
+        reports(&bench.say(provider, &Message::Traced(report)))
+    };
+    let passed = say(&mut bench, 1);
+    let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
+    // Who says it is who the certificate names, and the round trip is the hub's own measure.
+    assert_eq!((*to, hop.node, hop.number, hop.round_trip_us), (asker, node(1), 2, Some(40_000)));
+    assert!(say(&mut bench, MAX_TRACED_HOPS).is_empty());
+    let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
+    assert_eq!(all, 30, "with the two before it");
+    let stray = Traced { id: forward.id, requester: Some(node(2)), hop: hop.clone() };
+    assert!(bench.say(provider, &Message::Traced(stray)).is_empty());
+}
+
+#[test]
+fn an_equal_that_answers_faster_is_asked_first() {
+    let mut bench = Bench::new();
+    let (slow, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let image = |id| Request { service: Service::Image, ..request(id, Mode::Forward) };
+    for id in 0..4 {
+        let (to, forward) = handed(&bench.ask(asker, image(id))).unwrap();
+        if to == slow {
+            bench.wait(900 * MS);
+            bench.say(slow, &decline(&forward, Reason::Busy));
+        }
+    }
+    let (to, _) = handed(&bench.ask(asker, image(9))).unwrap();
+    assert_ne!(to, slow);
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Ask,
+    /// The provider that was asked last gives nothing.
+    Fail,
+    /// It says that it is busy.
+    Busy,
+    /// It is silent, and the requester asks again.
+    Silent,
+    /// A provider says what it has left.
+    Renew(u8, u16, u32),
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let uplink = prop::sample::select(vec![0, 699, 700, 1_400, u32::MAX]);
+    prop_oneof![
+        6 => Just(Event::Ask),
+        3 => Just(Event::Fail),
+        1 => Just(Event::Busy),
+        2 => Just(Event::Silent),
+        2 => (1..7u8, 0..3u16, uplink).prop_map(|(who, streams, kbps)| Event::Renew(who, streams, kbps)),
+        2 => (1..40_000u64).prop_map(Event::Wait),
+    ]
+}
+
+/// Six providers of video at different distances, and what a hub should know of them.
+struct Scene {
+    bench: Bench,
+    providers: BTreeMap<NodeId, LinkId>,
+    asker: LinkId,
+    asked: u32,
+    last: Option<(Request, LinkId, Forward)>,
+    failed: BTreeMap<NodeId, Time>,
+}
+
+impl Scene {
+    fn new(places: &[i32]) -> Self {
+        let mut bench = Bench::new();
+        let mut providers = BTreeMap::new();
+        for (number, place) in (1..).zip(places) {
+            let link = bench.up(number, Role::Node);
+            bench.say(link, &Message::Publish(Record { cell: Cell::new(*place, 0), ..record(number) }));
+            providers.insert(node(number), link);
+        }
+        let asker = bench.requester(100);
+        Self { bench, providers, asker, asked: 0, last: None, failed: BTreeMap::new() }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Ask => self.ask(),
+            Event::Fail => self.refuse(Reason::SourceFailed),
+            Event::Busy => self.refuse(Reason::Busy),
+            Event::Silent => self.fall_silent(),
+            Event::Renew(number, streams, uplink_kbps) => {
+                let capacity = Some(Capacity { streams: *streams, uplink_kbps: *uplink_kbps });
+                let renew = Renew { version: crate::hub::testing::version(1), capacity };
+                self.bench.say(self.providers[&node(*number)], &Message::Renew(renew));
+            }
+            Event::Wait(millis) => {
+                self.bench.wait(MS * *millis as u32);
+                // Everybody lives, and says so.
+                for link in self.providers.values().chain([&self.asker]) {
+                    self.bench.say(*link, &Message::Ping(1));
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self) {
+        self.asked += 1;
+        let area = Area::Near(Cell::new(0, 0));
+        let asked = Request { service: Service::Video, area, ..request(self.asked, Mode::Forward) };
+        let before = self.bench.hub.index(self.bench.now, None, 100);
+        let sent = self.bench.ask(self.asker, asked.clone());
+        let Some((link, forward)) = handed(&sent) else { return };
+        let able = |entry: &crate::hub::IndexEntry| {
+            let left = entry.capacity;
+            !entry.suspended && left.streams > 0 && left.uplink_kbps >= 700 && self.providers.contains_key(&entry.node)
+        };
+        let healthy = |node| {
+            let failed: Option<&Time> = self.failed.get(&node);
+            failed.is_none_or(|at| self.bench.now.since(*at) >= LONGEST_HOLD)
+        };
+        let chosen = before.iter().find(|entry| self.providers.get(&entry.node) == Some(&link)).unwrap();
+        assert!(able(chosen) || !before.iter().any(able), "one that is full goes before one that is not");
+        let sound = before.iter().filter(|entry| able(entry) && healthy(entry.node));
+        if let Some(nearest) = sound.map(|entry| entry.cell.x).min() {
+            assert!(chosen.cell.x <= nearest, "a sound one at {nearest} loses to one at {}", chosen.cell.x);
+        }
+        self.last = Some((asked, link, forward));
+    }
+
+    fn asked_last(&self) -> Option<(Request, LinkId, Forward, NodeId)> {
+        let (request, link, forward) = self.last.clone()?;
+        let node = self.providers.iter().find(|(_, other)| **other == link)?.0;
+        Some((request, link, forward, *node))
+    }
+
+    fn refuse(&mut self, reason: Reason) {
+        let Some((_, link, forward, node)) = self.asked_last() else { return };
+        self.bench.say(link, &decline(&forward, reason));
+        self.last = None;
+        if reason == Reason::SourceFailed {
+            self.failed.insert(node, self.bench.now);
+        }
+    }
+
+    fn fall_silent(&mut self) {
+        let Some((request, _, _, node)) = self.asked_last() else { return };
+        for _ in 0..2 {
+            self.bench.wait(150 * MS);
+            self.bench.ask(self.asker, request.clone());
+        }
+        self.last = None;
+        self.failed.insert(node, self.bench.now);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_nearest_that_can_serve_is_chosen_whatever_failed_before(
+        places in prop::collection::vec(0..5i32, 6),
+        events in prop::collection::vec(event(), 1..60),
+    ) {
+        let mut scene = Scene::new(&places);
+        for event in &events {
+            scene.apply(event);
+        }
+    }
+}

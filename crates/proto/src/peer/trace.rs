@@ -1,0 +1,174 @@
+//! The ways of requests that are traced, put together from what the hubs and
+//! the provider report.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Event, Ticket, Trace, TracedHop};
+use super::core::Core;
+use super::timers::Timer;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Hop, Step, Traced};
+
+/// The most reports that are kept of one request: eight hubs with a few
+/// providers each that do not take it.
+pub const MAX_REPORTS: usize = 32;
+
+/// The most requests that are traced at once.
+pub const MAX_TRACES: usize = 16;
+
+/// The most questions of one request that are kept to measure round trips by.
+const MAX_QUESTIONS: usize = 16;
+
+/// The bounds of how long reports are waited for after the acceptance. A report
+/// comes back along the way of the request, so it takes no longer than the
+/// acceptance took.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+/// See [`SHORTEST_WAIT`].
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// The requests that are traced.
+#[derive(Debug, Default)]
+pub(super) struct Traces(BTreeMap<Ticket, Tracing>);
+
+#[derive(Debug)]
+struct Tracing {
+    commanded: Time,
+    questions: Vec<Question>,
+    trace: Trace,
+    accepted: Option<(NodeId, Time)>,
+    /// The request's last event, which waits for reports that are under way.
+    last: Option<Event>,
+}
+
+/// One sending of the request.
+#[derive(Debug)]
+struct Question {
+    id: RequestId,
+    to: NodeId,
+    at: Time,
+}
+
+impl Tracing {
+    /// The round trip to the neighbour that is asked, if it was asked once:
+    /// otherwise it cannot be told which question it answers.
+    fn round_trip(&self, id: RequestId, from: NodeId, now: Time, held_us: u32) -> Option<u32> {
+        let mut asked = self.questions.iter().filter(|question| question.id == id && question.to == from);
+        let at = asked.next()?.at;
+        let held = Duration::from_micros(held_us.into());
+        let rtt = now.since(at).saturating_sub(held).as_micros();
+        u32::try_from(rtt).ok().filter(|_| asked.next().is_none())
+    }
+
+    fn is_asked(&self, id: RequestId, node: NodeId) -> bool {
+        self.questions.iter().any(|question| question.id == id && question.to == node)
+    }
+
+    /// Whether the way from the last hub to the provider, and what that did, is known.
+    fn is_complete(&self) -> bool {
+        let Some((provider, _)) = self.accepted else { return false };
+        let any = |which: &dyn Fn(&Hop) -> bool| self.trace.hops.iter().any(|hop| which(&hop.hop));
+        let direct = self.questions.iter().any(|question| question.to == provider);
+        let handed = any(&|hop| matches!(hop.step, Step::Handed | Step::Relayed) && hop.other == Some(provider));
+        any(&|hop| hop.step.is_of_provider() && hop.node == provider) && (direct || handed)
+    }
+
+    /// Until when reports are waited for.
+    fn due(&self) -> Option<Time> {
+        let (_, at) = self.accepted?;
+        Some(at + at.since(self.commanded).clamp(SHORTEST_WAIT, LONGEST_WAIT))
+    }
+}
+
+impl Core {
+    /// Begins to trace a request. False if too many are traced.
+    pub(super) fn begin_trace(&mut self, ticket: Ticket) -> bool {
+        if self.traces.0.len() >= MAX_TRACES {
+            return false;
+        }
+        let (questions, trace) = (Vec::new(), Trace::default());
+        let tracing = Tracing { commanded: self.now, questions, trace, accepted: None, last: None };
+        self.traces.0.insert(ticket, tracing);
+        true
+    }
+
+    /// A request was sent under this number.
+    pub(super) fn trace_sent(&mut self, ticket: Ticket, id: RequestId, link: LinkId) {
+        let to = self.links.get(link).map(|link| link.peer.node);
+        let (Some(tracing), Some(to)) = (self.traces.0.get_mut(&ticket), to) else { return };
+        tracing.trace.sent += 1;
+        if tracing.questions.len() < MAX_QUESTIONS {
+            tracing.questions.push(Question { id, to, at: self.now });
+        }
+    }
+
+    /// A provider has accepted a request.
+    pub(super) fn trace_accepted(&mut self, ticket: Ticket, provider: NodeId) {
+        let Some(tracing) = self.traces.0.get_mut(&ticket) else { return };
+        tracing.accepted = Some((provider, self.now));
+        tracing.trace.accepted = Some(self.now.since(tracing.commanded));
+    }
+
+    /// A hub tells what has become of a request there or further on; or a
+    /// provider, how it answers.
+    pub(super) fn on_traced(&mut self, link: LinkId, traced: Traced) {
+        let Some(peer) = self.links.get(link).map(|link| &link.peer) else { return };
+        let (from, role, name) = (peer.node, peer.role, peer.name.clone());
+        let Traced { id, mut hop, .. } = traced;
+        let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);
+        let Some((ticket, tracing)) = self.traces.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {
+            self.counters.stale += 1;
+            return;
+        };
+        let asked = tracing.is_asked(id, from);
+        if !asked && (role != Role::Node || !hop.step.is_of_provider()) {
+            self.counters.refused += 1;
+            return;
+        }
+        if tracing.trace.hops.len() >= MAX_REPORTS {
+            return;
+        }
+        let own = hop.number == 1;
+        if own {
+            // The certificate says who it is.
+            hop.node = from;
+            hop.round_trip_us = tracing.round_trip(id, from, self.now, hop.held_us);
+        }
+        let (name, heard) = (own.then_some(name), self.now.since(tracing.commanded));
+        tracing.trace.hops.push(TracedHop { hop, name, heard });
+        if tracing.last.is_some() && tracing.is_complete() {
+            let ticket = *ticket;
+            self.tell_trace(ticket);
+        }
+    }
+
+    /// A request is over. If it is traced, its way is told first, for which
+    /// reports that are under way are waited for.
+    pub(super) fn conclude(&mut self, ticket: Ticket, last: Event) {
+        let Some(tracing) = self.traces.0.get_mut(&ticket) else { return self.emit(last) };
+        let finished = matches!(last, Event::Finished { .. });
+        tracing.last = Some(last);
+        let due = tracing.due().filter(|due| finished && *due > self.now && !tracing.is_complete());
+        match due {
+            Some(due) => self.timers.set(Timer::Trace(ticket), due),
+            None => self.tell_trace(ticket),
+        }
+    }
+
+    /// Tells the way of a request that is over.
+    pub(super) fn tell_trace(&mut self, ticket: Ticket) {
+        self.timers.clear(Timer::Trace(ticket));
+        let Some(Tracing { trace, last: Some(last), .. }) = self.traces.0.remove(&ticket) else { return };
+        self.emit(Event::Traced { ticket, trace });
+        self.emit(last);
+    }
+
+    /// Tells the ways of all that are over.
+    pub(super) fn tell_all_traces(&mut self) {
+        for ticket in self.traces.0.keys().copied().collect::<Vec<_>>() {
+            self.tell_trace(ticket);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What is said of the way of a request that is traced.
+
+use minicbor::{Decode, Encode};
+
+use super::request::Reason;
+use crate::ids::{NodeId, RequestId};
+
+/// The most hubs of whose way a trace tells: a report that has passed more is dropped.
+pub const MAX_TRACED_HOPS: u8 = 8;
+
+/// The longest name in a [`Hop`], bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// See [`Message::Traced`](super::Message::Traced).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Traced {
+    /// The request.
+    #[n(0)]
+    pub id: RequestId,
+    /// Whose number `id` is; from hub to hub, as in [`Message::Pending`](super::Message::Pending).
+    #[n(1)]
+    pub requester: Option<NodeId>,
+    /// What is reported.
+    #[n(2)]
+    pub hop: Hop,
+}
+
+/// What one hub, or the provider, did with a request.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Hop {
+    /// Who did it. From one who is asked directly the association says it.
+    #[n(0)]
+    pub node: NodeId,
+    /// Its place on the way, from 1; whoever passes the report on adds one.
+    #[n(1)]
+    pub number: u8,
+    /// The tier of a hub; `None` of a provider.
+    #[n(2)]
+    pub tier: Option<u8>,
+    /// What it did.
+    #[n(3)]
+    pub step: Step,
+    /// Why it, or the one it is about, refused.
+    #[n(4)]
+    pub reason: Option<Reason>,
+    /// From the coming of the request to this, microseconds on its own clock.
+    #[n(5)]
+    pub held_us: u32,
+    /// Whom it is about: the provider or hub that got the request, or did not take it.
+    #[n(6)]
+    pub other: Option<NodeId>,
+    /// That one's name, at most [`MAX_NAME_BYTES`] long.
+    #[n(7)]
+    pub name: Option<String>,
+    /// From when the hub before it on the way passed the request on until that
+    /// one got this report, less `held_us`: the round trip between the two,
+    /// microseconds on the clock of the one before, which fills it in.
+    #[n(8)]
+    pub round_trip_us: Option<u32>,
+    /// Of a provider: how much of `held_us` passed until there was an
+    /// association with the one it answers.
+    #[n(9)]
+    pub reached_us: Option<u32>,
+}
+
+/// What is done with a request on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+#[non_exhaustive]
+pub enum Step {
+    /// A hub handed it to a provider, which is to answer directly.
+    #[n(0)]
+    Handed,
+    /// A hub handed it to a provider, whose answer the hub relays.
+    #[n(1)]
+    Relayed,
+    /// A hub passed it on to another hub.
+    #[n(2)]
+    Passed,
+    /// A hub asks other hubs what they have.
+    #[n(3)]
+    Sought,
+    /// A hub heard from a provider, or another hub, that it does not take it.
+    #[n(4)]
+    Declined,
+    /// A hub heard nothing from a provider, or another hub.
+    #[n(5)]
+    Silent,
+    /// A hub has nobody left to try.
+    #[n(6)]
+    Refused,
+    /// A provider answers over an association that was up.
+    #[n(7)]
+    Warm,
+    /// A provider answers over an association for which it had to dial.
+    #[n(8)]
+    Dialled,
+}
+
+impl Step {
+    /// Its name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Handed => "handed",
+            Self::Relayed => "relayed",
+            Self::Passed => "passed",
+            Self::Sought => "sought",
+            Self::Declined => "declined",
+            Self::Silent => "silent",
+            Self::Refused => "refused",
+            Self::Warm => "warm",
+            Self::Dialled => "dialled",
+        }
+    }
+
+    /// Whether a provider does it rather than a hub.
+    pub const fn is_of_provider(self) -> bool {
+        matches!(self, Self::Warm | Self::Dialled)
+    }
+}

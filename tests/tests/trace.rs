@@ -1,0 +1,70 @@
+//! The operator's view: the way of a request, and what control costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::Command;
+
+use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// What a metric counts, summed over the samples whose labels contain `label`.
+fn metric(daemon: &Daemon, name: &str, label: &str) -> f64 {
+    let output = Command::new("curl")
+        .args(["-sS", "--fail", "--unix-socket"])
+        .arg(&daemon.socket)
+        .arg("http://roost/metrics")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+fn steps(trace: &Value) -> Vec<(String, String)> {
+    let word = |hop: &Value, key: &str| hop[key].as_str().unwrap_or_default().to_owned();
+    trace["hops"].as_array().unwrap().iter().map(|hop| (word(hop, "name"), word(hop, "step"))).collect()
+}
+
+#[test]
+fn the_way_of_a_request_is_told_hub_by_hub_and_its_bytes_by_class() {
+    let network = Network::new();
+    let first = network.supernode("sn1", &[]);
+    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let meets = || (second.json(&["status"])["index"]["hubs"] == 1).then_some(());
+    assert!(wait_until(PATIENCE, meets).is_some(), "{}", second.process.log());
+    let provider = network.node("far", "27,92", &["--super", &second.endpoint("udp"), "--services", "sensor,track"]);
+    let requester = network.node("near", "1,1", &["--super", &first.endpoint("udp")]);
+
+    let report = requester.json(&["trace", "sensor", "--at", "27,92"]);
+    let told = steps(&report["trace"]);
+    let told: Vec<(&str, &str)> = told.iter().map(|(name, step)| (name.as_str(), step.as_str())).collect();
+    assert_eq!(told.first().map(|(name, _)| *name), Some("sn1"), "{report:#}");
+    assert!(told.contains(&("sn1", "passed")) && told.contains(&("sn2", "handed")), "{report:#}");
+    assert_eq!(told.last(), Some(&("far", "dialled")), "{report:#}");
+    for hop in report["trace"]["hops"].as_array().unwrap() {
+        assert!(hop["held_ms"].as_f64().unwrap() >= 0.0 && hop["heard_ms"].as_f64().unwrap() > 0.0, "{hop:#}");
+        assert!(hop["step"] != "handed" || hop["round_trip_ms"].is_f64(), "{hop:#}");
+    }
+    assert!(report["trace"]["accepted_ms"].as_f64().unwrap() > 0.0, "{report:#}");
+    assert_eq!(report["summary"]["complete"], true, "{report:#}");
+
+    // The second time there is an association; of a stream one second is enough.
+    let output = requester.roost(&["trace", "track", "--at", "27,92"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && table.contains("answered over an association that was up"), "{table}");
+    assert!(table.contains("first byte  after"), "{table}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("Clocks differ"), "{said}");
+
+    // What does not come is told as well, with the exit code of a request.
+    requester.fails(4, &["trace", "video", "--at", "27,92"]);
+
+    for (daemon, class) in [(&requester, "join"), (&requester, "lookup"), (&provider, "payload"), (&first, "lookup")] {
+        let label = format!("class=\"{class}\"");
+        let bytes = metric(daemon, "roost_traffic_sent_bytes_total", &label);
+        assert!(bytes > 0.0, "{class}: {bytes}");
+    }
+    let classes = first.json(&["status"])["traffic_sent_bytes"].as_object().unwrap().clone();
+    let names: Vec<&str> = classes.keys().map(String::as_str).collect();
+    assert_eq!(names, ["gossip", "join", "lookup", "mesh", "payload", "renew", "summary"]);
+}
