@@ -1,4 +1,6 @@
 //! The hierarchy: homes below areas below tops, with a delay for every link.
+//!
+//! `ROOST_SEEDS=1000` runs each failure for so many seeds.
 
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use roost_proto::peer::{Command, Event, Ticket};
 use roost_proto::wire::{Coverage, Mode, Reason};
 use roost_proto::{Area, Cell, Service, ServiceSet};
 
+use crate::world::check::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished};
 
@@ -185,8 +188,9 @@ fn what_nobody_has_is_refused_and_not_asked_for_again_at_once() {
 
 #[test]
 fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
-    for silent in [true, false] {
-        let mut tree = Tree::new(5);
+    for_seeds(2, |seed| {
+        let silent = seed % 2 == 0;
+        let mut tree = Tree::new(seed);
         tree.cut_above(0);
         if !silent {
             for top in tree.tops.clone() {
@@ -210,7 +214,7 @@ fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
         tree.world.run(40 * SECOND);
         let ticket = tree.ask(0, 3);
         assert!(finished(&mut tree.world, tree.requesters[0], ticket).complete);
-    }
+    });
 }
 
 #[test]
@@ -236,7 +240,8 @@ fn a_frozen_area_is_bypassed_by_the_second_parent() {
 
 #[test]
 fn requests_over_the_top_go_on_when_one_owner_or_both_are_gone() {
-    for (seed, freeze) in [(7, true), (8, false)] {
+    for_seeds(2, |seed| {
+        let freeze = seed % 2 == 0;
         for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
             let mut tree = Tree::new(seed);
             for top in &dead {
@@ -251,20 +256,41 @@ fn requests_over_the_top_go_on_when_one_owner_or_both_are_gone() {
                 assert!(summary.complete, "{dead:?}: {from} {to} {summary:?}");
             }
         }
-    }
+    });
 }
 
 #[test]
 fn a_frozen_top_costs_a_request_under_way_little() {
-    for dead in 0..3 {
-        let mut tree = Tree::new(9);
+    for_seeds(3, |seed| {
+        let dead = seed as usize % 3;
+        let mut tree = Tree::new(seed);
         tree.world.freeze(tree.tops[dead]);
         for (from, to) in [(0, 2), (1, 3), (3, 0)] {
             let ticket = tree.ask(from, to);
             let summary = finished(&mut tree.world, tree.requesters[from], ticket);
             assert!(summary.complete && summary.first_byte < 1500 * MS, "{dead}: {from} {to} {summary:?}");
         }
-    }
+    });
+}
+
+#[test]
+fn requests_cross_the_tree_when_five_percent_are_lost_everywhere() {
+    for_seeds(3, |seed| {
+        let mut tree = Tree::new(seed);
+        tree.world.path.loss = 50;
+        tree.world.path.spread = 10 * MS;
+        for _ in 0..3 {
+            let pairs: Vec<(usize, usize)> = (0..16).map(|n| (n / 4, n % 4)).collect();
+            let tickets: Vec<(usize, Ticket)> =
+                pairs.into_iter().map(|(from, to)| (from, tree.ask(from, to))).collect();
+            for (from, ticket) in tickets {
+                let requester = tree.requesters[from];
+                let summary = finished(&mut tree.world, requester, ticket);
+                assert!(summary.complete, "seed {seed}: {summary:?}");
+                assert_eq!(tree.world.hosts[requester.0].endings(ticket).count(), 1, "seed {seed}");
+            }
+        }
+    });
 }
 
 #[test]

@@ -319,11 +319,7 @@ impl Hub {
     fn conclude(&mut self, now: Time, id: RequestId) {
         let Some(seeking) = self.seeks.take(id) else { return };
         let coverage = self.coverage(now, seeking.coverage);
-        let (service, area, _, course) = seeking.want;
-        if let (Area::At(cell), Coverage::Whole, Way::Up, true) = (area, coverage, course.way, seeking.found.is_empty())
-        {
-            self.summaries.note_none(now, service, cell);
-        }
+        let (.., course) = seeking.want;
         for waiter in seeking.waiters {
             if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
                 neighbour.searches = neighbour.searches.saturating_sub(1);

@@ -98,11 +98,17 @@ impl Summaries {
         children.filter(|(_, source)| source.may_have(service, area)).map(|(hub, _)| *hub).collect()
     }
 
-    /// Notes that there is none of it in the cell, and that everybody was asked.
+    /// Notes that there is none of it in the cell, and that everybody was asked
+    /// besides the one who did: so nothing is noted if something is known to be
+    /// in the patch, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
+        let patch = Patch::of(service, cell);
+        if self.aggregate.contains_key(&patch) || self.having(patch, false).next().is_some() {
+            return;
+        }
         self.negatives.retain(|_, until| *until > now);
         if self.negatives.len() < MAX_NEGATIVES {
-            self.negatives.insert((Patch::of(service, cell), cell), now + NEGATIVE_LIFE);
+            self.negatives.insert((patch, cell), now + NEGATIVE_LIFE);
         }
     }
 
