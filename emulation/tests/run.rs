@@ -160,9 +160,44 @@ fn another_architecture_than_the_plans_is_for_plans_only() {
     let (code, said) = check("trial.toml", "client-server");
     assert!(code == Some(0) && said.contains("client-server on server"), "{said}");
     let (code, said) = check("trial.toml", "multicast");
-    assert!(code == Some(2) && said.contains("no mode `multicast` yet: choose client-server"), "{said}");
+    assert!(code == Some(0), "{said}");
+    let (code, said) = check("trial.toml", "client-server-caching");
+    assert!(code == Some(2) && said.contains("no mode `client-server-caching` yet"), "{said}");
     let (code, said) = check("net.toml", "client-server");
     assert!(code == Some(2) && said.contains("net.toml is a topology: only a plan has"), "{said}");
+}
+
+#[test]
+fn nodes_on_a_switch_find_one_another_by_multicast_alone() {
+    let trial = Trial::of(&PLAN.replace("'super-node'", "'multicast'"));
+    let results = trial.run();
+    assert!(results.run.hubs.is_empty(), "{:?}", results.run.hubs);
+    let completed = completed(&results);
+    assert!(completed.len() >= 4, "{} completed", completed.len());
+    for request in completed {
+        assert_eq!(request.provider.as_deref(), Some(request.target.as_str()), "{request:?}");
+        assert!(!request.relayed, "{request:?}");
+    }
+    let groups: u64 = results.links.iter().map(|link| link.multicast_bytes_in).sum();
+    assert!(groups > 0, "the inquiries went through the emulated switch");
+    check_conservation(&results);
+}
+
+#[test]
+fn super_nodes_and_multicast_serve_together_and_the_link_alone_when_the_hub_is_dead() {
+    let fault = "
+        [[faults]]
+        at = '1s'
+        kill = 'node1'
+        hub = true
+    ";
+    let trial = Trial::of(&format!("{}{fault}", PLAN.replace("'super-node'", "'super-node-multicast'")));
+    let results = trial.run();
+    assert_eq!(results.run.hubs, ["node1"]);
+    let late = completed(&results).into_iter().filter(|request| request.t > 2.0).count();
+    assert!(late >= 2, "{late} requests completed after the hub had died");
+    assert!(results.links.iter().map(|link| link.multicast_bytes_in).sum::<u64>() > 0);
+    check_conservation(&results);
 }
 
 #[test]

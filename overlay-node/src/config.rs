@@ -1,11 +1,14 @@
 //! A node's own settings.
 
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
+use roost_proto::peer::Discovery;
 use roost_proto::{Cell, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
+use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 
 /// A node's own settings, read.
 #[derive(Clone, Debug)]
@@ -20,6 +23,10 @@ pub(crate) struct Config {
     pub(crate) offer: Offer,
     /// How long a stream lasts that was requested without a duration.
     pub(crate) stream_duration: Duration,
+    /// How it takes part in multicast; `None` if it does not.
+    pub(crate) multicast: Option<MulticastConfig>,
+    /// How it finds providers.
+    pub(crate) discovery: Discovery,
 }
 
 /// What a node offers: what a reload may change.
@@ -63,6 +70,30 @@ pub(crate) fn settings() -> Vec<Setting> {
             "",
             "The server of the client/server baseline, instead of super nodes: all data goes through it.",
             "For comparisons; the overlay needs no server. Either this or `super`.",
+            false,
+        ),
+        row(
+            "discovery",
+            Kind::Choice(&["supernode", "multicast", "both", "auto"]),
+            "supernode",
+            "How providers are found: through the super node, by multicast on the node's link, both at once, or whichever was quicker.",
+            "multicast needs no super node but reaches no farther than the link; auto where much is near. All but supernode need `multicast`.",
+            false,
+        ),
+        row(
+            "multicast",
+            Kind::Other { name: "off|on|list of IP:PORT", check: check_groups, example: "239.255.77.5:7705" },
+            "off",
+            "Whether the node answers requests that come by multicast, and sends its own; on is 239.255.77.5:7705, and [ff12::7705]:7705 where there is no IPv4.",
+            "on where nodes share a link; no router passes it on. The same on all nodes; separate groups of addresses with commas.",
+            false,
+        ),
+        row(
+            "multicast_interfaces",
+            Kind::Other { name: "list of interfaces", check: |_| Ok(()), example: "eth0,wlan0" },
+            "",
+            "The interfaces on which the node takes part in multicast; without any all that are up when it starts, but the loopback.",
+            "Names with commas between them, to spare a link that should not hear it.",
             false,
         ),
         row(
@@ -132,6 +163,46 @@ pub(crate) fn settings() -> Vec<Setting> {
     ]
 }
 
+fn check_groups(text: &str) -> Result<(), String> {
+    groups(text).map(drop)
+}
+
+/// The multicast groups that a text names; none if it is `off`.
+fn groups(text: &str) -> Result<Vec<SocketAddr>, String> {
+    let group = |text: &str| {
+        let group: SocketAddr = text.trim().parse().map_err(|_| "expected off, on, or IP:PORT,IP:PORT".to_owned())?;
+        let local = match group.ip() {
+            IpAddr::V4(ip) => ip.octets()[0] == 239,
+            IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+        };
+        if local && group.port() > 0 {
+            return Ok(group);
+        }
+        Err(format!(
+            "{text} is no multicast group of a site or link: expected an address in 239.0.0.0/8, ff02::/16 or ff12::/16, and a port"
+        ))
+    };
+    match text {
+        "off" => Ok(Vec::new()),
+        "on" => DEFAULT_GROUPS.into_iter().map(group).collect(),
+        list => list.split(',').map(group).collect(),
+    }
+}
+
+/// How a node takes part in multicast, and how it finds providers.
+fn on_the_link(settings: &Settings) -> Result<(Option<MulticastConfig>, Discovery), ConfigError> {
+    let text: String = settings.required("multicast")?;
+    let groups = groups(&text).map_err(ConfigError::Conflict)?;
+    let discovery: Discovery = settings.required("discovery")?;
+    if groups.is_empty() && discovery != Discovery::SuperNode {
+        let off = format!("discovery {discovery} needs multicast, which is off: add --multicast on");
+        return Err(ConfigError::Conflict(off));
+    }
+    let names = settings.text("multicast_interfaces").unwrap_or_default();
+    let interfaces = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(((!groups.is_empty()).then_some(MulticastConfig { groups, interfaces }), discovery))
+}
+
 fn check(service: Service, text: &str) -> Result<(), String> {
     SourceSpec::parse(service, text).map(drop).map_err(|error| error.to_string())
 }
@@ -149,16 +220,22 @@ const fn source_key(service: Service) -> &'static str {
 impl Config {
     /// Reads a node's own settings.
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        let (multicast, discovery) = on_the_link(settings)?;
         let (supers, server) = (settings.hubs("super")?, settings.hubs("server")?);
         let (hubs, hub_role) = match (supers.is_empty(), server.is_empty()) {
             (false, true) => (supers, Role::SuperNode),
+            (true, false) if discovery != Discovery::SuperNode => {
+                let server = format!("with a server every request goes through it: leave out --discovery {discovery}");
+                return Err(ConfigError::Conflict(server));
+            }
             (true, false) => (server, Role::Server),
+            (true, true) if discovery == Discovery::Multicast => (Vec::new(), Role::SuperNode),
             (false, false) => {
                 let both = "settings super and server exclude each other: a node is in the overlay or in the baseline";
                 return Err(ConfigError::Conflict(both.to_owned()));
             }
             (true, true) => {
-                let none = "no hub is given: name a super node with --super URI, or a server with --server URI";
+                let none = "no hub is given: name a super node with --super URI, a server with --server URI, or do without by --discovery multicast";
                 return Err(ConfigError::Conflict(none.to_owned()));
             }
         };
@@ -167,7 +244,7 @@ impl Config {
             advice: "say where the node is, such as --at 27,92".to_owned(),
         })?;
         let stream_duration = settings.duration_within("stream_duration", STREAM_DURATIONS)?;
-        Ok(Self { cell, hubs, hub_role, offer: Offer::read(settings)?, stream_duration })
+        Ok(Self { cell, hubs, hub_role, offer: Offer::read(settings)?, stream_duration, multicast, discovery })
     }
 }
 
@@ -215,10 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn a_node_does_without_hubs_by_multicast_alone() {
+        let alone = read(&[("at", "1,2"), ("discovery", "multicast"), ("multicast", "on")]).unwrap();
+        let groups = alone.multicast.unwrap().groups;
+        assert!(alone.hubs.is_empty() && groups.len() == 2 && groups.iter().all(|group| group.ip().is_multicast()));
+        let beside = [("super", "udp://h:1"), ("at", "1,2"), ("multicast", "239.1.2.3:4,[ff02::9]:5")];
+        let named = [beside.to_vec(), vec![("multicast_interfaces", "eth0, eth1")]].concat();
+        let multicast = read(&named).unwrap().multicast.unwrap();
+        assert_eq!(multicast.groups, ["239.1.2.3:4".parse().unwrap(), "[ff02::9]:5".parse().unwrap()]);
+        assert_eq!(multicast.interfaces, ["eth0", "eth1"]);
+        assert_eq!(read(&beside[..2]).unwrap().multicast, None, "off by default");
+    }
+
+    #[test]
     fn what_does_not_make_sense_is_said_in_a_sentence() {
         let hub = ("super", "udp://h:1");
         for (flags, part) in [
             (vec![("at", "1,2")], "no hub is given"),
+            (vec![hub, ("at", "1,2"), ("discovery", "both")], "add --multicast on"),
+            (vec![("server", "udp://h:1"), ("at", "1,2"), ("multicast", "on"), ("discovery", "auto")], "leave out"),
+            (vec![hub, ("at", "1,2"), ("multicast", "10.0.0.1:7705")], "no multicast group of a site or link"),
+            (vec![hub, ("at", "1,2"), ("multicast", "[ff05::1]:7705")], "no multicast group of a site or link"),
+            (vec![hub, ("at", "1,2"), ("multicast", "yes")], "expected off, on"),
             (vec![hub, ("server", "udp://h:2"), ("at", "1,2")], "exclude each other"),
             (vec![hub], "setting at is missing"),
             (vec![hub, ("at", "here")], "not a location"),

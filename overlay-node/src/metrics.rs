@@ -30,7 +30,7 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<Status>); 7] = [
+const MACHINE: [(&str, &str, Total<Status>); 13] = [
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
     ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
@@ -38,6 +38,12 @@ const MACHINE: [(&str, &str, Total<Status>); 7] = [
     ("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
     ("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
     ("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
+    ("roost_node_inquiries_total", "Requests sent by multicast, repetitions included.", |s| s.counters.inquiries),
+    ("roost_node_found_on_link_total", "Requests served by who was found by multicast.", |s| s.counters.found_on_link),
+    ("roost_node_missed_on_link_total", "Requests that nobody answered by multicast.", |s| s.counters.missed_on_link),
+    ("roost_node_volunteered_total", "Requests of others answered by multicast.", |s| s.counters.volunteered),
+    ("roost_node_suppressed_total", "Requests of others left to another provider.", |s| s.counters.suppressed),
+    ("roost_node_inquiries_ignored_total", "Requests by multicast beyond the limit.", |s| s.counters.inquiries_ignored),
 ];
 
 impl NodeMetrics {

@@ -12,7 +12,8 @@ use roost_daemon::http::Router;
 use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
-use roost_proto::peer::{self, Command, Peer};
+use roost_identity::Identity;
+use roost_proto::peer::{self, Command, Discovery, Peer};
 use roost_proto::{Address, Role, RoleSet, ServiceSet};
 use roost_services::{SourceError, Sources};
 
@@ -72,6 +73,7 @@ impl Program for OverlayNode {
         let (redial, hubs) = Redial::resolve(&config.hubs).await.map_err(Failure::failed)?;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
+        join_multicast(&config, &identity, &shared)?;
         let metrics = NodeMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses)?);
         let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
@@ -89,6 +91,20 @@ impl Program for OverlayNode {
         let providers = Arc::<Providers>::default();
         Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics }, driver })
     }
+}
+
+/// Takes part in multicast, if that is set.
+fn join_multicast(config: &Config, identity: &Identity, shared: &Shared) -> Result<(), Failure> {
+    let Some(multicast) = &config.multicast else { return Ok(()) };
+    let Some(key) = identity.group_key() else {
+        let none = "this identity has no multicast.key: issue it again with `roost group issue`, or set multicast off";
+        return Err(Failure::config(none));
+    };
+    shared.transport.join_multicast(multicast, key).map_err(|error| Failure::config(error.to_string()))?;
+    if config.discovery == Discovery::Multicast && config.hubs.is_empty() {
+        shared.set_state(State::OnLink);
+    }
+    Ok(())
 }
 
 /// Whether all sources can be used. Those of a node that is `running` may have
@@ -127,6 +143,8 @@ fn machine_config(
         max_streams: config.offer.max_streams,
         uplink_kbps: config.offer.uplink_kbps,
         stream_duration: config.stream_duration,
+        multicast: config.multicast.is_some(),
+        discovery: config.discovery,
         seed: random_seed().map_err(Failure::failed)?,
     })
 }

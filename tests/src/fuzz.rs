@@ -12,13 +12,13 @@ use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
 use roost_services::{image, sensor, track, video};
-pub use roost_transport::fuzzing::{tcp_frames, udp_session};
+pub use roost_transport::fuzzing::{multicast_packets, tcp_frames, udp_session};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -29,6 +29,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("objects", objects),
     ("udp_session", udp_session),
     ("tcp_frames", tcp_frames),
+    ("multicast_packets", multicast_packets),
     ("ns_file", ns_file),
 ];
 

@@ -104,7 +104,7 @@ impl Daemon {
     /// # Panics
     /// When it does not within [`PATIENCE`]; the message has its log.
     pub fn ready(self) -> Self {
-        let states = ["listening", "attached"];
+        let states = ["listening", "attached", "on-link"];
         let up = wait_until(PATIENCE, || self.status().filter(|status| states.iter().any(|s| status["state"] == *s)));
         assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.process.log());
         self

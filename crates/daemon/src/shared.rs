@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use roost_control::{PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
 use roost_proto::{Role, Scheme, Traffic};
-use roost_transport::{LinkInfo, SchemeCounters, Transport};
+use roost_transport::{LinkInfo, MulticastCounters, SchemeCounters, Transport};
 use tokio::sync::watch;
 
 use crate::logging::Level;
@@ -82,7 +82,7 @@ impl Shared {
 
     /// Whether the daemon does what it is there for.
     pub fn is_ready(&self) -> bool {
-        matches!(self.state(), State::Attached | State::Listening)
+        matches!(self.state(), State::Attached | State::Listening | State::OnLink)
     }
 
     /// Remembers what went wrong last, for `status`.
@@ -120,7 +120,7 @@ impl Shared {
             providing: Vec::new(),
             receiving: Vec::new(),
             index: None,
-            transport: totals(&counters.schemes),
+            transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -142,8 +142,27 @@ fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
 }
 
-fn totals(schemes: &[SchemeCounters; 3]) -> TransportTotals {
+fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -> TransportTotals {
     let mut totals = TransportTotals::default();
+    let mut add = |name: &str, row: TransportBytes| {
+        totals.sent_bytes += row.sent_bytes;
+        totals.received_bytes += row.received_bytes;
+        totals.sent_datagrams += row.sent_datagrams;
+        totals.received_datagrams += row.received_datagrams;
+        totals.schemes.insert(name.to_owned(), row);
+    };
+    if let Some(counters) = multicast {
+        let row = TransportBytes {
+            sent_bytes: counters.sent_bytes,
+            received_bytes: counters.received_bytes,
+            sent_datagrams: counters.sent,
+            received_datagrams: counters.received,
+            dropped: counters.unsent,
+            malformed: counters.forged,
+            handshakes: 0,
+        };
+        add("multicast", row);
+    }
     for scheme in Scheme::ALL {
         let counters = &schemes[scheme as usize];
         // TCP counts its writes and reads, which are no datagrams.
@@ -157,11 +176,7 @@ fn totals(schemes: &[SchemeCounters; 3]) -> TransportTotals {
             malformed: counters.malformed,
             handshakes: counters.handshakes,
         };
-        totals.sent_bytes += row.sent_bytes;
-        totals.received_bytes += row.received_bytes;
-        totals.sent_datagrams += row.sent_datagrams;
-        totals.received_datagrams += row.received_datagrams;
-        totals.schemes.insert(scheme.name().to_owned(), row);
+        add(scheme.name(), row);
     }
     totals
 }

@@ -11,7 +11,10 @@ use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::certificate::{Authority, Certificate, Leaf, date};
 use crate::error::LoadError;
-use crate::files::{GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, REVOCATION_LIST, read_key, read_pem};
+use crate::files::{
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, read_key, read_pem,
+};
+use crate::group_key::GroupKey;
 use crate::policy::member;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
@@ -26,11 +29,12 @@ pub struct Identity {
     list: Arc<RevocationList>,
     list_path: PathBuf,
     certificate_path: PathBuf,
+    group_key: Option<GroupKey>,
 }
 
 impl Identity {
-    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`
-    /// and `revoked.pem`.
+    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`,
+    /// `revoked.pem` and, if it is there, `multicast.key`.
     ///
     /// Checks everything but the time: that the key is private, that it is the
     /// certificate's, that the group issued the certificate and signed the
@@ -70,6 +74,7 @@ impl Identity {
             authority,
             list_path: list.to_owned(),
             certificate_path,
+            group_key: GroupKey::read(&dir.join(MULTICAST_KEY))?,
         })
     }
 
@@ -84,7 +89,7 @@ impl Identity {
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
-        Some(Self { certificate, key, leaf, authority, list, list_path, certificate_path })
+        Some(Self { certificate, key, leaf, authority, list, list_path, certificate_path, group_key: None })
     }
 
     /// Checks that our own certificate is valid at `now`, which a daemon does
@@ -139,6 +144,12 @@ impl Identity {
     /// Our private key, PKCS #8 DER.
     pub fn key_pkcs8_der(&self) -> &[u8] {
         &self.key
+    }
+
+    /// The secret that the group's nodes share for multicast; `None` in the
+    /// bundle of a hub, and in one that was issued before there was a key.
+    pub const fn group_key(&self) -> Option<&GroupKey> {
+        self.group_key.as_ref()
     }
 
     /// Where the revocation list was read and will be read again.

@@ -34,6 +34,14 @@ pub enum LoadError {
         /// What belongs there.
         expected: &'static str,
     },
+    /// The file does not hold the group's multicast key.
+    #[error("{} does not hold {bytes} bytes as hexadecimal digits: copy the bundle again", path.display())]
+    NotHex {
+        /// Which file.
+        path: PathBuf,
+        /// How many.
+        bytes: usize,
+    },
     /// Others may read the private key.
     #[error(
         "others than its owner can use the private key {} (mode {mode:03o}): run chmod 600 {}",

@@ -20,6 +20,8 @@ pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
+/// The secret that all nodes of the group share, for multicast.
+pub(crate) const MULTICAST_KEY: &str = "multicast.key";
 pub(crate) const REVOCATION_LIST: &str = "revoked.pem";
 
 const PRIVATE: u32 = 0o600;

@@ -1,6 +1,7 @@
 //! The boundary between decisions and I/O.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,6 +74,13 @@ pub enum Input<C> {
         /// The encoded message.
         message: Bytes,
     },
+    /// A whole message that a member of the group has sent to all on the link.
+    Multicast {
+        /// From where; the message says from whom, which nothing proves.
+        from: IpAddr,
+        /// The encoded message.
+        message: Bytes,
+    },
     /// The deadline has come.
     Timeout,
     /// The owner wants something.
@@ -116,6 +124,14 @@ pub enum Transmit {
         expect: RoleSet,
         /// Who it must be, if that is known.
         node: Option<NodeId>,
+    },
+    /// Send a message to all members of the group on the link, at most once.
+    /// Without a way to do so it is dropped.
+    Multicast {
+        /// What for, in the byte counters.
+        traffic: Traffic,
+        /// The encoded message.
+        message: Bytes,
     },
     /// End an association after what was sent has left. No
     /// [`Input::LinkDown`] follows.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -59,6 +60,14 @@ pub enum Event {
         /// The message.
         message: Bytes,
     },
+    /// A whole message that some member of the group has sent to all on the
+    /// link; see [`crate::Transport::join_multicast`].
+    Multicast {
+        /// From where.
+        from: IpAddr,
+        /// The message.
+        message: Bytes,
+    },
 }
 
 /// Whether a sentence tells that the policy bars a member of the group.
@@ -75,7 +84,7 @@ impl Event {
     /// What the event counts for against [`crate::Limits::event_queue_bytes`].
     fn weight(&self) -> usize {
         match self {
-            Self::Message { message, .. } => message.len() + 64,
+            Self::Message { message, .. } | Self::Multicast { message, .. } => message.len() + 64,
             Self::Up { .. } | Self::Down { .. } | Self::DialFailed { .. } => 0,
         }
     }
@@ -184,6 +193,15 @@ impl Queue {
         state.events.push_back(event);
         drop(state);
         self.waker.wake();
+    }
+
+    /// Adds a message if there is room for it.
+    pub(crate) fn push_if_room(&self, event: Event) -> bool {
+        let room = self.lock().bytes < self.max_bytes;
+        if room {
+            self.push(event);
+        }
+        room
     }
 
     /// Adds a message once there is room for it.

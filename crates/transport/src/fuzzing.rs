@@ -7,6 +7,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 
+use roost_identity::GroupKey;
+
+use crate::multicast::{MAX_MULTICAST_BYTES, ends};
 use crate::tcp::frame::{self, Frame};
 use crate::udp::session::{Packet, Session};
 
@@ -50,5 +53,21 @@ pub fn tcp_frames(bytes: &[u8]) {
         if let Frame::Message(message) = frame {
             assert!(message.len() <= MAX_MESSAGE_BYTES);
         }
+    }
+}
+
+/// Packets of a group whose key is known, one after the other: two bytes of
+/// length, one of seconds that pass, the content. None is taken twice.
+pub fn multicast_packets(bytes: &[u8]) {
+    let Some((_, mut opener)) = ends(&GroupKey::from_bytes([7; 32])) else { return };
+    let (mut now, mut rest) = (1_800_000_000_000, bytes);
+    while let [high, low, pause, tail @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let (content, after) = tail.split_at(length.min(tail.len()));
+        rest = after;
+        now += 1000 * u64::from(*pause);
+        let taken = opener.open(now, &mut content.to_vec()).map(<[u8]>::len);
+        assert!(taken.is_err() || opener.open(now, &mut content.to_vec()).is_err());
+        assert!(taken.is_ok_and(|length| length <= MAX_MULTICAST_BYTES) || taken.is_err());
     }
 }

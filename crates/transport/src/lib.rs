@@ -32,6 +32,7 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod link;
+mod multicast;
 mod quic;
 #[cfg(feature = "simulated")]
 pub mod simulated;
@@ -44,4 +45,7 @@ pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
 pub use link::LinkInfo;
+pub use multicast::{
+    DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,
+};
 pub use transport::{Transport, bind};

@@ -1,12 +1,12 @@
 //! The owner's handle, and what all transports share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{Identity, Policy, Side, Standing};
+use roost_identity::{GroupKey, Identity, Policy, Side, Standing};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
 use tokio::net::lookup_host;
@@ -17,6 +17,7 @@ use crate::dial::{Wish, dial};
 use crate::error::{BindError, SendError};
 use crate::event::{Event, Events, Queue};
 use crate::link::{Carrier, LinkInfo, Registry};
+use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
 use crate::quic::Quic;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) udp: Udp,
     pub(crate) tcp: Tcp,
     pub(crate) quic: Quic,
+    multicast: OnceLock<Multicast>,
     local: Vec<Address>,
 }
 
@@ -94,6 +96,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         udp: Udp::new(Arc::clone(&context)).map_err(BindError::Identity)?,
         tcp: Tcp::new(Arc::clone(&context)).map_err(BindError::Identity)?,
         quic: Quic::new(Arc::clone(&context)).map_err(BindError::Identity)?,
+        multicast: OnceLock::new(),
         local: Vec::new(),
         context,
     };
@@ -172,6 +175,32 @@ impl Transport {
             Carrier::Tcp(tcp) => tcp.send(channel, message),
             Carrier::Quic(quic) => quic.send(channel, message),
         }
+    }
+
+    /// Takes part in multicast from now on: what others send comes as
+    /// [`crate::Event::Multicast`]. Must be called in a tokio runtime, and once.
+    ///
+    /// # Errors
+    ///
+    /// An interface that is not there or a socket that the system refuses.
+    pub fn join_multicast(&self, config: &MulticastConfig, key: &GroupKey) -> Result<(), MulticastError> {
+        let joined = Multicast::join(config, key, &self.shared.context)?;
+        // A second call changes nothing: its sockets close again.
+        let _ = self.shared.multicast.set(joined);
+        Ok(())
+    }
+
+    /// Sends a message of at most [`crate::MAX_MULTICAST_BYTES`] to all of the
+    /// group on the link, at most once. Dropped without [`Self::join_multicast`].
+    pub fn multicast(&self, message: Bytes) {
+        if let Some(multicast) = self.shared.multicast.get() {
+            multicast.send(&message);
+        }
+    }
+
+    /// What came of multicast; `None` without [`Self::join_multicast`].
+    pub fn multicast_counters(&self) -> Option<MulticastCounters> {
+        self.shared.multicast.get().map(Multicast::counters)
     }
 
     /// Hands what has been queued to the sockets.

@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     /// Where the results go, a folder that is empty or not there [default: results/NAME-DATE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Another architecture than the plan's: client-server or super-node
+    /// Another architecture than the plan's: client-server, super-node, multicast…
     #[arg(long, value_name = "NAME")]
     architecture: Option<Architecture>,
     /// Another seed than the plan's; a topology's is 1

@@ -124,7 +124,8 @@ impl Fleet {
                     return Err(RunError::Failed(format!("{} {}", daemon.launch.name, daemon.epitaph())));
                 }
                 let status = Daemon::status(daemon.launch.socket.clone()).await;
-                *place = status.filter(|status| matches!(status.state, State::Listening | State::Attached));
+                *place =
+                    status.filter(|status| matches!(status.state, State::Listening | State::Attached | State::OnLink));
                 if place.is_some() {
                     step();
                 }
@@ -292,7 +293,7 @@ impl Maker<'_> {
         let mut args =
             self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
         let earlier = &self.placement.hubs[..index];
-        if self.plan.architecture == Architecture::SuperNode {
+        if self.plan.architecture != Architecture::ClientServer {
             for peer in earlier {
                 args.extend(["--peer".into(), self.endpoints(peer)?.into()]);
             }
@@ -305,8 +306,11 @@ impl Maker<'_> {
         let mut args = self.common(&node.name, node.host, |_| 0)?;
         let flag = match self.plan.architecture {
             Architecture::ClientServer => "--server",
-            Architecture::SuperNode => "--super",
+            Architecture::SuperNode | Architecture::Multicast | Architecture::SuperNodeMulticast => "--super",
         };
+        if let Some(discovery) = self.plan.architecture.discovery() {
+            args.extend(["--multicast", "on", "--discovery", discovery].map(OsString::from));
+        }
         for hub in &node.hubs {
             args.extend([flag.into(), self.endpoints(&self.placement.hubs[*hub])?.into()]);
         }
@@ -362,7 +366,7 @@ impl Maker<'_> {
             title: match (role, self.plan.architecture) {
                 (Role::Node(_), _) => "node",
                 (Role::Hub(_), Architecture::ClientServer) => "server",
-                (Role::Hub(_), Architecture::SuperNode) => "supernode",
+                (Role::Hub(_), _) => "supernode",
             },
             program: self.programs.path(program)?,
             args,

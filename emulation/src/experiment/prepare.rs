@@ -69,7 +69,14 @@ impl Prepared {
                 "network",
                 format!("{}, {} hosts, {} links and LANs", network.name, network.hosts.len(), network.nets.len()),
             ),
-            ("architecture", format!("{} on {}", plan.architecture.name(), hubs.join(", "))),
+            (
+                "architecture",
+                if hubs.is_empty() {
+                    plan.architecture.name().to_owned()
+                } else {
+                    format!("{} on {}", plan.architecture.name(), hubs.join(", "))
+                },
+            ),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
             ("transport", plan.transport.name().to_owned()),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),

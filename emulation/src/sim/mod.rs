@@ -90,6 +90,9 @@ pub enum SimulateError {
     /// A host has no interface.
     #[error("the host of {0} is on no link or LAN, so nobody reaches it")]
     Unreachable(String),
+    /// Multicast is not simulated.
+    #[error("plans with multicast are not simulated yet: choose --architecture super-node, or use `emulate run`")]
+    Multicast,
     /// Not all nodes found a home.
     #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
     NotReady(String),

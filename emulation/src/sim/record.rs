@@ -152,7 +152,7 @@ impl Recorder {
             let role = match (cast.part, world.architecture()) {
                 (Part::Node(_), _) => "node",
                 (Part::Hub(_), Architecture::ClientServer) => "server",
-                (Part::Hub(_), Architecture::SuperNode) => "supernode",
+                (Part::Hub(_), _) => "supernode",
             };
             self.write(&Record::Node(Node {
                 t,

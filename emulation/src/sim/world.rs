@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Kind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Event, SessionId, Ticket};
+use roost_proto::peer::{Command, Config, Discovery, Event, SessionId, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
@@ -88,6 +88,9 @@ enum Due {
 
 impl<'a> World<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
+        if prepared.plan.architecture.discovery().is_some() {
+            return Err(SimulateError::Multicast);
+        }
         let placement = &prepared.placement;
         let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
         let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));
@@ -309,6 +312,8 @@ impl<'a> World<'a> {
                 self.links.dial(self.now, machine, dial, addresses, expect, node);
             }
             Transmit::Close { link, reason } => self.links.close(self.now, link, &reason),
+            // No node takes part: plans that want it are refused.
+            Transmit::Multicast { .. } => {}
         }
     }
 
@@ -317,7 +322,7 @@ impl<'a> World<'a> {
     fn hub_config(&self, machine: MachineId, place: usize) -> hub::Config {
         let kind = match self.prepared.plan.architecture {
             Architecture::ClientServer => Kind::Server,
-            Architecture::SuperNode => Kind::SuperNode,
+            _ => Kind::SuperNode,
         };
         let mut config = hub::Config::new(self.casts[machine].id, kind, self.seed(machine));
         config.addresses = self.addresses(machine);
@@ -342,6 +347,8 @@ impl<'a> World<'a> {
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
+            multicast: false,
+            discovery: Discovery::SuperNode,
             seed: self.seed(machine),
         }
     }
@@ -370,7 +377,7 @@ impl<'a> World<'a> {
 fn hub_role(prepared: &Prepared) -> Role {
     match prepared.plan.architecture {
         Architecture::ClientServer => Role::Server,
-        Architecture::SuperNode => Role::SuperNode,
+        _ => Role::SuperNode,
     }
 }
 

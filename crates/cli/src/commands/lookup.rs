@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         output.say(match found.coverage.as_str() {
             "young" => "There may be more: a hub has just started and has not heard of everyone yet.",
             "unreachable_above" => "There may be more: the super nodes above cannot be reached.",
-            _ => "There may be more: a hub did not answer in time.",
+            _ => "There may be more: not everybody answered in time.",
         });
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));

@@ -56,6 +56,7 @@ const fn state(state: State) -> &'static str {
         State::Listening => "listening",
         State::Attaching => "attaching",
         State::Attached => "attached",
+        State::OnLink => "on its link, without a hub",
         State::Draining => "draining",
         _ => "unknown",
     }

@@ -23,7 +23,7 @@ pub struct Lookup {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
     /// How far the answer reaches: `whole`, `young` (a hub started less than a
-    /// lease ago), `partial` (a hub did not answer in time).
+    /// lease ago), `partial` (a hub did not answer in time, or only the link was asked).
     pub coverage: String,
     /// Who offers it, the best first.
     pub candidates: Vec<Candidate>,

@@ -92,6 +92,8 @@ pub enum State {
     Attaching,
     /// A node whose hub holds its record.
     Attached,
+    /// A node without a hub, which finds others by multicast on its link.
+    OnLink,
     /// On its way out.
     Draining,
     /// A state of a later version.
@@ -180,7 +182,7 @@ pub struct TransportTotals {
     pub sent_datagrams: u64,
     /// UDP datagrams received, by `udp` and `quic`.
     pub received_datagrams: u64,
-    /// The same by transport: `udp`, `tcp`, `quic`.
+    /// The same by transport: `udp`, `tcp`, `quic`, and `multicast` on a node that takes part.
     pub schemes: BTreeMap<String, TransportBytes>,
 }
 

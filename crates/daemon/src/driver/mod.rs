@@ -163,6 +163,10 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
                     Err(error) => self.fail(link, traffic, &error),
                 }
             }
+            Transmit::Multicast { traffic, message } => {
+                self.traffic.add(traffic, message.len());
+                self.network.multicast(message);
+            }
             Transmit::Dial { dial, addresses, expect, node } => self.network.dial(dial, addresses, expect, node),
             Transmit::Close { link, reason } => self.network.close(link, reason),
         }
@@ -190,6 +194,7 @@ fn input<C>(event: Event) -> Input<C> {
         Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
         Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
         Event::Message { link, message } => Input::Message { link, message },
+        Event::Multicast { from, message } => Input::Multicast { from, message },
     }
 }
 

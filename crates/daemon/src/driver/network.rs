@@ -17,6 +17,9 @@ pub trait Network: Send {
     /// When it was not taken; see [`SendError`].
     fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError>;
 
+    /// Sends a message to all of the group on the link, if there is a way to.
+    fn multicast(&mut self, message: Bytes);
+
     /// Sends what is queued.
     fn flush(&mut self);
 
@@ -48,6 +51,10 @@ impl Network for Sockets {
 
     fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
         self.transport.send(link, channel, message)
+    }
+
+    fn multicast(&mut self, message: Bytes) {
+        self.transport.multicast(message);
     }
 
     fn flush(&mut self) {

@@ -38,6 +38,9 @@ impl Machine for Echo {
                 let channel = Channel::Reliable { flow: 1 };
                 self.transmits.push_back(Transmit::Message { link, channel, traffic: Traffic::Lookup, message });
             }
+            Input::Multicast { message, .. } => {
+                self.transmits.push_back(Transmit::Multicast { traffic: Traffic::Lookup, message });
+            }
             Input::Timeout => {
                 assert!(now >= ring_at(), "woken too early");
                 self.rang = true;
@@ -101,6 +104,10 @@ impl Network for Memory {
         self.unflushed += 1;
         self.log.lock().unwrap().push(format!("send {} {}", link.0, message.len()));
         Ok(())
+    }
+
+    fn multicast(&mut self, message: Bytes) {
+        self.log.lock().unwrap().push(format!("multicast {}", message.len()));
     }
 
     fn flush(&mut self) {

@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 use roost_proto::{Scheme, Traffic};
-use roost_transport::{SchemeCounters, Transport};
+use roost_transport::{MulticastCounters, SchemeCounters, Transport};
 
 use super::{Metrics, Total, follow};
 use crate::traffic::TrafficBytes;
@@ -13,6 +13,8 @@ pub struct TransportMetrics {
     by_transport: Vec<(IntCounterVec, Total<SchemeCounters>)>,
     refused: IntCounterVec,
     links: IntGaugeVec,
+    multicast_packets: IntCounterVec,
+    multicast_bytes: IntCounterVec,
     class_bytes: IntCounterVec,
     class_messages: IntCounterVec,
 }
@@ -52,6 +54,12 @@ impl TransportMetrics {
             by_transport,
             refused: counter("roost_transport_refused_total", "Peers refused by the group's policy.", "reason")?,
             links: metrics.register(IntGaugeVec::new(links, &["transport"])?)?,
+            multicast_packets: counter(
+                "roost_multicast_packets_total",
+                "Multicast packets, by what came of them.",
+                "outcome",
+            )?,
+            multicast_bytes: counter("roost_multicast_bytes_total", "Bytes of multicast packets.", "direction")?,
             class_bytes: counter("roost_traffic_sent_bytes_total", "Bytes of messages sent, before sealing.", "class")?,
             class_messages: counter("roost_traffic_sent_messages_total", "Messages sent.", "class")?,
         })
@@ -69,6 +77,9 @@ impl TransportMetrics {
         for (reason, total) in refused(&counters) {
             follow(&self.refused.with_label_values(&[reason]), total);
         }
+        if let Some(multicast) = transport.multicast_counters() {
+            self.update_multicast(&multicast);
+        }
         let links = transport.links();
         for scheme in Scheme::ALL {
             let up = links.iter().filter(|link| link.scheme == scheme).count();
@@ -77,6 +88,24 @@ impl TransportMetrics {
         for class in Traffic::ALL {
             follow(&self.class_bytes.with_label_values(&[class.name()]), traffic.sent(class));
             follow(&self.class_messages.with_label_values(&[class.name()]), traffic.messages(class));
+        }
+    }
+
+    fn update_multicast(&self, counters: &MulticastCounters) {
+        let outcomes = [
+            ("sent", counters.sent),
+            ("received", counters.received),
+            ("unsent", counters.unsent),
+            ("forged", counters.forged),
+            ("late", counters.late),
+            ("replayed", counters.replayed),
+            ("crowded", counters.crowded),
+        ];
+        for (outcome, total) in outcomes {
+            follow(&self.multicast_packets.with_label_values(&[outcome]), total);
+        }
+        for (direction, total) in [("sent", counters.sent_bytes), ("received", counters.received_bytes)] {
+            follow(&self.multicast_bytes.with_label_values(&[direction]), total);
         }
     }
 }

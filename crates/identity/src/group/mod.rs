@@ -5,10 +5,11 @@
 //! | `group.pem` | the CA's certificate; every bundle has a copy |
 //! | `group.key` | the CA's private key, mode 0600: keep it off the network |
 //! | `revoked.pem` | the signed revocation list (an X.509 CRL); every bundle has a copy |
+//! | `multicast.key` | the secret that the nodes share, mode 0600; every node's bundle has a copy |
 //! | `issued.tsv` | every certificate issued |
 //!
 //! A bundle, which goes to one host, holds `identity.pem`, `identity.key`
-//! (0600), `group.pem` and `revoked.pem`.
+//! (0600), `group.pem`, `revoked.pem` and, if it is a node's, `multicast.key`.
 
 mod ca;
 mod error;
@@ -30,9 +31,10 @@ use crate::bundle::{Identity, read_authority};
 use crate::certificate::{Authority, Certificate, Leaf, Serial};
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, REVOCATION_LIST, create_private,
-    create_public, make_private_dir, read_key,
+    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST,
+    create_private, create_public, make_private_dir, read_key,
 };
+use crate::group_key::GroupKey;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
 use crate::subject::{Subject, check_name};
@@ -186,7 +188,7 @@ impl Group {
         make_filled(out, || {
             let listed = index.add_issued(&issued);
             listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
-            self.write_bundle(out, &made, &list)
+            self.write_bundle(out, &made, role, &list)
         })?;
         Ok(issued)
     }
@@ -275,12 +277,27 @@ impl Group {
         }
     }
 
-    fn write_bundle(&self, out: &Path, made: &Made, list: &str) -> Result<(), GroupError> {
+    fn write_bundle(&self, out: &Path, made: &Made, role: Role, list: &str) -> Result<(), GroupError> {
         let authority = self.dir.join(GROUP_CERTIFICATE);
         write(&out.join(LEAF_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
         write(&out.join(LEAF_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
         write(&out.join(GROUP_CERTIFICATE), |path| create_public(path, &fs::read_to_string(&authority)?))?;
-        write(&out.join(REVOCATION_LIST), |path| create_public(path, list))
+        write(&out.join(REVOCATION_LIST), |path| create_public(path, list))?;
+        if role != Role::Node {
+            return Ok(());
+        }
+        let shared = self.multicast_key()?;
+        write(&out.join(MULTICAST_KEY), |path| GroupKey::copy(&shared, path))
+    }
+
+    /// Where the nodes' shared secret is. A group that was made before there
+    /// was one gets it now.
+    fn multicast_key(&self) -> Result<PathBuf, GroupError> {
+        let path = self.dir.join(MULTICAST_KEY);
+        if GroupKey::read(&path)?.is_none() {
+            write(&path, |path| GroupKey::create(path).map(drop))?;
+        }
+        Ok(path)
     }
 
     fn index(&self) -> Result<Index, GroupError> {

@@ -124,6 +124,7 @@ impl Bench {
                     sent.push((link, channel, Message::decode(&message).unwrap()));
                 }
                 Transmit::Dial { dial, addresses, .. } => self.dialled.push((dial, addresses)),
+                Transmit::Multicast { .. } => panic!("a hub does not multicast"),
                 Transmit::Close { link, reason } => self.closed.push((link, reason)),
             }
         }

@@ -1,5 +1,7 @@
 //! What a node is told, what it is asked, and what it tells.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,9 +43,64 @@ pub struct Config {
     pub uplink_kbps: u32,
     /// How long a stream lasts that was requested without a duration. Usual: 10 s.
     pub stream_duration: Duration,
+    /// Whether it takes part in multicast on its link: answers what is asked
+    /// there, and asks.
+    pub multicast: bool,
+    /// How it finds providers. Without `multicast` always through hubs.
+    pub discovery: Discovery,
     /// Where its random numbers start. Nonces come from it, so a daemon takes
     /// it from the system's random source.
     pub seed: u64,
+}
+
+/// How a node finds providers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discovery {
+    /// Through its home hub.
+    #[default]
+    SuperNode,
+    /// By multicast on its link. Needs no hub.
+    Multicast,
+    /// Both at once; the first provider that accepts serves.
+    Both,
+    /// On the link first where the provider probably is there and the link is
+    /// quiet, through the hub first otherwise, as experience goes; the other
+    /// way when the first has led to nobody.
+    Auto,
+}
+
+impl Discovery {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::SuperNode, Self::Multicast, Self::Both, Self::Auto];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SuperNode => "supernode",
+            Self::Multicast => "multicast",
+            Self::Both => "both",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl fmt::Display for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text names no way of finding providers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown discovery {0:?}: expected supernode, multicast, both or auto")]
+pub struct ParseDiscoveryError(String);
+
+impl FromStr for Discovery {
+    type Err = ParseDiscoveryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| ParseDiscoveryError(text.to_owned()))
+    }
 }
 
 /// The owner's number for something that it asked for. Never used twice.

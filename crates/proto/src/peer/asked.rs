@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::api::{Ticket, Wanted};
 use super::core::Core;
 use super::direct;
+use super::inquire::Ways;
 use super::receive::Receiving;
 use super::timers::Timer;
 use crate::address::SchemeSet;
@@ -36,6 +37,7 @@ pub(super) struct Asked {
     /// Until when an acceptance is of use.
     pub(super) deadline: Time,
     pub(super) phase: Phase,
+    pub(super) ways: Ways,
     pub(super) via: Option<LinkId>,
     /// The association with the stand-by, if that was asked as well.
     pub(super) hedge: Option<LinkId>,
@@ -92,6 +94,14 @@ impl Asked {
         }
     }
 
+    /// What is asked of a provider beyond the service's name.
+    pub(super) fn params(&self) -> Params {
+        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let transports = Some(self.wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
+        let trace = self.wanted.trace.then_some(true);
+        Params { duration_ms: self.wanted.duration.map(millis), transports, trace }
+    }
+
     /// Sends the request over `link` and waits: one and a half probe
     /// time-outs, doubled each time.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
@@ -110,9 +120,7 @@ impl Asked {
     pub(super) fn message(&self, core: &Core, id: RequestId) -> Message {
         let wanted = &self.wanted;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let transports = Some(wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
-        let trace = wanted.trace.then_some(true);
-        let params = Params { duration_ms: wanted.duration.map(millis), transports, trace };
+        let params = self.params();
         Message::Request(Request {
             id,
             nonce: self.nonce,
@@ -146,6 +154,9 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         return detail;
     }
     match reason {
+        Reason::NotFound if asked.ways.link_only() => {
+            format!("nobody on this link offers {service} {area}, or none that could take it on")
+        }
         Reason::Unreachable | Reason::TimedOut if matches!(asked.phase, Phase::Homeless) => {
             format!("no hub could be reached within {deadline:?}")
         }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::api::Event;
+use super::crowd::Crowd;
 use super::links::{IDLE, Links, Purpose, Way};
 use super::status::Counters;
 use super::timers::{Timer, Timers};
@@ -42,6 +43,8 @@ pub(super) struct Core {
     pub(super) reckoned_streams: u16,
     /// The same of its uplink, kbit/s.
     pub(super) reckoned_kbps: u32,
+    /// What multicast shows of the link.
+    pub(super) crowd: Crowd,
     /// When the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
@@ -67,6 +70,7 @@ impl Core {
             traces: Traces::default(),
             reckoned_streams: 0,
             reckoned_kbps: 0,
+            crowd: Crowd::default(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
             transmits: VecDeque::new(),
@@ -92,6 +96,12 @@ impl Core {
             let traffic = traffic_of(message);
             self.transmits.push_back(Transmit::Message { link, channel, traffic, message: message.encode() });
         }
+    }
+
+    /// Says something to all on the link.
+    pub(super) fn multicast(&mut self, message: &Message) {
+        let traffic = traffic_of(message);
+        self.transmits.push_back(Transmit::Multicast { traffic, message: message.encode() });
     }
 
     /// Reaches for somebody.

@@ -8,6 +8,8 @@
 //! | `attach`, `hubs` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
+//! | `inquire`, `judge`, `crowd` | asking the link by multicast, and when to |
+//! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
 //! | `receive`, `early` | what belongs to a request and how it ends |
 //! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
@@ -21,11 +23,15 @@ mod api;
 mod asked;
 mod attach;
 mod core;
+mod crowd;
 mod direct;
 mod early;
 mod hubs;
+mod inquire;
+mod judge;
 mod links;
 mod liveness;
+mod multicast;
 mod ping;
 mod provide;
 mod reach;
@@ -41,6 +47,7 @@ mod trace;
 mod unreached;
 mod watch;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +55,7 @@ use bytes::Bytes;
 use self::attach::{Attach, Notice};
 use self::core::Core;
 use self::links::{IDLE, Link, Loss, MAX_LINKS, Purpose};
+use self::multicast::{Multicast, Parts};
 use self::ping::Pings;
 use self::provide::Provide;
 use self::requests::Requests;
@@ -62,8 +70,11 @@ use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Decline, Message, Reason};
 
-pub use api::{Command, Config, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted};
+pub use api::{
+    Command, Config, Discovery, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted,
+};
 pub use hubs::MAX_HUBS;
+pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
@@ -80,6 +91,7 @@ pub struct Peer {
     attach: Attach,
     requests: Requests,
     provide: Provide,
+    multicast: Multicast,
     watches: Watches,
     pings: Pings,
     left: bool,
@@ -90,6 +102,7 @@ impl Peer {
     pub fn new(config: Config) -> Self {
         let mut core = Core::new(config.node, config.hub_role, config.seed);
         let provide = Provide::new(&config);
+        let requests = Requests::new(&config);
         let record = Record {
             node: config.node,
             version: Version { epoch: config.epoch, sequence: 0 },
@@ -99,8 +112,16 @@ impl Peer {
             addresses: config.addresses.into_iter().take(crate::record::MAX_ADDRESSES).collect(),
         };
         let attach = Attach::new(&mut core, record, config.hubs);
-        let requests = Requests::new(config.seed);
-        Self { core, attach, requests, provide, watches: Watches::default(), pings: Pings::default(), left: false }
+        Self {
+            core,
+            attach,
+            requests,
+            provide,
+            multicast: Multicast::default(),
+            watches: Watches::default(),
+            pings: Pings::default(),
+            left: false,
+        }
     }
 
     fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
@@ -246,10 +267,48 @@ impl Peer {
         }
     }
 
+    /// Somebody has said something to all on the link.
+    fn on_multicast(&mut self, from: IpAddr, bytes: &Bytes) {
+        let Self { core, attach, requests, provide, multicast, .. } = self;
+        if self.left || !requests.multicast {
+            return;
+        }
+        let Ok(message) = Message::decode(bytes) else {
+            core.counters.malformed += 1;
+            return;
+        };
+        let said_by = match &message {
+            Message::Inquiry(inquiry) => inquiry.requester,
+            Message::Taken(taken) => taken.node,
+            Message::Present(present) => present.candidate.node,
+            _ => {
+                core.counters.refused += 1;
+                return;
+            }
+        };
+        if said_by == core.node {
+            return;
+        }
+        core.crowd.note(core.now, said_by);
+        match message {
+            Message::Inquiry(inquiry) => multicast.on_inquiry(Parts { core, attach, provide }, from, inquiry),
+            Message::Taken(taken) => {
+                multicast.on_taken(core, taken);
+                requests.on_taken(core, taken);
+            }
+            Message::Present(mut present) => {
+                multicast::reachable(&mut present.candidate.addresses, from);
+                multicast.on_present(core, &present);
+                requests.on_present(core, present);
+            }
+            _ => {}
+        }
+    }
+
     fn on_decline(&mut self, link: LinkId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
         let of_watch = watches.on_decline(core, attach, link, decline);
-        if !of_watch && requests.on_decline(core, link, decline) {
+        if !of_watch && requests.on_decline(core, attach, link, decline) {
             attach.depart(core, link);
         }
     }
@@ -262,7 +321,7 @@ impl Peer {
     }
 
     fn on_timer(&mut self, timer: Timer) {
-        let Self { core, attach, requests, provide, watches, pings, .. } = self;
+        let Self { core, attach, requests, provide, multicast, watches, pings, .. } = self;
         match timer {
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
@@ -285,6 +344,8 @@ impl Peer {
             Timer::Ping(token) => pings.on_timer(core, token),
             Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(link) => self.on_idle_timer(link),
+            Timer::Inquire(id) => requests.on_inquire_timer(core, attach, id),
+            Timer::Volunteer(node, id) => multicast.on_timer(Parts { core, attach, provide }, (node, id)),
         }
     }
 
@@ -305,6 +366,10 @@ impl Peer {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
             Command::Lookup { ticket, service, area, count } => {
                 requests.lookup(core, attach, ticket, service, area, count);
+            }
+            Command::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {
+                let detail = "this node finds others by multicast alone; only a hub tells of changes".to_owned();
+                core.emit(Event::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
             Command::Watch { ticket, services, area } => watches.watch(core, attach, ticket, services, area),
             Command::Ping { ticket, node } => {
@@ -395,7 +460,7 @@ impl Machine for Peer {
 
     fn handle(&mut self, now: Time, input: Input<Command>) {
         self.core.now = self.core.now.max(now);
-        if !matches!(input, Input::Message { .. }) {
+        if !matches!(input, Input::Message { .. } | Input::Multicast { .. }) {
             // Whatever is published or renewed now says what is left now.
             self.attach.set_capacity(self.provide.capacity());
         }
@@ -404,6 +469,7 @@ impl Machine for Peer {
             Input::LinkDown { link, reason, refused } => self.on_link_down(link, Loss { reason: &reason, refused }),
             Input::DialFailed { dial, reason, refused } => self.on_dial_failed(dial, Loss { reason: &reason, refused }),
             Input::Message { link, message } => self.on_message(link, &message),
+            Input::Multicast { from, message } => self.on_multicast(from, &message),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
             Input::Command(command) => self.refuse(&command),

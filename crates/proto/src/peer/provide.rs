@@ -10,7 +10,7 @@ use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreached::Unreached;
 use crate::address::SchemeSet;
-use crate::grid::Cell;
+use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::Capacity;
 use crate::service::{Form, Role, Service, ServiceSet};
@@ -62,7 +62,8 @@ pub(super) type Key = (NodeId, RequestId);
 pub(super) struct Wish {
     pub(super) key: Key,
     pub(super) relayed: bool,
-    pub(super) asked_by: LinkId,
+    /// The hub or node that asks; `None` if it asks by multicast.
+    pub(super) asked_by: Option<LinkId>,
     pub(super) requester: NodeId,
     pub(super) nonce: crate::ids::Nonce,
     pub(super) service: Service,
@@ -102,7 +103,7 @@ impl Provide {
         let wish = Wish {
             key: (answers, forward.id),
             relayed,
-            asked_by: link,
+            asked_by: Some(link),
             requester: forward.requester,
             nonce: forward.nonce,
             service: forward.service,
@@ -125,7 +126,7 @@ impl Provide {
         let wish = Wish {
             key: (requester, request.id),
             relayed: false,
-            asked_by: link,
+            asked_by: Some(link),
             requester,
             nonce: request.nonce,
             service: request.service,
@@ -141,13 +142,13 @@ impl Provide {
         self.consider(core, wish);
     }
 
-    fn duration(&self, service: Service, params: Option<Params>) -> Option<Duration> {
+    pub(super) fn duration(&self, service: Service, params: Option<Params>) -> Option<Duration> {
         let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
         service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
     }
 
     /// Takes a request on, or says why not.
-    fn consider(&mut self, core: &mut Core, wish: Wish) {
+    pub(super) fn consider(&mut self, core: &mut Core, wish: Wish) {
         if let Some(session) = self.index.get(&wish.key).copied() {
             let same = |known: &Session| known.wish.nonce == wish.nonce && !known.was_missed();
             if self.sessions.get(&session).is_some_and(same) {
@@ -195,6 +196,22 @@ impl Provide {
         Ok(())
     }
 
+    /// Whether the node offers a service in an area.
+    pub(super) fn offers(&self, service: Service, area: Area) -> bool {
+        self.services.contains(service) && area.contains(self.cell)
+    }
+
+    /// Whether there is a session of this name.
+    pub(super) fn knows(&self, key: Key) -> bool {
+        self.index.contains_key(&key)
+    }
+
+    /// Whether a request that nobody has to be told "no" for would be served.
+    pub(super) fn takes(&self, core: &mut Core, wish: &Wish) -> bool {
+        let has_way = core.links.between(wish.requester, wish.schemes).is_some() || self.can_dial(core.now, wish);
+        has_way && self.admit(core, wish).is_ok()
+    }
+
     /// How long the stream that ends first goes on.
     fn until_free(&self, now: Time) -> Option<Duration> {
         let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.wish.duration?));
@@ -203,9 +220,9 @@ impl Provide {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: LinkId) {
+    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: Option<LinkId>) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.wish.asked_by = asked_by;
+            session.wish.asked_by = asked_by.or(session.wish.asked_by);
             session.repeats += 1;
             session.repeat_accept(core);
             // The association may be dead without a word.
@@ -221,9 +238,9 @@ impl Provide {
     pub(super) fn tell_pending(&self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let wish = &session.wish;
-        if core.is_hub(wish.asked_by) {
+        if let Some(hub) = wish.asked_by.filter(|link| core.is_hub(*link)) {
             let requester = Some(wish.requester).filter(|_| !wish.relayed);
-            core.send(wish.asked_by, &Message::Pending { id: wish.key.1, requester });
+            core.send(hub, &Message::Pending { id: wish.key.1, requester });
         }
     }
 
@@ -327,13 +344,15 @@ struct Load {
     objects: usize,
 }
 
-fn schemes(params: Option<Params>) -> SchemeSet {
+pub(super) fn schemes(params: Option<Params>) -> SchemeSet {
     params.and_then(|params| params.transports).unwrap_or_default()
 }
 
 fn decline(core: &mut Core, wish: &Wish, reason: Reason, retry_after: Option<Duration>) {
-    let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(wish.asked_by));
+    // Who asks the whole link hears from another one, or asks again.
+    let Some(asked_by) = wish.asked_by else { return };
+    let requester = Some(wish.requester).filter(|_| !wish.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
     let decline = Decline { id: wish.key.1, reason, retry_after_ms, requester };
-    core.send(wish.asked_by, &Message::Decline(decline));
+    core.send(asked_by, &Message::Decline(decline));
 }

@@ -10,6 +10,7 @@ use super::session::{Phase, REDIAL_PAUSE, Session};
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{LinkId, NodeId};
+use crate::time::Time;
 use crate::wire::Reason;
 
 /// How long a dial to a requester may take, besides the round trips of a
@@ -40,7 +41,7 @@ impl Provide {
         let direct = wish.addresses.is_empty() || wish.relayed;
         let link = if direct {
             let fits = |link: &Link| wish.schemes.contains(link.address.scheme);
-            core.links.get(wish.asked_by).filter(|link| fits(link)).map(|_| wish.asked_by)
+            wish.asked_by.filter(|asked_by| core.links.get(*asked_by).is_some_and(fits))
         } else {
             core.links.between(wish.requester, wish.schemes)
         };
@@ -51,13 +52,21 @@ impl Provide {
             return self.refuse(core, id, Reason::Unreachable);
         }
         // At least half of the time is left to the hub.
-        let trips = core.links.get(wish.asked_by).map_or(Duration::ZERO, |link| link.rtt.smoothed() * HANDSHAKE_TRIPS);
+        let asked_by = wish.asked_by.and_then(|link| core.links.get(link));
+        let trips = asked_by.map_or(Duration::ZERO, |link| link.rtt.smoothed() * HANDSHAKE_TRIPS);
         let patience = (REACH_TIME + trips).min(wish.deadline / 2);
         if self.dial(core, id) {
             core.set(Timer::Reach(id), patience);
             return self.tell_pending(core, id);
         }
         self.refuse(core, id, Reason::NoTransport);
+    }
+
+    /// Whether the requester has an address over an allowed transport at which
+    /// dialling it has not failed lately.
+    pub(super) fn can_dial(&self, now: Time, wish: &Wish) -> bool {
+        let addresses = wish.dialable();
+        !addresses.is_empty() && !self.unreached.holds(now, wish.requester, &addresses)
     }
 
     /// Dials the requester, if there is an address over an allowed transport.

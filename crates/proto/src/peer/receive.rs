@@ -87,6 +87,7 @@ impl Requests {
     fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: Origin) {
         let Accept { id, mut offer, cell, .. } = accept;
         let Origin { provider, relayed, scheme } = origin;
+        self.end_search(core, id, provider, relayed);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         core.timers.clear(Timer::Ask(id));
         core.timers.clear(Timer::Deadline(id));

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::api::{Event, Ticket, Wanted};
+use super::api::{Config, Discovery, Event, Ticket, Wanted};
 use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
 use super::direct;
 use super::early::Early;
+use super::inquire::{self, Ways};
+use super::judge::Judge;
 use super::links::{Loss, Way};
 use super::status::RequestStatus;
 use super::timers::Timer;
@@ -40,18 +42,31 @@ pub(super) struct Requests {
     pub(super) asked: BTreeMap<RequestId, Asked>,
     tickets: BTreeMap<Ticket, RequestId>,
     pub(super) early: Early,
+    pub(super) multicast: bool,
+    pub(super) discovery: Discovery,
+    pub(super) judge: Judge,
     secret: u64,
 }
 
 impl Requests {
-    pub(super) fn new(secret: u64) -> Self {
-        Self { asked: BTreeMap::new(), tickets: BTreeMap::new(), early: Early::default(), secret }
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            asked: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            early: Early::default(),
+            multicast: config.multicast,
+            discovery: config.discovery,
+            judge: Judge::default(),
+            secret: config.seed,
+        }
     }
 
-    pub(super) fn request(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, wanted: Wanted) {
+    pub(super) fn request(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, mut wanted: Wanted) {
         let refusal = if wanted.mode == Mode::Locate || !wanted.area.is_valid() {
             Some((Reason::NotAllowed, "the request is malformed"))
         } else if let Some(objection) = direct::objection(core, &wanted) {
+            Some((Reason::NotAllowed, objection))
+        } else if let Some(objection) = self.out_of_scope(&wanted) {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
@@ -63,8 +78,9 @@ impl Requests {
         if let Some((reason, detail)) = refusal {
             return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
+        wanted.area = inquire::narrowed(wanted.scope, wanted.area, attach.record().cell);
         let id = self.insert(core, ticket, wanted);
-        self.ask(core, attach, id);
+        self.begin_search(core, attach, id);
     }
 
     pub(super) fn lookup(
@@ -86,7 +102,7 @@ impl Requests {
         let wanted =
             Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, trace: false };
         let id = self.insert(core, ticket, wanted);
-        self.ask(core, attach, id);
+        self.begin_search(core, attach, id);
     }
 
     fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: Wanted) -> RequestId {
@@ -98,6 +114,7 @@ impl Requests {
             commanded: core.now,
             deadline,
             phase: Phase::Homeless,
+            ways: Ways::default(),
             via: None,
             hedge: None,
             sent: core.now,
@@ -136,7 +153,7 @@ impl Requests {
 
     /// Sends a request to the home, or reaches for the home over a transport
     /// that the request allows.
-    fn ask(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+    pub(super) fn ask(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         if asked.is_direct() {
             return self.ask_provider(core, id);
@@ -222,7 +239,11 @@ impl Requests {
         if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
             core.counters.retries += 1;
         }
-        self.ask(core, attach, id);
+        if asked.ways.is_idle() {
+            self.begin_search(core, attach, id);
+        } else if asked.ways.hub {
+            self.ask(core, attach, id);
+        }
         since
     }
 
@@ -230,6 +251,7 @@ impl Requests {
         let Some(asked) = self.asked.get(&id) else { return };
         let reason = match (asked.last, asked.tries) {
             (Some(reason), _) => reason,
+            (None, 0) if asked.ways.link_only() => Reason::TimedOut,
             (None, 0) => Reason::Unreachable,
             (None, _) => Reason::TimedOut,
         };
@@ -237,7 +259,7 @@ impl Requests {
     }
 
     /// The last word of a hub. Returns whether it was that the hub is leaving.
-    pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) -> bool {
+    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
         let id = decline.id;
         let waiting = |asked: &&mut Asked| asked.is_asked_over(link) && !matches!(asked.phase, Phase::Receiving(_));
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
@@ -249,9 +271,15 @@ impl Requests {
             return false;
         }
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
-        match decline.reason {
+        if decline.reason == Reason::Leaving && !asked.is_direct() {
             // The request goes to the next home.
-            Reason::Leaving if !asked.is_direct() => return true,
+            return true;
+        }
+        if self.goes_on_at_link(core, attach, id, decline.reason) {
+            return false;
+        }
+        let Some(asked) = self.asked.get_mut(&id) else { return false };
+        match decline.reason {
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
@@ -292,7 +320,7 @@ impl Requests {
         for id in self.unaccepted() {
             let now = core.now;
             let is_asked = |asked: &Asked| asked.via == home && asked.sent == now && asked.tries > 0;
-            let due = |asked: &&mut Asked| !asked.is_direct() && !is_asked(asked);
+            let due = |asked: &&mut Asked| !asked.is_direct() && asked.ways.hub && !is_asked(asked);
             if let Some(asked) = self.asked.get_mut(&id).filter(due) {
                 asked.tries = 0;
                 asked.hedge = None;
@@ -332,14 +360,16 @@ impl Requests {
     /// time, then not too often, as it may be the same provider again.
     pub(super) fn ask_anew(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let id = self.renumber(core, id);
-        if self.asked.get(&id).is_some_and(|asked| asked.numbers > 2) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        asked.ways = Ways::default();
+        if asked.numbers > 2 {
             return core.set(Timer::Ask(id), SHORT_PAUSE);
         }
-        self.ask(core, attach, id);
+        self.begin_search(core, attach, id);
     }
 
     /// Gives a request a new number, so that late answers to the old one do not count.
-    fn renumber(&mut self, core: &mut Core, id: RequestId) -> RequestId {
+    pub(super) fn renumber(&mut self, core: &mut Core, id: RequestId) -> RequestId {
         match self.remove(core, id) {
             Some(asked) => self.number(core, asked),
             None => id,
@@ -386,7 +416,8 @@ impl Requests {
         let asked = self.asked.remove(&id)?;
         self.tickets.remove(&asked.ticket);
         self.early.take(id);
-        for timer in [Timer::Ask(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)] {
+        let of_it = [Timer::Ask(id), Timer::Inquire(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)];
+        for timer in of_it {
             core.timers.clear(timer);
         }
         Some(asked)

@@ -110,6 +110,18 @@ pub struct Counters {
     pub declined_busy: u64,
     /// Sessions accepted.
     pub accepted: u64,
+    /// Inquiries sent to the link, repetitions included.
+    pub inquiries: u64,
+    /// Requests for which a provider was found on the link.
+    pub found_on_link: u64,
+    /// Requests for which nobody on the link answered.
+    pub missed_on_link: u64,
+    /// Inquiries of others that this node answered with a service.
+    pub volunteered: u64,
+    /// Inquiries of others that this node left to another provider.
+    pub suppressed: u64,
+    /// Inquiries of others beyond [`super::MAX_INQUIRIES`] at once.
+    pub inquiries_ignored: u64,
 }
 
 impl Peer {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{SessionId, Ticket};
-use crate::ids::{LinkId, RequestId};
+use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Deadline;
 use crate::time::Time;
 
@@ -44,6 +44,10 @@ pub(super) enum Timer {
     Trace(Ticket),
     /// A direct association has been idle.
     Idle(LinkId),
+    /// Nobody on the link has answered an inquiry.
+    Inquire(RequestId),
+    /// It is this node's turn to answer an inquiry of a node, or to forget it.
+    Volunteer(NodeId, RequestId),
 }
 
 impl Timer {
@@ -66,6 +70,8 @@ impl Timer {
             Self::Ping(_) => "a ping is unanswered",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "an association is idle",
+            Self::Inquire(_) => "an inquiry is unanswered",
+            Self::Volunteer(..) => "answer an inquiry",
         }
     }
 }

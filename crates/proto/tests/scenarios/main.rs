@@ -8,6 +8,7 @@ mod direct;
 mod homes;
 mod losses;
 mod meshes;
+mod multicast;
 mod providers;
 mod rogues;
 mod services;

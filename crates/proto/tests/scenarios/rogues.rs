@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
-use roost_proto::peer::{Command, Config, Event, Peer, Provider, Ticket, Wanted};
+use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
 use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time};
@@ -193,6 +193,8 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         max_streams: 8,
         uplink_kbps: u32::MAX,
         stream_duration: SECOND,
+        multicast: false,
+        discovery: Discovery::SuperNode,
         seed: 1,
     };
     let mut peer = Peer::new(config);

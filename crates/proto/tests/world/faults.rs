@@ -114,4 +114,9 @@ impl World {
         self.feed(to, Raw::Message { link, message });
         true
     }
+
+    /// A member of the group says something by multicast that its machine would not.
+    pub fn say_to_link(&mut self, from: HostId, to: HostId, message: bytes::Bytes) {
+        self.hear(to, from, message);
+    }
 }

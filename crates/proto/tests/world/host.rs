@@ -1,6 +1,7 @@
 //! A host: a machine, and the owner that it would have.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ pub enum Raw {
     LinkDown { link: LinkId, reason: String, refused: bool },
     DialFailed { dial: DialId, reason: String, refused: bool },
     Message { link: LinkId, message: Bytes },
+    Multicast { from: IpAddr, message: Bytes },
     Timeout,
 }
 
@@ -31,6 +33,7 @@ impl Raw {
             Self::LinkDown { link, reason, refused } => Input::LinkDown { link, reason, refused },
             Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
             Self::Message { link, message } => Input::Message { link, message },
+            Self::Multicast { from, message } => Input::Multicast { from, message },
             Self::Timeout => Input::Timeout,
         }
     }

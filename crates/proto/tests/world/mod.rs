@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Event, Status, Ticket, Wanted};
+use roost_proto::peer::{Command, Config, Discovery, Event, Status, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Mode;
 use roost_proto::{
@@ -41,6 +41,8 @@ pub struct World {
     queue: BTreeMap<(Time, u64), Action>,
     next: u64,
     random: SplitMix64,
+    /// Hosts that hear one another's multicast.
+    pub lans: Vec<Vec<HostId>>,
     /// Pairs of hosts that cannot reach one another.
     cut: Vec<(HostId, HostId)>,
     /// Pairs of hosts of which the second does not hear the first.
@@ -48,6 +50,8 @@ pub struct World {
     /// Pairs of hosts of which the first does not admit the second.
     barred: Vec<(HostId, HostId)>,
     trace: u64,
+    /// Multicast messages handed to the network.
+    pub multicasts: u64,
     /// Messages and bytes handed to the network.
     pub messages: u64,
     pub bytes: u64,
@@ -62,6 +66,7 @@ pub struct World {
 
 enum Action {
     Deliver { link: LinkId, message: bytes::Bytes },
+    Hear { host: HostId, from: HostId, message: bytes::Bytes },
     Answer { host: HostId, dial: DialId, outcome: Dialled },
     Down { link: LinkId },
     Wake { host: HostId },
@@ -86,10 +91,12 @@ impl World {
             queue: BTreeMap::new(),
             next: 0,
             random: SplitMix64::new(seed),
+            lans: Vec::new(),
             cut: Vec::new(),
             muted: Vec::new(),
             barred: Vec::new(),
             trace: 0xcbf2_9ce4_8422_2325,
+            multicasts: 0,
             messages: 0,
             bytes: 0,
             corpus: None,
@@ -136,6 +143,8 @@ impl World {
             max_streams: 8,
             uplink_kbps: u32::MAX,
             stream_duration: 2 * SECOND,
+            multicast: false,
+            discovery: Discovery::SuperNode,
             seed: self.random.next_u64(),
         }
     }
@@ -286,6 +295,7 @@ impl World {
         match action {
             Action::Wake { host } => self.wake(host),
             Action::Deliver { link, message } => self.deliver(link, message),
+            Action::Hear { host, from, message } => self.hear(host, from, message),
             Action::Down { link } => self.take_down(link),
             Action::Arrive { link } => self.arrive(link),
             Action::Answer { host, dial, outcome } => self.answer(host, dial, outcome),

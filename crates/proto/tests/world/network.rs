@@ -75,6 +75,7 @@ impl World {
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
         match transmit {
             Transmit::Message { link, channel, message, .. } => self.send(link, channel, message),
+            Transmit::Multicast { message, .. } => self.fan_out(from, &message),
             Transmit::Dial { dial, addresses, expect, node } => self.dial(from, dial, &addresses, expect, node),
             Transmit::Close { link, .. } => {
                 self.hang_up(link);
@@ -115,6 +116,28 @@ impl World {
                 }
                 self.schedule_at(at, Action::Deliver { link: far, message });
             }
+        }
+    }
+
+    /// To everybody else on the host's LANs: lost, doubled and delayed for each of them alone.
+    fn fan_out(&mut self, from: HostId, message: &bytes::Bytes) {
+        self.multicasts += 1;
+        self.bytes += message.len() as u64;
+        let others = self.lans.iter().filter(|lan| lan.contains(&from)).flatten().filter(|host| **host != from);
+        for host in others.copied().collect::<Vec<_>>() {
+            let copies =
+                u32::from(!self.random_chance(self.path.loss)) + u32::from(self.random_chance(self.path.duplication));
+            for _ in 0..copies {
+                let (delay, message) = (self.path.draw(&mut self.random), message.clone());
+                self.schedule(delay, Action::Hear { host, from, message });
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, host: HostId, from: HostId, message: bytes::Bytes) {
+        if self.hosts[host.0].alive && self.reaches(from, host) {
+            self.note(host, &message);
+            self.feed(host, Raw::Multicast { from: [10, 0, 0, 1].into(), message });
         }
     }
 

@@ -213,6 +213,15 @@ impl Placer<'_> {
                 let message = format!("host {} may ask only those one hop away, and no node is", node.name);
                 return Err(self.error(line, message));
             }
+            let apart = |target: &&usize| !self.neighbours[node.host].contains(&hosts[**target]);
+            let apart = node.targets.iter().find(apart).filter(|_| self.plan.architecture == Architecture::Multicast);
+            if let Some(apart) = apart {
+                let message = format!(
+                    "host {} and host {} share no link, and multicast goes no farther: set locality = \"link\" in [classes.{}]",
+                    node.name, self.topology.hosts[hosts[*apart]].name, node.class
+                );
+                return Err(self.error(line, message));
+            }
             let far = node.targets.iter().find(|target| !self.reaches(node.host, hosts[**target]));
             if let Some(far) = far {
                 return Err(self.unreachable(&node.name, &self.topology.hosts[hosts[*far]].name));
@@ -242,10 +251,9 @@ impl Placer<'_> {
     fn hubs(&self, nodes: &[NodePlace]) -> Result<Vec<HubPlace>, PlanError> {
         let hosts = match (self.plan.architecture, &self.plan.super_nodes) {
             (Architecture::ClientServer, _) => vec![self.server()?],
-            (Architecture::SuperNode, SuperNodes::Hosts(names)) => {
-                names.iter().map(|name| self.host(name)).collect::<Result<_, _>>()?
-            }
-            (Architecture::SuperNode, SuperNodes::Count(count)) => highest(nodes, *count)
+            (Architecture::Multicast, _) => Vec::new(),
+            (_, SuperNodes::Hosts(names)) => names.iter().map(|name| self.host(name)).collect::<Result<_, _>>()?,
+            (_, SuperNodes::Count(count)) => highest(nodes, *count)
                 .ok_or_else(|| self.error(0, format!("{count} super nodes do not fit on {} nodes", nodes.len())))?,
         };
         let mut seen = BTreeSet::new();

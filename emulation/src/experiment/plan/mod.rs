@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "star-11"
 //! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
-//! architecture = "super-node"   # or "client-server"
+//! architecture = "super-node"   # or "client-server", "multicast", "super-node-multicast"
 //! duration = "60s"
 //! seed = 1
 //!
@@ -93,6 +93,10 @@ pub enum Architecture {
     ClientServer,
     /// Found through super nodes; data from node to node.
     SuperNode,
+    /// Found by multicast on the nodes' own links; data from node to node.
+    Multicast,
+    /// Found in both ways at once, whichever is first; data from node to node.
+    SuperNodeMulticast,
 }
 
 impl Architecture {
@@ -101,14 +105,25 @@ impl Architecture {
         match self {
             Self::ClientServer => "client-server",
             Self::SuperNode => "super-node",
+            Self::Multicast => "multicast",
+            Self::SuperNodeMulticast => "super-node-multicast",
         }
     }
 
-    /// The program of its hubs.
+    /// The program of its hubs, if it has any.
     pub const fn hub_program(self) -> &'static str {
         match self {
             Self::ClientServer => "cs-server",
-            Self::SuperNode => "supernode",
+            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast => "supernode",
+        }
+    }
+
+    /// The nodes' setting `discovery`; `None` where the default holds.
+    pub const fn discovery(self) -> Option<&'static str> {
+        match self {
+            Self::ClientServer | Self::SuperNode => None,
+            Self::Multicast => Some("multicast"),
+            Self::SuperNodeMulticast => Some("both"),
         }
     }
 }
@@ -121,10 +136,14 @@ impl FromStr for Architecture {
         match text {
             "client-server" => Ok(Self::ClientServer),
             "super-node" => Ok(Self::SuperNode),
-            "client-server-caching" | "multicast" | "super-node-multicast" => Err(format!(
-                "the daemons of this version have no mode `{text}` yet: choose client-server or super-node"
+            "multicast" => Ok(Self::Multicast),
+            "super-node-multicast" => Ok(Self::SuperNodeMulticast),
+            "client-server-caching" => Err(format!(
+                "the daemons of this version have no mode `{text}` yet: choose client-server, super-node, multicast or super-node-multicast"
             )),
-            _ => Err(format!("there is no architecture `{text}`: choose client-server or super-node")),
+            _ => Err(format!(
+                "there is no architecture `{text}`: choose client-server, super-node, multicast or super-node-multicast"
+            )),
         }
     }
 }

@@ -19,9 +19,12 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         format!("architecture = {}", quoted(plan.architecture.name())),
     ];
     let hubs: Vec<String> = placement.hubs.iter().map(|hub| quoted(&topology.hosts[hub.host].name)).collect();
-    lines.push(match plan.architecture {
-        Architecture::ClientServer => format!("server = {}", hubs.join("")),
-        Architecture::SuperNode => format!("super_nodes = [{}]", hubs.join(", ")),
+    lines.extend(match plan.architecture {
+        Architecture::ClientServer => Some(format!("server = {}", hubs.join(""))),
+        Architecture::SuperNode | Architecture::SuperNodeMulticast => {
+            Some(format!("super_nodes = [{}]", hubs.join(", ")))
+        }
+        Architecture::Multicast => None,
     });
     lines.push(format!("transport = {}", quoted(plan.transport.name())));
     let spans = [

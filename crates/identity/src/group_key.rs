@@ -1,0 +1,121 @@
+//! The secret that the nodes of a group share, for what goes to all of them.
+//!
+//! It says that a message comes from some node of the group, not from which
+//! one, and a node that was revoked still has it. So what it seals only leads
+//! to dials, where certificates decide. It is the same for the life of the
+//! group: there is no rotation but to make a new key (`multicast.key` in the
+//! group's directory, removed and made again at the next issue) and to give all
+//! nodes new bundles.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use aws_lc_rs::rand;
+
+use crate::error::LoadError;
+use crate::files::create_private;
+
+/// The length of the key, bytes.
+pub const KEY_BYTES: usize = 32;
+
+/// A group's multicast key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GroupKey([u8; KEY_BYTES]);
+
+impl GroupKey {
+    /// The key itself.
+    pub const fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+
+    /// The key of these bytes, for tests.
+    pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The key in `path`; `None` if there is no such file.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, LoadError> {
+        let failed = |source| LoadError::Read { path: path.to_owned(), source };
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(LoadError::KeyExposed { path: path.to_owned(), mode });
+        }
+        let mut text = String::new();
+        file.take(4 * KEY_BYTES as u64).read_to_string(&mut text).map_err(failed)?;
+        let key = parse(text.trim()).ok_or_else(|| LoadError::NotHex { path: path.to_owned(), bytes: KEY_BYTES })?;
+        Ok(Some(key))
+    }
+
+    /// Makes a key and writes it to `path`, where nothing may be.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let mut bytes = [0; KEY_BYTES];
+        rand::fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        create_private(path, &hex(&bytes))?;
+        Ok(Self(bytes))
+    }
+
+    /// Copies the key's file.
+    pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+        create_private(to, &fs::read_to_string(from)?)
+    }
+}
+
+impl fmt::Debug for GroupKey {
+    /// Leaves the key out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GroupKey")
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.push('\n');
+    text
+}
+
+fn parse(text: &str) -> Option<GroupKey> {
+    let mut bytes = [0; KEY_BYTES];
+    if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(GroupKey(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_it_was_written_and_only_if_it_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("multicast.key");
+        assert_eq!(GroupKey::read(&path).unwrap(), None);
+        let made = GroupKey::create(&path).unwrap();
+        assert_eq!(GroupKey::read(&path).unwrap(), Some(made.clone()));
+        assert!(GroupKey::create(&path).is_err(), "never over an existing one");
+        assert!(!format!("{made:?}").contains(&hex(made.bytes())[..8]));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(GroupKey::read(&path).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "00", &"0".repeat(63), &"g".repeat(64), &"é".repeat(32), &"0".repeat(66)] {
+            let path = dir.path().join("k");
+            create_private(&path, text).unwrap();
+            assert!(GroupKey::read(&path).is_err(), "{text}");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

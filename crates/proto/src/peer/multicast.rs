@@ -1,0 +1,180 @@
+//! Answering what is asked on the link: whether, when, and that only one does.
+//!
+//! A provider waits for a random part of a time that grows with the number of
+//! nodes on the link. Then it tells the others that it answers ([`Taken`]) and
+//! serves the request as if a hub had handed it over. Who hears of another one
+//! first stays silent, until the requester repeats its inquiry. Nothing that
+//! comes by multicast is ever sent on.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::attach::Attach;
+use super::core::Core;
+use super::provide::{Provide, Wish, schemes};
+use super::timers::Timer;
+use crate::address::Address;
+use crate::ids::{NodeId, RequestId};
+use crate::record::Record;
+use crate::time::Time;
+use crate::wire::{Candidate, Inquiry, MAX_CANDIDATES, Message, Mode, Present, Taken};
+
+/// What answering takes of the machine.
+pub(super) struct Parts<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) attach: &'a Attach,
+    pub(super) provide: &'a mut Provide,
+}
+
+/// The most inquiries under consideration. One more is left to others.
+pub const MAX_INQUIRIES: usize = 256;
+
+/// The longest that an inquiry is remembered.
+const MAX_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Inquiries heard of lately.
+#[derive(Debug, Default)]
+pub(super) struct Multicast {
+    heard: BTreeMap<(NodeId, RequestId), Heard>,
+}
+
+#[derive(Debug)]
+struct Heard {
+    inquiry: Inquiry,
+    until: Time,
+    stage: Stage,
+    /// How many others have said that they are here.
+    present: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its turn to answer comes.
+    Waiting,
+    /// It answers.
+    Answered,
+    /// Another one does, or it cannot.
+    Silent,
+}
+
+impl Multicast {
+    /// Somebody on the link asks.
+    pub(super) fn on_inquiry(&mut self, ctx: Parts<'_>, from: IpAddr, mut inquiry: Inquiry) {
+        let core = &mut *ctx.core;
+        let key = (inquiry.requester, inquiry.id);
+        if inquiry.requester == core.node || !ctx.provide.offers(inquiry.service, inquiry.area) {
+            return;
+        }
+        let again = match self.heard.get(&key).filter(|heard| heard.inquiry.nonce == inquiry.nonce) {
+            // Heard before, or overtaken, or its turn has not come yet.
+            Some(heard) if inquiry.attempt <= heard.inquiry.attempt || heard.stage == Stage::Waiting => return,
+            Some(heard) => heard.stage == Stage::Answered,
+            None if self.heard.len() >= MAX_INQUIRIES => {
+                core.counters.inquiries_ignored += 1;
+                return;
+            }
+            None => false,
+        };
+        reachable(&mut inquiry.reply_to, from);
+        let until = core.now + Duration::from_millis(inquiry.deadline_ms.into()).min(MAX_DEADLINE);
+        let window = core.crowd.window(core.now, inquiry.area);
+        self.heard.insert(key, Heard { inquiry, until, stage: Stage::Waiting, present: 0 });
+        if again || window.is_zero() {
+            return self.answer(ctx, key);
+        }
+        let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        let delay = Duration::from_nanos(core.random.below(nanos));
+        core.timers.set(Timer::Volunteer(key.0, key.1), (core.now + delay).min(until));
+    }
+
+    /// Somebody answers an inquiry, or its requester has what it wanted.
+    pub(super) fn on_taken(&mut self, core: &mut Core, taken: Taken) {
+        let key = (taken.requester, taken.id);
+        let Some(heard) = self.heard.get_mut(&key) else { return };
+        if heard.stage == Stage::Waiting && heard.inquiry.attempt <= taken.attempt {
+            core.counters.suppressed += 1;
+            self.rest(core, key, Stage::Silent);
+        }
+    }
+
+    /// Somebody else is there: a lookup lists no more than it wants.
+    pub(super) fn on_present(&mut self, core: &mut Core, present: &Present) {
+        let key = (present.requester, present.id);
+        let Some(heard) = self.heard.get_mut(&key).filter(|heard| heard.stage == Stage::Waiting) else { return };
+        heard.present += 1;
+        let wanted = match heard.inquiry.count {
+            0 => MAX_CANDIDATES,
+            count => usize::from(count),
+        };
+        if heard.present >= wanted {
+            core.counters.suppressed += 1;
+            self.rest(core, key, Stage::Silent);
+        }
+    }
+
+    /// Its turn has come, or the inquiry can be forgotten.
+    pub(super) fn on_timer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
+        match self.heard.get(&key) {
+            Some(heard) if heard.stage == Stage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
+            _ => {
+                self.heard.remove(&key);
+            }
+        }
+    }
+
+    fn answer(&mut self, ctx: Parts<'_>, key: (NodeId, RequestId)) {
+        let Parts { core, attach, provide } = ctx;
+        let Some(Heard { inquiry, until, .. }) = self.heard.get(&key) else { return };
+        let (requester, id, attempt) = (key.0, key.1, inquiry.attempt);
+        if inquiry.mode == Mode::Locate {
+            let candidate = candidate(attach.record());
+            core.multicast(&Message::Present(Present { requester, id, candidate }));
+            return self.rest(core, key, Stage::Answered);
+        }
+        let deadline = until.since(core.now);
+        let wish = Wish {
+            key,
+            relayed: false,
+            asked_by: None,
+            requester,
+            nonce: inquiry.nonce,
+            service: inquiry.service,
+            addresses: inquiry.reply_to.clone(),
+            schemes: schemes(inquiry.params),
+            traced: false,
+            duration: provide.duration(inquiry.service, inquiry.params),
+            deadline,
+        };
+        let takes = provide.knows(key) || provide.takes(core, &wish);
+        if takes {
+            let node = core.node;
+            core.counters.volunteered += 1;
+            core.multicast(&Message::Taken(Taken { requester, id, attempt, node }));
+            provide.consider(core, wish);
+        }
+        self.rest(core, key, if takes { Stage::Answered } else { Stage::Silent });
+    }
+
+    /// Keeps the inquiry so that a repetition is recognised.
+    fn rest(&mut self, core: &mut Core, key: (NodeId, RequestId), stage: Stage) {
+        if let Some(heard) = self.heard.get_mut(&key) {
+            heard.stage = stage;
+            core.timers.set(Timer::Volunteer(key.0, key.1), heard.until);
+        }
+    }
+}
+
+/// Where the requester can be dialled from here: it may not know its own
+/// address, and one that means something on its own machine only is of no use.
+pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
+    let all = std::mem::take(reply_to).into_iter().map(|address| address.seen_from(from));
+    *reply_to =
+        if from.to_canonical().is_loopback() { all.collect() } else { all.filter_map(Address::abroad).collect() };
+}
+
+/// A record as a lookup shows it.
+fn candidate(record: &Record) -> Candidate {
+    let Record { node, version, cell, services, capacity, ref addresses } = *record;
+    Candidate { node, version, cell, services, capacity, addresses: addresses.clone() }
+}

@@ -1,0 +1,85 @@
+//! Nodes that find one another by multicast, over the loopback interface.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::process::wait_until;
+
+/// A group of its own for each test of each run, so that they do not hear one another.
+fn settings(test: u16) -> [String; 4] {
+    let port = 20_000 + (std::process::id() % 10_000) as u16 + 10_000 * test;
+    ["--multicast".into(), format!("239.255.77.5:{port}"), "--multicast-interfaces".into(), "lo".into()]
+}
+
+fn node(network: &Network, name: &str, at: &str, multicast: &[String; 4], more: &[&str]) -> Daemon {
+    let mut arguments: Vec<&str> = multicast.iter().map(String::as_str).collect();
+    arguments.extend_from_slice(more);
+    network.node(name, at, &arguments)
+}
+
+fn metric(daemon: &Daemon, name: &str) -> f64 {
+    let output = std::process::Command::new("curl")
+        .args(["-sS", "--fail", "--unix-socket"])
+        .arg(&daemon.socket)
+        .arg("http://roost/metrics")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+}
+
+#[test]
+fn nodes_on_a_link_need_no_hub() {
+    let multicast = settings(0);
+    let network = Network::new();
+    let alone = ["--discovery", "multicast", "--services", "video,track,image,sensor"];
+    let asker = node(&network, "asker", "0,0", &multicast, &alone[..2]);
+    let near = node(&network, "near", "1,1", &multicast, &alone);
+    let _far = node(&network, "far", "9,9", &multicast, &alone);
+    let stranger_network = Network::new();
+    let stranger = node(&stranger_network, "stranger", "1,1", &multicast, &alone);
+    assert_eq!(asker.status().unwrap()["state"], "on-link");
+
+    for service in ["video", "track", "image", "sensor"] {
+        let mut arguments = vec!["request", service, "--at", "1,1"];
+        if matches!(service, "video" | "track") {
+            arguments.extend(["--for", "1s"]);
+        }
+        let got = asker.json(&arguments);
+        assert_eq!((&got["complete"], &got["relayed"]), (&true.into(), &false.into()), "{service}: {got}");
+        assert_eq!(got["provider"], near.status().unwrap()["node"], "{service}: {got}");
+    }
+    let found = asker.json(&["lookup", "track", "--any"]);
+    assert_eq!(found["candidates"].as_array().unwrap().len(), 2, "{found}");
+    assert!(asker.json(&["request", "sensor", "--any", "--scope", "link"])["complete"] == true);
+
+    let said = asker.fails(4, &["request", "sensor", "--at", "70,70"]);
+    assert!(said.contains("nobody on this link"), "{said}");
+    let said = asker.fails(5, &["request", "sensor", "--any", "--scope", "home"]);
+    assert!(said.contains("has no home"), "{said}");
+
+    // Who is not of the group hears nothing that it can read.
+    assert!(metric(&stranger, "roost_multicast_packets_total{outcome=\"forged\"}") > 0.0);
+    assert_eq!(metric(&stranger, "roost_multicast_packets_total{outcome=\"received\"}"), 0.0);
+    assert!(metric(&asker, "roost_node_found_on_link_total") >= 5.0);
+}
+
+#[test]
+fn the_link_serves_when_the_super_node_is_gone() {
+    let multicast = settings(1);
+    let network = Network::new();
+    let mut hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let both = ["--super", &endpoint, "--discovery", "both", "--services", "sensor"];
+    let asker = node(&network, "asker", "0,0", &multicast, &both[..4]);
+    let _provider = node(&network, "provider", "1,1", &multicast, &both);
+    let _away = network.node("away", "5,5", &["--super", &endpoint, "--services", "image"]);
+
+    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["complete"], true);
+    assert_eq!(asker.json(&["request", "image", "--at", "5,5"])["complete"], true, "only the hub knows it");
+    hub.process.kill();
+    wait_until(PATIENCE, || asker.status().filter(|status| status["state"] == "attaching")).expect("it is noticed");
+    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["complete"], true);
+    let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "link"]);
+    assert!(said.contains("nobody relays"), "{said}");
+}
