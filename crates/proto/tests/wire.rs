@@ -8,9 +8,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, MAX_MESSAGE_BYTES,
-    MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report, Request, Seek, Step,
-    Summary, Taken, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, MAX_GOSSIP_BYTES,
+    MAX_MESSAGE_BYTES, MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report,
+    Request, Seek, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -120,6 +120,14 @@ fn record() -> impl Strategy<Value = Record> {
             addresses,
         },
     )
+}
+
+fn membership_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES).prop_map(|bytes| Message::Gossip(bytes.into())),
+        any::<u32>().prop_map(Message::Load),
+        prop::collection::vec(address(), 1..=8).prop_map(Message::Redirect),
+    ]
 }
 
 fn standby_message() -> impl Strategy<Value = Message> {
@@ -332,7 +340,15 @@ fn link_message() -> impl Strategy<Value = Message> {
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
-    prop_oneof![lease_message(), standby_message(), request_message(), flow_message(), hub_message(), link_message()]
+    prop_oneof![
+        lease_message(),
+        standby_message(),
+        membership_message(),
+        request_message(),
+        flow_message(),
+        hub_message(),
+        link_message()
+    ]
 }
 
 proptest! {

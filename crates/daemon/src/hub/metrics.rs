@@ -19,7 +19,7 @@ pub(super) struct HubMetrics {
 /// Where a gauge's value is.
 type Size = fn(&Status) -> usize;
 
-const GAUGES: [(&str, &str, Size); 13] = [
+const GAUGES: [(&str, &str, Size); 14] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
     ("roost_hub_mirrored", "Nodes of other hubs for which it stands by.", |s| s.mirrored),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
@@ -29,13 +29,14 @@ const GAUGES: [(&str, &str, Size); 13] = [
     ("roost_hub_watches", "Watches held.", |s| s.watches),
     ("roost_hub_seeks", "Searches at other super nodes under way.", |s| s.seeks),
     ("roost_hub_peers", "Other super nodes connected.", |s| count(s, |_| true)),
+    ("roost_hub_members", "Other super nodes in the group, as the group knows them.", |s| s.members.len()),
     ("roost_hub_children", "Super nodes below this one.", |s| count(s, |r| matches!(r, Relation::Child(_)))),
     ("roost_hub_patches", "Patches of the grid known of other super nodes.", |s| s.patches),
     ("roost_hub_cut_off", "1 while no parent is connected that should be.", |s| usize::from(s.cut_off)),
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 33] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 37] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -72,6 +73,10 @@ const COUNTERS: [(&str, &str, Total<Counters>); 33] = [
     ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
     ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
     ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
+    ("roost_hub_redirects_total", "New nodes sent to a super node that has fewer.", |c| c.redirects),
+    ("roost_hub_moves_total", "Nodes sent to a super node that has joined.", |c| c.moves),
+    ("roost_hub_gossip_messages_total", "Messages of membership sent to other super nodes.", |c| c.gossip_sent),
+    ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 

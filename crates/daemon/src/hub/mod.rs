@@ -8,6 +8,7 @@ mod settings;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use roost_control::{IndexTotals, State, Status};
@@ -85,7 +86,10 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let (beside, peers) = Redial::resolve(&config.peers).await.map_err(Failure::failed)?;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
+        // A clock before 1970 has failed the check of the certificate's dates already.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let machine = Hub::new(hub::Config {
+            epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
             lease: config.lease,
             tier: config.tier,
             parents,

@@ -16,6 +16,7 @@ pub(super) struct HubOwner {
     refused: Pace,
     twins: Pace,
     peers: Pace,
+    members: Pace,
     unreachable: Repeats,
 }
 
@@ -26,6 +27,7 @@ impl HubOwner {
             refused: Pace::default(),
             twins: Pace::default(),
             peers: Pace::default(),
+            members: Pace::default(),
             unreachable: Repeats::default(),
         }
     }
@@ -58,6 +60,16 @@ impl Owner<Hub> for HubOwner {
                 }
                 tracing::debug!(?addresses, "the super node's addresses");
                 self.shared.note_error(format!("a super node cannot be reached: {reason}"));
+            }
+            Event::MemberUp { node, addresses } => {
+                if let Some(suppressed) = self.members.admit() {
+                    tracing::info!(?node, ?addresses, suppressed, "there is one more super node");
+                }
+            }
+            Event::MemberDown { node } => {
+                if let Some(suppressed) = self.members.admit() {
+                    tracing::info!(?node, suppressed, "a super node has left or died");
+                }
             }
             Event::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {

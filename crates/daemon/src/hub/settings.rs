@@ -100,7 +100,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             Value::Hubs,
             String::new(),
             "The super nodes beside this one: the other tops, or all of them where there are no tiers.",
-            "All of them at each of them; an entry for the super node itself does no harm.",
+            "One of them is enough, the others are learnt; two or three, in case that one is down at the start. An entry for the super node itself does no harm.",
         ),
         row(
             "summary_rate",

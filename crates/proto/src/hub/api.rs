@@ -74,6 +74,18 @@ pub enum Event {
         /// When the next attempt comes.
         retry_in: Duration,
     },
+    /// There is one more super node in the group.
+    MemberUp {
+        /// Who.
+        node: NodeId,
+        /// Where, by its own word.
+        addresses: Vec<Address>,
+    },
+    /// A super node of the group has left or died, as far as the others know.
+    MemberDown {
+        /// Who.
+        node: NodeId,
+    },
     /// A neighbour did what its role or the protocol does not allow.
     Refused {
         /// Who.

@@ -43,6 +43,9 @@ pub struct Config {
     pub summary_bits_per_second: u32,
     /// Where the hub itself listens.
     pub addresses: Vec<Address>,
+    /// When it started, in seconds of the Unix epoch: the other super nodes
+    /// tell its lives apart by this. Default 0.
+    pub epoch: u32,
     /// The seed of its jitter.
     pub seed: u64,
     /// How much it takes on.
@@ -61,6 +64,7 @@ impl Config {
             parents: Vec::new(),
             summary_bits_per_second: 1_000,
             addresses: Vec::new(),
+            epoch: 0,
             seed,
             limits: Limits::default(),
         }

@@ -113,6 +113,14 @@ pub struct Counters {
     pub mirrors_sent: u64,
     /// Nodes that were told to publish later, each time counted.
     pub postponed: u64,
+    /// New nodes sent to another super node that has fewer.
+    pub redirects: u64,
+    /// Nodes sent to a super node that has joined.
+    pub moves: u64,
+    /// Messages of membership sent to other super nodes.
+    pub gossip_sent: u64,
+    /// What they took, bytes.
+    pub gossip_bytes: u64,
     /// Messages that could not be read.
     pub malformed: u64,
     /// Messages and associations that the other end's role does not allow.

@@ -50,6 +50,7 @@ pub(super) fn abroad(addresses: Vec<Address>) -> Vec<Address> {
 mod tests {
     use std::net::SocketAddr;
 
+    use super::super::members::tests::announce_at;
     use super::super::testing::{Bench, HERE, address, forwarded, node, record, request};
     use super::super::{Config, Kind};
     use super::*;
@@ -145,7 +146,8 @@ mod tests {
         config.peers = vec![vec![udp(LOOPBACK, 4)], vec![udp([10, 0, 0, 8], 5)]];
         let mut bench = Bench::with(config);
         for (index, (dial, addresses)) in std::mem::take(&mut bench.dialled).into_iter().enumerate() {
-            bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));
+            let link = bench.up_over(100 + index as u8, Role::SuperNode, addresses[0].clone(), Some(dial));
+            announce_at(&mut bench, link, 100 + index as u8, &addresses);
         }
         let mut lease = |number, seen| {
             let link = bench.up_over(number, Role::Node, seen, None);

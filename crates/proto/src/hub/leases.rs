@@ -26,7 +26,7 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        if !self.may_join(now, from) {
+        if !self.may_join(now, from) || self.redirect(now, from) {
             return;
         }
         self.fill_in(from, &mut record.addresses);
@@ -92,7 +92,7 @@ impl Hub {
 
     pub(super) fn grant(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings { self.shareable(from.link, self.siblings()) } else { Vec::new() };
+        let mut siblings = if with_siblings { self.siblings(from.link, from.node) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
         let own = if with_siblings { self.own_addresses(from.link) } else { Vec::new() };

@@ -30,6 +30,7 @@ impl Hub {
         self.leaving = Some(now);
         self.mesh.stop();
         self.flush_mirror();
+        self.leave_group(now);
         let alone = self.neighbours.hub_count() == 0;
         let links = self.neighbours.links.iter();
         let nodes: Vec<LinkId> = links.filter(|(_, at)| at.role == Role::Node).map(|(link, _)| *link).collect();

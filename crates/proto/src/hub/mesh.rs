@@ -18,10 +18,12 @@ use crate::wire::Message;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause before a peer is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
-/// How often peers are asked for a sign of life.
+/// How often peers are asked for a sign of life, if they are few.
 const PING_EVERY: Duration = Duration::from_secs(5);
-/// After this long without a word a link to a peer is given up.
-const MAX_SILENCE: Duration = Duration::from_secs(16);
+/// So many are few: more are asked less often, so that it costs no more.
+const FEW: usize = 10;
+/// After so many pauses, and a second, without a word a link to a peer is given up.
+const MAX_SILENCE: u32 = 3;
 /// How many requests may wait for the same provider to be dialled.
 const MAX_WAITING: usize = 64;
 /// How many providers may be dialled at the same time.
@@ -54,8 +56,9 @@ enum State {
 }
 
 #[derive(Debug)]
-enum Purpose {
+pub(super) enum Purpose {
     Hub(usize),
+    Member(NodeId),
     Provider { node: NodeId, transports: SchemeSet, waiting: Vec<Key> },
 }
 
@@ -93,6 +96,11 @@ impl Mesh {
         self.next_ping = None;
     }
 
+    /// Whether a member is being dialled.
+    pub(super) fn is_dialling(&self, member: NodeId) -> bool {
+        self.dials.values().any(|purpose| matches!(purpose, Purpose::Member(node) if *node == member))
+    }
+
     /// The hubs as configured: how they stand to this one, where, and who was
     /// found there if one is up.
     pub(super) fn configured(&self) -> impl Iterator<Item = (Relation, &[Address], Option<NodeId>)> {
@@ -119,12 +127,6 @@ impl Mesh {
 }
 
 impl Hub {
-    /// Where a node may turn to when this hub is gone.
-    pub(super) fn siblings(&self) -> Vec<Address> {
-        let up = self.mesh.configured().filter(|(relation, _, node)| *relation == Relation::Peer && node.is_some());
-        up.filter_map(|(_, addresses, _)| addresses.first().cloned()).collect()
-    }
-
     /// Sends a message that must not be lost to every peer that is up.
     pub(super) fn tell_peers(&mut self, message: &Message) {
         let peers: Vec<NodeId> = self.peers_up().collect();
@@ -155,9 +157,11 @@ impl Hub {
 
     fn ping_peers(&mut self, now: Time) {
         let peers: Vec<NodeId> = self.neighbours.hubs().collect();
-        self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(PING_EVERY));
+        let pause = PING_EVERY * u32::try_from(peers.len().div_ceil(FEW)).unwrap_or(u32::MAX);
+        let silence = pause * MAX_SILENCE + Duration::from_secs(1);
+        self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
         for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
-            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > MAX_SILENCE);
+            let silent = self.neighbours.links.get(&link).is_some_and(|link| now.since(link.heard) > silence);
             if silent {
                 self.close(now, link, "nothing was heard from the peer");
             } else {
@@ -166,7 +170,7 @@ impl Hub {
         }
     }
 
-    fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: Purpose) {
+    pub(super) fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: Purpose) {
         self.mesh.last += 1;
         let dial = DialId(self.mesh.last);
         self.mesh.dials.insert(dial, purpose);
@@ -217,6 +221,11 @@ impl Hub {
                 self.start_pinging(now, node);
             }
             (Some(Purpose::Hub(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
+            (Some(Purpose::Member(_)), Ok(node)) => {
+                self.member_reached(node);
+                self.start_pinging(now, node);
+            }
+            (Some(Purpose::Member(member)), Err(_)) => self.member_unreachable(now, member),
             (Some(Purpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(now, key, node, outcome.is_ok());
@@ -253,6 +262,7 @@ impl Hub {
         self.summaries_lost_hub(now, node);
         self.tops_changed(now);
         self.requests_lost_hub(now, node);
+        self.miss(now, node);
         self.seek_without(now, node);
         self.forget_changes_of(node);
     }

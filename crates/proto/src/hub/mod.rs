@@ -13,6 +13,7 @@
 //! | `requests` | a request's way from provider to provider, to one final answer |
 //! | `locate` | lookups: the path that has to be fast |
 //! | `relay` | flows through the hub |
+//! | `members`, `balance` | which other hubs there are, and who has how many nodes |
 //! | `mesh`, `tree` | other hubs: dialling, watching over them, who stands above whom |
 //! | `summaries` | who has something where, told upward |
 //! | `route`, `seek` | where a question goes on to, and searches at many hubs |
@@ -23,12 +24,14 @@
 //! | `leave` | the way out |
 
 mod api;
+mod balance;
 mod config;
 mod counters;
 mod disclose;
 mod leases;
 mod leave;
 mod locate;
+mod members;
 mod mesh;
 mod mirror;
 mod moved;
@@ -65,9 +68,12 @@ pub use api::{Command, Event};
 pub use config::{Config, Kind, Limits};
 pub use counters::{Counters, Outcome};
 pub use leave::DRAIN;
+pub use members::MemberStatus;
 pub use status::{IndexEntry, PeerStatus, Status};
 pub use tree::Relation;
 
+use balance::Balance;
+use members::Members;
 use mesh::Mesh;
 use mirror::Mirror;
 use moved::Moved;
@@ -100,6 +106,8 @@ pub struct Hub {
     seeks: Seeks,
     mesh: Mesh,
     summaries: Summaries,
+    members: Members,
+    balance: Balance,
     watches: Watches,
     mirror: Mirror,
     moved: Moved,
@@ -136,6 +144,8 @@ impl Hub {
             relays: Relays::default(),
             seeks: Seeks::default(),
             mesh: Mesh::new(&config),
+            members: Members::new(&config),
+            balance: Balance::default(),
             watches: Watches::default(),
             mirror: Mirror::default(),
             moved: Moved::default(),
@@ -196,6 +206,7 @@ impl Hub {
             self.tops_changed(now);
             self.carry_watches();
             self.mirror_to(now, node);
+            self.meet(now, node);
         }
     }
 
@@ -280,8 +291,10 @@ impl Hub {
             | Message::Enrol { .. }
             | Message::Summary(_)
             | Message::Carry(_)
-            | Message::Underway { .. } => self.refused(from.node, "only a super node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver => {
+            | Message::Underway { .. }
+            | Message::Gossip(_)
+            | Message::Load(_) => self.refused(from.node, "only a super node may say that"),
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "only a hub may say that")
             }
             message => self.hear_anyone(now, from, message),
@@ -290,8 +303,13 @@ impl Hub {
 
     fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
         match message {
-            Message::Claim { node, version } => self.claimed(now, from.node, node, version),
+            Message::Claim { node, version } => {
+                self.count_arrival(from.node, node);
+                self.claimed(now, from.node, node, version);
+            }
             Message::Mirror(copy) => self.mirrored(now, from, copy),
+            Message::Gossip(message) => self.hear_gossip(now, from, &message),
+            Message::Load(leases) => self.hear_load(now, from, leases),
             Message::Seek(seek) => self.sought(now, from, seek),
             Message::Found(found) => self.hub_found(now, from, found),
             Message::Enrol { tier } => self.enrolled(now, from, tier),
@@ -307,7 +325,7 @@ impl Hub {
             | Message::Request(_)
             | Message::StandBy(_)
             | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver => {
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "nothing is published at a peer")
             }
             message => self.hear_anyone(now, from, message),
@@ -339,6 +357,8 @@ impl Hub {
         self.tell_summaries(now);
         self.tend_mesh(now);
         self.tend_mirror(now);
+        self.tend_members(now);
+        self.tend_balance(now);
         self.end_drain(now);
     }
 }
@@ -360,6 +380,7 @@ impl Machine for Hub {
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
         }
+        self.tell_load(now);
         self.end_drain(now);
     }
 
@@ -381,6 +402,8 @@ impl Machine for Hub {
             due(self.summaries_due(), "a summary is due"),
             due(self.mesh.next_due(), "another hub wants tending"),
             due(self.mirror.next_due(), "a stand-by wants to know"),
+            due(self.members.next_due(), "the other super nodes want a word"),
+            due(self.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),
         ]
         .into_iter()

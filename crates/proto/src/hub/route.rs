@@ -110,7 +110,7 @@ impl Hub {
 
     /// Whether a top is not there that should be: what it has is not known.
     pub(super) fn misses_a_top(&self) -> bool {
-        self.is_top() && self.peers_up().count() < self.mesh.peer_count()
+        self.is_top() && self.peers_up().count() < self.mesh.peer_count().max(self.members.len())
     }
 
     /// The hubs to which a request for a patch goes on, one after the other.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Hub, Kind, Relation};
+use super::{Hub, Kind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
 use crate::directory::Query;
 use crate::grid::{Area, Cell};
@@ -51,6 +51,8 @@ pub struct Status {
     pub cut_off: bool,
     /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
     pub patches: usize,
+    /// The other super nodes of the group, as the group knows them.
+    pub members: Vec<MemberStatus>,
     /// The other hubs: those of the configuration, then those that dialled.
     pub peers: Vec<PeerStatus>,
 }
@@ -121,6 +123,7 @@ impl Hub {
             tier: self.config.tier,
             cut_off: self.is_cut_off(),
             patches: self.summaries.len(),
+            members: self.members(),
             peers: self.peers(now),
         }
     }

@@ -23,6 +23,13 @@ pub(super) struct Storm {
     next: Time,
 }
 
+impl Storm {
+    /// Whether nodes wait for their turns.
+    pub(super) fn is_crowded(&self, now: Time) -> bool {
+        self.next > now + BURST
+    }
+}
+
 impl Hub {
     /// Whether a node that publishes is taken in now. If not, it was told when
     /// to come again.

@@ -23,6 +23,8 @@ pub(super) struct Bench {
     pub(super) closed: Vec<(LinkId, String)>,
     pub(super) dialled: Vec<(DialId, Vec<Address>)>,
     pub(super) events: Vec<Event>,
+    /// The round trip of links that come up.
+    pub(super) rtt: Duration,
     links: u64,
 }
 
@@ -104,7 +106,8 @@ impl Bench {
     pub(super) fn young(config: Config) -> Self {
         let hub = Hub::new(config);
         let (closed, dialled, events) = (Vec::new(), Vec::new(), Vec::new());
-        let mut bench = Self { hub, now: Time::from_nanos(1), closed, dialled, events, links: 0 };
+        let mut bench =
+            Self { hub, now: Time::from_nanos(1), closed, dialled, events, rtt: Duration::from_millis(20), links: 0 };
         bench.input(Input::Timeout);
         bench
     }
@@ -150,7 +153,7 @@ impl Bench {
         self.links += 1;
         let link = LinkId(self.links);
         let peer = Peer { node: node(number), role, name: format!("n{number}") };
-        self.input(Input::LinkUp { link, dial, peer, address, rtt: Duration::from_millis(20) });
+        self.input(Input::LinkUp { link, dial, peer, address, rtt: self.rtt });
         link
     }
 

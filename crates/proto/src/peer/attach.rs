@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::hubs::Hubs;
 use super::links::Purpose;
+use super::redirect::Redirect;
 use super::standby::StandBy;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
@@ -17,7 +18,7 @@ use crate::time::Time;
 use crate::wire::Message;
 
 /// How long a dial may take that the driver does not answer.
-const DIAL_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// A home that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(1);
@@ -57,6 +58,7 @@ pub(super) struct Attach {
     /// The home before this one, which is leaving and holds the record until
     /// the new one does.
     pub(super) former: Option<LinkId>,
+    pub(super) redirect: Redirect,
     pub(super) notices: VecDeque<Notice>,
 }
 
@@ -115,7 +117,7 @@ impl Attach {
             core.timers.set(Timer::Attach, Time::ZERO);
         }
         let (standby, notices) = (StandBy::default(), VecDeque::new());
-        Self { hubs, record, state: State::Waiting, standby, former: None, notices }
+        Self { hubs, record, state: State::Waiting, standby, former: None, redirect: Redirect::default(), notices }
     }
 
     /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
@@ -126,7 +128,11 @@ impl Attach {
                 core.links.forget(Purpose::Home);
                 self.on_dial_failed(core, "the dial took too long");
             }
-            State::Linked(_) | State::Left => {}
+            State::Linked(_) => {
+                core.links.forget(Purpose::Redirect);
+                self.on_redirect_failed(core);
+            }
+            State::Left => {}
         }
     }
 
@@ -279,6 +285,7 @@ impl Attach {
     /// The home, or a candidate for it, has failed: on to the next.
     pub(super) fn go_on(&mut self, core: &mut Core, link: Option<LinkId>, reason: String) {
         self.drop_standby(core);
+        self.drop_redirect(core);
         let stayed = match &self.state {
             State::Linked(home) => home.attached.map(|since| core.now.since(since)),
             _ => None,

@@ -193,7 +193,8 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::Withdraw(_)
         | Message::Anew
         | Message::StandBy(_)
-        | Message::Adopt(_) => Traffic::Join,
+        | Message::Adopt(_)
+        | Message::Redirect(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
         Message::Packet(_) | Message::Chunk(_) | Message::End { .. } | Message::Report(_) | Message::Stop { .. } => {
             Traffic::Payload

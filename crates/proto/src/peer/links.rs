@@ -27,6 +27,8 @@ pub(super) enum Purpose {
     Home,
     /// A hub that stands by.
     StandBy,
+    /// A hub to which the home has sent this node.
+    Redirect,
     /// The home hub over another transport, for requests restricted to it.
     Hub(Way),
     /// A node: the requester of sessions, or the provider that requests name.

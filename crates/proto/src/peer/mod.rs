@@ -5,7 +5,7 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `attach`, `hubs` | which hub is home and what it is told |
+//! | `attach`, `hubs`, `redirect` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | whom to ask, when to ask again, when to give up |
 //! | `inquire`, `judge`, `crowd` | asking the link by multicast, and when to |
@@ -36,6 +36,7 @@ mod ping;
 mod provide;
 mod reach;
 mod receive;
+mod redirect;
 mod requests;
 mod rtt;
 mod serve;
@@ -141,6 +142,7 @@ impl Peer {
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
             Some(Purpose::StandBy) => self.attach.on_standby_up(&mut self.core, link),
+            Some(Purpose::Redirect) => self.attach.on_redirected(&mut self.core, link),
             Some(Purpose::Hub(way)) => self.requests.on_hub_reached(&mut self.core, &self.attach, way, link),
             Some(Purpose::Node(way)) => {
                 self.core.mind_idleness(link);
@@ -169,6 +171,7 @@ impl Peer {
         match purpose {
             Some(Purpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
             Some(Purpose::StandBy) => self.attach.on_standby_unreachable(&mut self.core),
+            Some(Purpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
             Some(Purpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(Purpose::Node(way)) => {
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
@@ -226,6 +229,7 @@ impl Peer {
             }
             Message::Anew => attach.on_anew(core, link),
             Message::Later(after_ms) => attach.on_later(core, link, Duration::from_millis(after_ms.into())),
+            Message::Redirect(addresses) if core.is_hub(link) => attach.on_redirect(core, link, addresses),
             Message::HandOver if core.is_hub(link) => attach.depart(core, link),
             Message::Ping(token) => core.send(link, &Message::Pong(token)),
             Message::Pong(_) => {}
@@ -256,6 +260,9 @@ impl Peer {
             | Message::Adopt(_)
             | Message::Mirror(_)
             | Message::HandOver
+            | Message::Redirect(_)
+            | Message::Gossip(_)
+            | Message::Load(_)
             | Message::Claim { .. }
             | Message::Seek(_)
             | Message::Enrol { .. }

@@ -207,6 +207,15 @@ impl Attach {
         }
     }
 
+    /// The hub that was the home, or nearly so, stands by for the next one.
+    pub(super) fn keep_as_standby(&mut self, core: &mut Core, link: LinkId) {
+        let Some(hub) = core.links.get(link).map(|entry| entry.peer.node) else { return };
+        let (index, now) = (self.hubs.current_index(), core.now);
+        self.standby.search = Search::Up(Up { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
+        self.standby.failures = 0;
+        self.standby.on_answer(core);
+    }
+
     /// There is no home for which it could stand by.
     pub(super) fn drop_standby(&mut self, core: &mut Core) {
         core.timers.clear(Timer::StandBy);
@@ -231,6 +240,7 @@ impl Attach {
         let Some(Up { link, index, .. }) = self.standby.up().copied().filter(|_| was_home) else {
             return self.go_on(core, lost, reason);
         };
+        self.drop_redirect(core);
         for timer in [Timer::Exchange, Timer::Renew, Timer::StandBy] {
             core.timers.clear(timer);
         }

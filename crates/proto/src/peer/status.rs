@@ -106,6 +106,8 @@ pub struct Counters {
     pub hedges: u64,
     /// Times that the home was lost.
     pub failovers: u64,
+    /// Times that the home sent the node to another one, and it went.
+    pub redirects: u64,
     /// Requests turned away because of a limit on streams or uplink.
     pub declined_busy: u64,
     /// Sessions accepted.

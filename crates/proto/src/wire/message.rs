@@ -10,7 +10,7 @@ use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::tree::{Carry, Summary};
-use super::{MAX_CANDIDATES, MAX_MESSAGE_BYTES, WireError};
+use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, WireError, bytes_codec};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, MAX_ADDRESSES, Record, Version};
@@ -183,6 +183,19 @@ pub enum Message {
     /// over this association until the hub closes it.
     #[n(34)]
     HandOver,
+    /// Who is in the group of super nodes, in the words of the membership
+    /// protocol; at most [`MAX_GOSSIP_BYTES`].
+    #[n(35)]
+    Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
+    /// A super node tells another one how many nodes it has; the greatest
+    /// number says that it takes none in.
+    #[n(36)]
+    Load(#[n(0)] u32),
+    /// A hub tells a node to make another one its home: a new node instead of
+    /// a `Lease`, one that is here so that all have about as many. The node
+    /// follows twice a minute and otherwise publishes again.
+    #[n(37)]
+    Redirect(#[n(0)] Vec<Address>),
     /// Who on this link offers a service? By multicast only.
     #[n(40)]
     Inquiry(#[n(0)] Inquiry),
@@ -260,6 +273,11 @@ impl Message {
                 bounded(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
                 check_candidates(&found.candidates)
             }
+            Self::Gossip(bytes) => bounded(bytes.len() <= MAX_GOSSIP_BYTES, "too long a word of membership"),
+            Self::Redirect(addresses) => bounded(
+                (1..=MAX_ADDRESSES).contains(&addresses.len()),
+                "a redirection to nowhere or to too many places",
+            ),
             Self::Watch(watch) => bounded(watch.area.is_valid(), "an area off the grid"),
             Self::Change(change) => check_candidates(&change.present),
             Self::Mirror(mirror) => {

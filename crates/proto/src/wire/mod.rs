@@ -8,10 +8,10 @@
 //! | from → to | messages |
 //! |---|---|
 //! | node → hub | `Publish`, `Renew`, `Withdraw`, `StandBy`, `Adopt`, `Request`, `Watch`, `Unwatch` |
-//! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Forward`, `Found`, `Change` |
+//! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Redirect`, `Forward`, `Found`, `Change` |
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Mirror`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
+//! | hub → hub | `Claim`, `Mirror`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | hub or provider → requester, from hub to hub | `Traced` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
@@ -34,6 +34,10 @@ pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request
 pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
 pub use tree::{Carry, MAX_PATCHES, Summary, Way};
+
+/// The longest word of membership, bytes: with its frame it fits into one
+/// datagram of any path.
+pub const MAX_GOSSIP_BYTES: usize = 1_100;
 
 /// The largest encoded message, bytes. What is longer is neither sent nor read.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;

@@ -153,7 +153,7 @@ impl Chaos {
         self.world.run(40 * SECOND);
         let hosts = self.world.hosts.len() as u64;
         let said = self.world.messages - before;
-        assert!(said <= hosts * 40, "seed {seed}: {said} messages of {hosts} hosts that have nothing to do");
+        assert!(said <= hosts * 60, "seed {seed}: {said} messages of {hosts} hosts that have nothing to do");
     }
 
     fn check_data(&self, seed: u64, host: HostId, ticket: Ticket, service: Service) {

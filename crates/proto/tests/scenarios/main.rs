@@ -7,6 +7,7 @@ mod chaos;
 mod direct;
 mod homes;
 mod losses;
+mod members;
 mod meshes;
 mod multicast;
 mod providers;

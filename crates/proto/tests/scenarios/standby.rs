@@ -28,7 +28,8 @@ struct Scene {
 
 impl Scene {
     fn new(seed: u64) -> Self {
-        let delay = MS * (2 + seed as u32 * 7 % 60);
+        // Never so near that the hubs share their nodes.
+        let delay = MS * (6 + seed as u32 * 7 % 60);
         Self::with(seed, delay, 0)
     }
 

@@ -180,8 +180,15 @@ impl World {
         let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
         let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
         config.addresses = addresses(number);
+        config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);
         Hub::new(config)
+    }
+
+    /// A super node that is told of these others.
+    pub fn hub_beside(&mut self, peers: &[HostId]) -> HostId {
+        let peers: Vec<usize> = peers.iter().map(|peer| peer.0).collect();
+        self.hub_with_peers(self.hosts.len(), Role::SuperNode, &peers)
     }
 
     /// Hubs that know one another.

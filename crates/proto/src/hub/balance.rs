@@ -1,0 +1,290 @@
+//! Balance among super nodes: a node that comes goes to the one with the
+//! fewest, and one that joins gets its share (the rule of Erum's reflectors).
+//!
+//! Only hubs that are near each other share: a node loses at most the round
+//! trip between the two hubs by going from one to the other, whatever its own
+//! paths are. Nobody has to measure anything for that. Nothing moves when a hub
+//! leaves: its nodes have stand-bys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Hub, Sender};
+use crate::address::SchemeSet;
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::record::MAX_ADDRESSES;
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+/// The most that a node's round trip may grow by being sent elsewhere.
+pub(super) const NEAR: Duration = Duration::from_millis(10);
+
+/// A hub gives at most a node in this time, times the nodes it has: 5 % a second.
+const SHARE_TIME: Duration = Duration::from_secs(20);
+
+/// How many nodes a hub remembers having sent elsewhere. While that many are
+/// on their way it takes newcomers in.
+const MAX_SENT: usize = 4_096;
+
+/// How many nodes are looked at to find one that may go.
+const MAX_LOOKED_AT: usize = 64;
+
+/// Who was sent elsewhere, and who is still to go.
+#[derive(Debug, Default)]
+pub(super) struct Balance {
+    sent: BTreeMap<NodeId, Sent>,
+    shares: BTreeMap<NodeId, Share>,
+    /// The last node that was looked at.
+    cursor: Option<NodeId>,
+}
+
+/// A node that was sent elsewhere.
+#[derive(Debug)]
+struct Sent {
+    /// Until when it is taken in if it comes (back).
+    until: Time,
+    /// Where it has not arrived yet.
+    to: Option<NodeId>,
+}
+
+/// What a hub that has joined still gets.
+#[derive(Debug)]
+struct Share {
+    left: usize,
+    pause: Duration,
+    next: Time,
+}
+
+impl Balance {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.shares.values().map(|share| share.next).min()
+    }
+}
+
+impl Hub {
+    /// Sends a node that nobody here knows to a near hub with fewer nodes, if
+    /// there is one. Whoever comes although it was sent away is taken in.
+    pub(super) fn redirect(&mut self, now: Time, from: Sender) -> bool {
+        let was_sent = self.balance.sent.contains_key(&from.node);
+        self.arrived(from.node);
+        let known = was_sent || self.directory.get(from.node).is_some();
+        // In a crowd everybody stays where it is: a redirection costs one more handshake.
+        if known || self.storm.is_crowded(now) {
+            return false;
+        }
+        let Some(target) = self.lighter_hub() else { return false };
+        let sent = self.send_to(now, from, target, Channel::Datagram);
+        self.counters.redirects += u64::from(sent);
+        sent
+    }
+
+    /// The near hub with the fewest nodes, if those are fewer than this one's.
+    fn lighter_hub(&self) -> Option<NodeId> {
+        let leases = self.leases();
+        let lighter = self.members.nodes().filter_map(|node| {
+            let load = self.members.load(node).filter(|load| *load < leases)?;
+            self.rtt_to(node).filter(|rtt| *rtt <= NEAR).map(|_| (load, node))
+        });
+        lighter.min().map(|(_, node)| node)
+    }
+
+    fn send_to(&mut self, now: Time, from: Sender, target: NodeId, channel: Channel) -> bool {
+        self.forget_sent(now);
+        let Some(reach) = self.members.get(target) else { return false };
+        let mut addresses = self.shareable(from.link, reach.addresses().to_vec());
+        addresses.truncate(MAX_ADDRESSES);
+        if addresses.is_empty() || self.balance.sent.len() >= MAX_SENT {
+            return false;
+        }
+        self.balance.sent.insert(from.node, Sent { until: now + self.config.lease, to: Some(target) });
+        if let Some(reach) = self.members.get_mut(target) {
+            reach.on_the_way += 1;
+        }
+        self.send(from.link, channel, Traffic::Join, &Message::Redirect(addresses));
+        true
+    }
+
+    /// A node that was sent elsewhere is there, or here again.
+    pub(super) fn arrived(&mut self, node: NodeId) {
+        let to = self.balance.sent.get_mut(&node).and_then(|sent| sent.to.take());
+        if let Some(reach) = to.and_then(|to| self.members.get_mut(to)) {
+            reach.on_the_way = reach.on_the_way.saturating_sub(1);
+        }
+    }
+
+    fn forget_sent(&mut self, now: Time) {
+        let old = self.balance.sent.iter().filter(|(_, sent)| sent.until <= now);
+        for node in old.map(|(node, _)| *node).collect::<Vec<_>>() {
+            self.arrived(node);
+            self.balance.sent.remove(&node);
+        }
+    }
+
+    /// A near hub has joined: it gets its share of this hub's nodes.
+    pub(super) fn share_with(&mut self, now: Time, hub: NodeId) {
+        let leases = self.leases();
+        let left = leases / (self.members.len() + 1);
+        let near = self.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
+        if left > 0 && near && self.leaving.is_none() {
+            let pause = SHARE_TIME / u32::try_from(leases).unwrap_or(u32::MAX);
+            let next = now + self.pace(pause);
+            self.balance.shares.insert(hub, Share { left, pause, next });
+        }
+    }
+
+    /// A pause of at least `pause`: many who share do not do so in step.
+    fn pace(&mut self, pause: Duration) -> Duration {
+        self.random.jitter(pause * 4 / 3).max(pause)
+    }
+
+    pub(super) fn tend_balance(&mut self, now: Time) {
+        let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
+        for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
+            self.share_one(now, hub);
+        }
+    }
+
+    fn share_one(&mut self, now: Time, hub: NodeId) {
+        let load = self.members.load(hub);
+        let still = self.leaving.is_none() && load.is_some_and(|load| load < self.leases());
+        let Some(share) = self.balance.shares.get_mut(&hub).filter(|share| still && share.left > 0) else {
+            self.balance.shares.remove(&hub);
+            return;
+        };
+        let pause = share.pause;
+        let next = now + self.pace(pause);
+        let moves = self.movable().is_some_and(|from| self.send_to(now, from, hub, Channel::Reliable { flow: 0 }));
+        self.counters.moves += u64::from(moves);
+        if let Some(share) = self.balance.shares.get_mut(&hub) {
+            share.left -= usize::from(moves);
+            share.next = next;
+        }
+    }
+
+    /// The next node of this hub for which it relays nothing.
+    fn movable(&mut self) -> Option<Sender> {
+        let all = self.directory.entries_after(self.balance.cursor).chain(self.directory.entries_after(None));
+        let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
+        let idle = some.iter().position(|node| {
+            let relays = self.neighbours.get(*node).map(|neighbour| neighbour.relays);
+            relays == Some(0) && !self.mirror.holds(*node) && !self.balance.sent.contains_key(node)
+        });
+        self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
+        let node = some.get(idle?).copied()?;
+        let link = self.neighbours.best_link(node, SchemeSet::ALL)?;
+        Some(Sender { link, node, role: Role::Node })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::members::tests::{announce, met_at};
+    use super::super::testing::{Bench, address, node, record, version};
+    use super::*;
+    use crate::ids::LinkId;
+
+    /// A hub beside another one that has `load` nodes.
+    fn beside(rtt: Duration, load: u32) -> (Bench, LinkId) {
+        let (mut bench, hub, _) = met_at(rtt);
+        bench.say(hub, &Message::Load(load));
+        (bench, hub)
+    }
+
+    /// Whether a node that publishes is sent elsewhere; if not, it has a lease.
+    fn is_sent(bench: &mut Bench, number: u8) -> bool {
+        let link = bench.up(number, Role::Node);
+        publish(bench, link, number)
+    }
+
+    fn publish(bench: &mut Bench, link: LinkId, number: u8) -> bool {
+        let said = bench.say(link, &Message::Publish(record(number)));
+        let to_node: Vec<Message> =
+            said.into_iter().filter(|(to, _)| *to == link).map(|(_, message)| message).collect();
+        match &to_node[..] {
+            [Message::Redirect(addresses)] => {
+                assert_eq!(*addresses, [address(100)]);
+                true
+            }
+            [Message::Lease { .. }] => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn redirections(said: &[(LinkId, Message)]) -> usize {
+        said.iter().filter(|(_, message)| matches!(message, Message::Redirect(_))).count()
+    }
+
+    #[test]
+    fn newcomers_go_to_the_one_with_fewer_until_it_has_as_many() {
+        let (mut bench, _) = beside(NEAR, 0);
+        let sent: Vec<bool> = (1..=6).map(|number| is_sent(&mut bench, number)).collect();
+        assert_eq!(sent, [false, true, false, true, false, true]);
+        assert_eq!(bench.hub.counters().redirects, 3);
+    }
+
+    #[test]
+    fn who_arrives_there_is_not_counted_twice() {
+        let (mut bench, hub) = beside(NEAR, 0);
+        assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
+        bench.say(hub, &Message::Claim { node: node(2), version: version(1) });
+        assert_eq!(bench.hub.members.load(node(100)), Some(1));
+        bench.say(hub, &Message::Load(1));
+        assert!(!is_sent(&mut bench, 3) && is_sent(&mut bench, 4));
+    }
+
+    #[test]
+    fn who_comes_back_is_taken_in() {
+        let (mut bench, _) = beside(NEAR, 0);
+        assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
+        assert_eq!(bench.hub.members.load(node(100)), Some(1));
+        assert!(!is_sent(&mut bench, 2));
+        assert_eq!((bench.hub.members.load(node(100)), bench.hub.leases()), (Some(0), 2));
+    }
+
+    #[test]
+    fn far_hubs_and_those_that_leave_get_nobody() {
+        let (mut far, _) = beside(NEAR + Duration::from_millis(1), 0);
+        let (mut leaving, _) = beside(NEAR, u32::MAX);
+        for bench in [&mut far, &mut leaving] {
+            assert!((1..=5).all(|number| !is_sent(bench, number)));
+        }
+    }
+
+    #[test]
+    fn in_a_crowd_nobody_is_sent_elsewhere() {
+        let (mut bench, _) = beside(NEAR, 0);
+        bench.hub.config.limits.joins_per_second = 2;
+        let links: Vec<LinkId> = (1..=20).map(|number| bench.up(number, Role::Node)).collect();
+        let said: Vec<_> = links
+            .iter()
+            .zip(1..)
+            .flat_map(|(link, number)| bench.say(*link, &Message::Publish(record(number))))
+            .collect();
+        assert!(redirections(&said) <= 2, "{said:?}");
+    }
+
+    #[test]
+    fn one_that_joins_gets_its_share_at_its_pace() {
+        let mut bench = Bench::new();
+        bench.rtt = NEAR;
+        let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
+        let hub = bench.up(100, Role::SuperNode);
+        announce(&mut bench, hub, 100);
+        bench.say(hub, &Message::Load(0));
+        let mut moved = 0;
+        for second in 1..=30 {
+            let said = bench.wait(Duration::from_secs(1));
+            moved += redirections(&said);
+            assert!(
+                said.iter().all(|(link, message)| !matches!(message, Message::Redirect(_)) || nodes.contains(link))
+            );
+            assert!(moved <= 2 * second, "{moved} of 40 within {second} s");
+            bench.say(hub, &Message::Pong(0));
+            nodes.iter().for_each(|link| drop(bench.say(*link, &Message::Ping(1))));
+        }
+        assert_eq!(moved, 20);
+        assert_eq!(bench.hub.counters().moves, 20);
+    }
+}

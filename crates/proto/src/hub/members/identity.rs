@@ -1,0 +1,46 @@
+//! Who a member is.
+
+use crate::address::Address;
+use crate::ids::NodeId;
+
+/// A super node in one of its lives. Its addresses are what it says of itself
+/// and do not tell one life from another.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) node: NodeId,
+    /// Grows with every start of the super node, and when the others have
+    /// taken it for dead by mistake.
+    pub(super) generation: u32,
+    pub(super) addresses: Vec<Address>,
+}
+
+impl Identity {
+    /// One of whom nothing but the name matters.
+    pub(super) fn named(node: NodeId, generation: u32) -> Self {
+        Self { node, generation, addresses: Vec::new() }
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        (self.node, self.generation) == (other.node, other.generation)
+    }
+}
+
+impl Eq for Identity {}
+
+impl foca::Identity for Identity {
+    type Addr = NodeId;
+
+    fn renew(&self) -> Option<Self> {
+        Some(Self { generation: self.generation.checked_add(1)?, ..self.clone() })
+    }
+
+    fn addr(&self) -> NodeId {
+        self.node
+    }
+
+    fn win_addr_conflict(&self, adversary: &Self) -> bool {
+        self.generation > adversary.generation
+    }
+}

@@ -1,0 +1,410 @@
+//! The other super nodes of the same tier: who they are, how to reach them,
+//! and how many nodes each has.
+//!
+//! Who is there is what the [`group`] knows: a newcomer that reaches one member
+//! learns of all, and who is dead disappears from the list within minutes. The
+//! hub keeps an association with every member, and names them to its nodes.
+//! Nothing else depends on the list: whether a node's home is alive is the
+//! node's own business.
+//!
+//! How many nodes a hub has, it tells the others when it changes: see
+//! [`balance`](super::balance).
+
+mod group;
+mod identity;
+#[cfg(test)]
+pub(super) mod tests;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use self::group::{Group, News, Word};
+use super::mesh::Purpose;
+use super::{Config, Event, Hub, Kind, Relation, Sender};
+use crate::address::{Address, SchemeSet};
+use crate::ids::{LinkId, NodeId};
+use crate::machine::{Channel, Traffic};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+/// How long one of two that learn of each other leaves the dial to the other.
+const COURTESY: Duration = Duration::from_secs(2);
+
+/// The first pause before a member is dialled again; it doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause before a member is dialled again.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pause between two announcements to a hub that does not answer.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
+
+/// How many of them: a hub of another tier does not answer.
+const ANNOUNCEMENTS: u8 = 3;
+
+/// Between two words about the number of leases.
+const LOAD_PAUSE: Duration = Duration::from_millis(500);
+
+/// The members of this hub's group.
+#[derive(Debug)]
+pub(super) struct Members {
+    /// None for a server, and for a hub that has left.
+    group: Option<Group>,
+    /// The living members.
+    reach: BTreeMap<NodeId, Reach>,
+    /// Hubs to which this one has announced itself so far in vain.
+    announcing: BTreeMap<NodeId, Announcing>,
+    /// How many leases each hub with an association has.
+    loads: BTreeMap<NodeId, u32>,
+    /// How many leases the others were told of, and when they may be told again.
+    told: usize,
+    next_word: Option<Time>,
+    last_word: Time,
+}
+
+#[derive(Debug)]
+pub(super) struct Reach {
+    addresses: Vec<Address>,
+    dial: Dial,
+    /// The next pause, before jitter.
+    pause: Duration,
+    /// Nodes that were sent to it and have not arrived as far as one hears.
+    pub(super) on_the_way: u32,
+    /// Whether it has joined and got no share of the nodes yet.
+    fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dial {
+    /// Not wanted: there is an association.
+    None,
+    At(Time),
+    UnderWay,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Announcing {
+    next: Time,
+    left: u8,
+}
+
+/// A super node of the group at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Who.
+    pub node: NodeId,
+    /// Where, by its own word.
+    pub addresses: Vec<Address>,
+    /// How many nodes it has, as far as it has said so.
+    pub leases: Option<u32>,
+    /// Whether there is an association with it.
+    pub connected: bool,
+    /// Whether somebody doubts that it lives.
+    pub suspected: bool,
+}
+
+impl Members {
+    pub(super) fn new(config: &Config) -> Self {
+        let group = (config.kind == Kind::SuperNode)
+            .then(|| Group::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
+        Self {
+            group,
+            reach: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            announcing: BTreeMap::new(),
+            told: 0,
+            next_word: None,
+            last_word: Time::ZERO,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.reach.len()
+    }
+
+    pub(super) fn get(&self, node: NodeId) -> Option<&Reach> {
+        self.reach.get(&node)
+    }
+
+    /// How many leases a member has, those included that are on their way to it.
+    pub(super) fn load(&self, node: NodeId) -> Option<usize> {
+        let on_the_way = self.get(node)?.on_the_way;
+        self.loads.get(&node).map(|load| load.saturating_add(on_the_way) as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Reach> {
+        self.reach.get_mut(&node)
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.reach.keys().copied()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let dials = self.reach.values().filter_map(|reach| match reach.dial {
+            Dial::At(at) => Some(at),
+            Dial::None | Dial::UnderWay => None,
+        });
+        let announcements = self.announcing.values().map(|announcing| announcing.next);
+        let gossip = self.group.as_ref().and_then(Group::next_due);
+        dials.chain(announcements).chain(gossip).chain(self.next_word).min()
+    }
+}
+
+impl Reach {
+    pub(super) fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+}
+
+impl Hub {
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        let members = self.members.group.iter().flat_map(Group::members);
+        let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
+            node,
+            addresses: addresses.to_vec(),
+            leases: self.members.loads.get(&node).copied(),
+            connected: self.neighbours.is_up(node),
+            suspected,
+        };
+        members.map(status).collect()
+    }
+
+    /// An association with another hub is up.
+    pub(super) fn meet(&mut self, now: Time, node: NodeId) {
+        self.member_reached(node);
+        if self.members.reach.contains_key(&node) {
+            self.say_load(node);
+        }
+        self.announce_to(now, node, ANNOUNCEMENTS);
+        self.measure_group();
+    }
+
+    fn announce_to(&mut self, now: Time, node: NodeId, left: u8) {
+        let Some(group) = &mut self.members.group else { return };
+        let is_peer = self.neighbours.relation(node) == Some(Relation::Peer);
+        if left == 0 || !is_peer || group.has(node) {
+            self.members.announcing.remove(&node);
+            return;
+        }
+        group.announce(now, node);
+        self.members.announcing.insert(node, Announcing { next: now + ANNOUNCE_EVERY, left: left - 1 });
+        self.settle_members(now);
+    }
+
+    /// The last association with another hub is gone.
+    pub(super) fn miss(&mut self, now: Time, node: NodeId) {
+        self.members.announcing.remove(&node);
+        self.members.loads.remove(&node);
+        let pause = self.random.jitter(FIRST_PAUSE);
+        if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
+            reach.dial = Dial::At(now + pause);
+        }
+    }
+
+    pub(super) fn member_reached(&mut self, node: NodeId) {
+        if let Some(reach) = self.members.reach.get_mut(&node) {
+            (reach.dial, reach.pause) = (Dial::None, FIRST_PAUSE);
+        }
+    }
+
+    pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
+        let Some(reach) = self.members.reach.get_mut(&node) else { return };
+        let pause = self.random.jitter(reach.pause);
+        reach.pause = (reach.pause * 2).min(MAX_PAUSE);
+        reach.dial = if self.neighbours.is_up(node) { Dial::None } else { Dial::At(now + pause) };
+    }
+
+    /// Another hub's word about the group.
+    pub(super) fn hear_gossip(&mut self, now: Time, from: Sender, message: &Bytes) {
+        let seen = self.neighbours.links.get(&from.link).and_then(|link| link.address.primary());
+        let is_peer = self.relation(from.node) == Some(Relation::Peer);
+        let Some(group) = self.members.group.as_mut().filter(|_| is_peer) else { return };
+        if !group.hear(now, from.node, seen.map(|seen| seen.ip()), message) {
+            self.counters.malformed += 1;
+        }
+        self.settle_members(now);
+    }
+
+    pub(super) fn tend_members(&mut self, now: Time) {
+        if let Some(group) = &mut self.members.group {
+            group.on_timeout(now);
+            self.settle_members(now);
+        }
+        let due = self.members.announcing.iter().filter(|(_, announcing)| announcing.next <= now);
+        for (node, left) in due.map(|(node, announcing)| (*node, announcing.left)).collect::<Vec<_>>() {
+            self.announce_to(now, node, left);
+        }
+        let due = |reach: &Reach| matches!(reach.dial, Dial::At(at) if at <= now);
+        let due = self.members.reach.iter().filter(|(_, reach)| due(reach)).map(|(node, _)| *node);
+        for node in due.collect::<Vec<_>>() {
+            self.dial_member(node);
+        }
+    }
+
+    fn dial_member(&mut self, node: NodeId) {
+        let Some(reach) = self.members.reach.get_mut(&node) else { return };
+        let wanted = !self.neighbours.is_up(node) && !reach.addresses.is_empty();
+        reach.dial = if wanted { Dial::UnderWay } else { Dial::None };
+        if wanted {
+            let addresses = reach.addresses.clone();
+            self.dial(addresses, Role::SuperNode, Some(node), Purpose::Member(node));
+        }
+    }
+
+    /// Carries out what the group wants said, and notes who has come and gone.
+    fn settle_members(&mut self, now: Time) {
+        let Some(group) = &mut self.members.group else { return };
+        let words: Vec<Word> = std::iter::from_fn(|| group.poll_word()).collect();
+        let news: Vec<News> = std::iter::from_fn(|| group.poll_news()).collect();
+        for word in words {
+            self.gossip(word);
+        }
+        for news in news {
+            match news {
+                News::Up(node, addresses) => self.member_up(now, node, addresses),
+                News::Anew(node, addresses) => {
+                    if let Some(reach) = self.members.reach.get_mut(&node) {
+                        (reach.addresses, reach.fresh) = (addresses, true);
+                    }
+                }
+                News::Down(node) => self.member_down(node),
+            }
+        }
+    }
+
+    /// Says something to a super node, or sees to it that it can be said next time.
+    fn gossip(&mut self, word: Word) {
+        let Word { to, addresses, message } = word;
+        if let Some(link) = self.neighbours.best_link(to, SchemeSet::ALL) {
+            self.counters.gossip_sent += 1;
+            self.counters.gossip_bytes += message.len() as u64;
+            self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Gossip(message));
+        } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
+            // It is taken for dead, and asked now and then whether it is.
+            self.dial(addresses, Role::SuperNode, Some(to), Purpose::Member(to));
+        }
+    }
+
+    fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
+        self.members.announcing.remove(&node);
+        let up = self.neighbours.is_up(node);
+        let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
+        let dial = if up { Dial::None } else { Dial::At(now + wait) };
+        let (pause, on_the_way, fresh) = (FIRST_PAUSE, 0, true);
+        let reach = Reach { addresses: addresses.clone(), dial, pause, on_the_way, fresh };
+        self.members.reach.insert(node, reach);
+        self.events.push_back(Event::MemberUp { node, addresses });
+        if up {
+            self.say_load(node);
+            self.welcome(now, node);
+        }
+        self.measure_group();
+    }
+
+    fn member_down(&mut self, node: NodeId) {
+        if self.members.reach.remove(&node).is_some() {
+            self.events.push_back(Event::MemberDown { node });
+        }
+    }
+
+    /// Takes the longest round trip to a member as the group's.
+    fn measure_group(&mut self) {
+        let rtts = self.members.nodes().filter_map(|node| self.rtt_to(node));
+        let longest = rtts.max().unwrap_or_default();
+        if let Some(group) = &mut self.members.group {
+            group.set_rtt(longest);
+        }
+    }
+
+    /// The round trip to a neighbour, if there is an association with it.
+    pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
+        let link = self.neighbours.best_link(node, SchemeSet::ALL)?;
+        self.neighbours.links.get(&link).map(|link| link.rtt)
+    }
+
+    /// Where the node at `link` may turn to when this hub is gone: to the other
+    /// members, those that are about as near first, and not every node to the
+    /// same one.
+    pub(super) fn siblings(&self, link: LinkId, node: NodeId) -> Vec<Address> {
+        let members = self.members.reach.iter();
+        let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, reach.addresses.first()?)));
+        let (mut near, far): (Vec<_>, Vec<_>) = up.partition(|(rtt, _)| *rtt <= super::balance::NEAR);
+        let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
+        let turned = turn % near.len().max(1);
+        near.rotate_left(turned);
+        let all = near.into_iter().chain(far).map(|(_, address)| address.clone()).collect();
+        self.shareable(link, all)
+    }
+
+    /// How many nodes have this hub as their home.
+    pub(super) fn leases(&self) -> usize {
+        self.directory.nodes().saturating_sub(self.mirror.len())
+    }
+
+    /// Tells the other members how many leases there are, if that has changed
+    /// by enough to matter.
+    pub(super) fn tell_load(&mut self, now: Time) {
+        if self.members.reach.is_empty() {
+            self.members.next_word = None;
+            return;
+        }
+        let due = self.members.last_word + LOAD_PAUSE;
+        let changed = self.leases().abs_diff(self.members.told) > self.members.told / 32;
+        self.members.next_word = (changed && now < due).then_some(due);
+        if changed && now >= due {
+            (self.members.told, self.members.last_word) = (self.leases(), now);
+            for node in self.members.nodes().collect::<Vec<_>>() {
+                self.say_load(node);
+            }
+        }
+    }
+
+    fn say_load(&mut self, to: NodeId) {
+        let leases = if self.leaving.is_some() { u32::MAX } else { self.leases() as u32 };
+        self.tell_peer(to, &Message::Load(leases));
+    }
+
+    /// Another member says how many leases it has.
+    pub(super) fn hear_load(&mut self, now: Time, from: Sender, load: u32) {
+        self.members.loads.insert(from.node, load);
+        self.welcome(now, from.node);
+    }
+
+    /// A hub says that one more node is with it.
+    pub(super) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
+        if let Some(load) = self.members.loads.get_mut(&hub) {
+            *load = load.saturating_add(1);
+        }
+        self.arrived(node);
+    }
+
+    /// Gives a member that has joined its share, once it has said what it has.
+    fn welcome(&mut self, now: Time, node: NodeId) {
+        let said = self.members.loads.contains_key(&node);
+        let Some(reach) = self.members.reach.get_mut(&node).filter(|_| said) else { return };
+        if std::mem::take(&mut reach.fresh) {
+            self.share_with(now, node);
+        }
+    }
+
+    /// Says goodbye to the group.
+    pub(super) fn leave_group(&mut self, now: Time) {
+        for node in self.members.nodes().collect::<Vec<_>>() {
+            self.say_load(node);
+        }
+        if let Some(group) = &mut self.members.group {
+            group.leave(now);
+        }
+        self.settle_members(now);
+        self.members.group = None;
+        self.members.reach.clear();
+        self.members.announcing.clear();
+        self.members.next_word = None;
+    }
+}

@@ -1,0 +1,249 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::testing::{Bench, address, node, record};
+use super::super::{Config, Event, Kind};
+use super::group::{Group, MAX_KNOWN, News, Word};
+use super::*;
+use crate::wire::MAX_GOSSIP_BYTES;
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
+
+fn group(number: u8, epoch: u32, tier: u8) -> Group {
+    Group::new(node(number), epoch, tier, &[address(number)], u64::from(number))
+}
+
+/// Some groups that hear one another at once, unless they are cut off.
+struct Groups {
+    all: BTreeMap<NodeId, Group>,
+    now: Time,
+    news: Vec<(NodeId, News)>,
+}
+
+impl Groups {
+    fn new(numbers: impl Iterator<Item = u8>) -> Self {
+        let all = numbers.map(|number| (node(number), group(number, 1, 0))).collect();
+        Self { all, now: Time::from_nanos(1), news: Vec::new() }
+    }
+
+    fn announce(&mut self, from: u8, to: u8) {
+        let now = self.now;
+        self.get(from).announce(now, node(to));
+        self.pass();
+    }
+
+    fn get(&mut self, number: u8) -> &mut Group {
+        self.all.get_mut(&node(number)).unwrap()
+    }
+
+    /// Carries what is said until nobody says any more.
+    fn pass(&mut self) {
+        while let Some((from, Word { to, message, .. })) =
+            self.all.iter_mut().find_map(|(id, group)| Some((*id, group.poll_word()?)))
+        {
+            assert!(message.len() <= MAX_GOSSIP_BYTES);
+            if let Some(group) = self.all.get_mut(&to) {
+                assert!(group.hear(self.now, from, Some(HERE), &message));
+            }
+        }
+        for (id, group) in &mut self.all {
+            self.news.extend(std::iter::from_fn(|| group.poll_news()).map(|news| (*id, news)));
+        }
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        while let Some(due) = self.all.values().filter_map(Group::next_due).min().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            let now = self.now;
+            self.all.values_mut().for_each(|group| group.on_timeout(now));
+            self.pass();
+        }
+        self.now = until;
+    }
+}
+
+#[test]
+fn one_announcement_makes_a_newcomer_known_to_all() {
+    let mut groups = Groups::new(1..=20);
+    for number in 2..=20 {
+        groups.announce(number, number - 1);
+        groups.wait(Duration::from_secs(5));
+    }
+    groups.wait(Duration::from_secs(60));
+    for number in 1..=20 {
+        assert_eq!(groups.get(number).len(), 19, "{number}");
+    }
+    let known = groups.get(1).members().find(|(id, ..)| *id == node(20)).map(|(_, addresses, _)| addresses.to_vec());
+    assert_eq!(known, Some(vec![address(20)]));
+}
+
+#[test]
+fn the_dead_are_noticed_and_a_later_life_counts_more() {
+    let mut groups = Groups::new(1..=4);
+    (2..=4).for_each(|number| groups.announce(number, 1));
+    groups.wait(Duration::from_secs(30));
+    groups.all.remove(&node(4));
+    groups.wait(Duration::from_secs(120));
+    assert!((1..=3).all(|number| groups.get(number).len() == 2));
+    assert!(groups.news.contains(&(node(2), News::Down(node(4)))));
+    groups.all.insert(node(4), group(4, 2, 0));
+    groups.announce(4, 2);
+    groups.wait(Duration::from_secs(10));
+    assert!((1..=4).all(|number| groups.get(number).len() == 3));
+}
+
+#[test]
+fn goodbye_is_noticed_at_once() {
+    let mut groups = Groups::new(1..=3);
+    (2..=3).for_each(|number| groups.announce(number, 1));
+    groups.wait(Duration::from_secs(30));
+    let now = groups.now;
+    groups.get(3).leave(now);
+    groups.pass();
+    groups.wait(Duration::from_secs(2));
+    assert!((1..=2).all(|number| groups.get(number).len() == 1));
+}
+
+#[test]
+fn another_tier_is_another_group() {
+    let (mut low, mut high) = (group(1, 1, 0), group(2, 1, 1));
+    let now = Time::from_nanos(1);
+    low.announce(now, node(2));
+    let Word { to, message, .. } = low.poll_word().unwrap();
+    assert_eq!(to, node(2));
+    assert!(!high.hear(now, node(1), Some(HERE), &message));
+    assert_eq!((high.len(), high.poll_word()), (0, None));
+}
+
+#[test]
+fn what_means_something_on_one_machine_only_does_not_go_abroad() {
+    let any = Address { hosts: vec!["0.0.0.0".parse().unwrap()], ..address(1) };
+    let loopback = Address { hosts: vec!["127.0.0.1".parse().unwrap()], ..address(1) };
+    let now = Time::from_nanos(1);
+    for (seen, expected) in [
+        (HERE, vec![Address { hosts: vec![HERE], ..address(1) }]),
+        ("127.0.0.1".parse().unwrap(), vec![loopback.clone(), loopback.clone()]),
+    ] {
+        let mut speaker = Group::new(node(1), 1, 0, &[any.clone(), loopback.clone()], 1);
+        let mut hearer = group(2, 1, 0);
+        speaker.announce(now, node(2));
+        let message = speaker.poll_word().unwrap().message;
+        assert!(hearer.hear(now, node(1), Some(seen), &message));
+        assert_eq!(hearer.members().next().unwrap().1, expected);
+    }
+}
+
+#[test]
+fn a_liar_cannot_fill_the_memory() {
+    let mut victim = group(1, 1, 0);
+    let now = Time::from_nanos(1);
+    for number in 0..2_000u32 {
+        let mut id = [7; 16];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        let mut stranger = Group::new(NodeId::from_bytes(id), 1, 0, &[], 1);
+        stranger.announce(now, node(1));
+        let message = stranger.poll_word().unwrap().message;
+        victim.hear(now, NodeId::from_bytes(id), Some(HERE), &message);
+        while victim.poll_word().is_some() || victim.poll_news().is_some() {}
+    }
+    assert!(victim.len() <= MAX_KNOWN);
+}
+
+proptest! {
+    /// Whatever a hub says, it is understood or refused.
+    #[test]
+    fn nonsense_is_refused(noise in prop::collection::vec(any::<u8>(), 0..200), at in 0..200usize, byte: u8) {
+        let mut groups = Groups::new(1..=4);
+        (2..=4).for_each(|number| groups.announce(number, 1));
+        groups.wait(Duration::from_secs(6));
+        let now = groups.now;
+        groups.get(1).hear(now, node(2), Some(HERE), &noise);
+        // And what is nearly right.
+        groups.get(3).announce(now, node(1));
+        let mut message = groups.get(3).poll_word().unwrap().message.to_vec();
+        let length = message.len();
+        message[at % length] = byte;
+        message.extend(&noise);
+        groups.get(1).hear(now, node(3), Some(HERE), &message);
+        while groups.get(1).poll_word().is_some() || groups.get(1).poll_news().is_some() {}
+        groups.wait(Duration::from_secs(30));
+        prop_assert!(groups.get(1).len() <= MAX_KNOWN);
+    }
+}
+
+/// A hub, and another one of the same group.
+fn met() -> (Bench, LinkId, Group) {
+    met_at(Duration::from_millis(20))
+}
+
+/// The same, that far away.
+pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, LinkId, Group) {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.addresses = vec![address(200)];
+    let mut bench = Bench::with(config);
+    bench.rtt = rtt;
+    let link = bench.up(100, Role::SuperNode);
+    let other = announce(&mut bench, link, 100);
+    (bench, link, other)
+}
+
+/// Another hub announces itself and hears the answer.
+pub(in crate::hub) fn announce(bench: &mut Bench, link: LinkId, number: u8) -> Group {
+    announce_at(bench, link, number, &[address(number)])
+}
+
+pub(in crate::hub) fn announce_at(bench: &mut Bench, link: LinkId, number: u8, addresses: &[Address]) -> Group {
+    let mut other = Group::new(node(number), 1, 0, addresses, u64::from(number));
+    other.announce(bench.now, node(200));
+    let message = other.poll_word().unwrap().message;
+    for (_, message) in bench.say(link, &Message::Gossip(message)) {
+        if let Message::Gossip(message) = message {
+            other.hear(bench.now, node(200), Some(HERE), &message);
+        }
+    }
+    other
+}
+
+#[test]
+fn a_member_is_told_how_many_nodes_there_are_and_nodes_are_told_of_it() {
+    let (mut bench, link, other) = met();
+    assert_eq!(other.members().next().map(|(id, ..)| id), Some(node(200)));
+    assert!(bench.events.contains(&Event::MemberUp { node: node(100), addresses: vec![address(100)] }));
+    let lease = {
+        let node = bench.up(1, Role::Node);
+        bench.say(node, &Message::Publish(record(1)))
+    };
+    let siblings = lease.iter().find_map(|(_, message)| match message {
+        Message::Lease { siblings, .. } => Some(siblings.clone()),
+        _ => None,
+    });
+    assert_eq!(siblings, Some(Some(vec![address(100)])));
+    assert!(bench.wait(LOAD_PAUSE).contains(&(link, Message::Load(1))) || lease.contains(&(link, Message::Load(1))));
+    bench.say(link, &Message::Load(7));
+    let status = &bench.hub.members()[0];
+    assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
+}
+
+#[test]
+fn a_member_that_is_lost_is_dialled_again_until_it_is_dead() {
+    let (mut bench, link, _) = met();
+    bench.down(link);
+    bench.wait(Duration::from_secs(2));
+    assert_eq!(bench.dialled.last().map(|(_, addresses)| addresses.clone()), Some(vec![address(100)]));
+    let (dial, _) = bench.dialled.pop().unwrap();
+    bench.input(crate::machine::Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
+    bench.wait(Duration::from_secs(120));
+    assert!(bench.events.contains(&Event::MemberDown { node: node(100) }));
+    assert!(bench.hub.members().is_empty());
+}
+
+#[test]
+fn a_server_is_alone() {
+    let mut bench = Bench::with(Config::new(node(200), Kind::Server, 1));
+    bench.provider(1);
+    assert!(bench.hub.members().is_empty() && bench.dialled.is_empty());
+}

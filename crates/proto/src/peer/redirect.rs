@@ -1,0 +1,118 @@
+//! Going to another hub because the home asks for it: to the new one first,
+//! then away from the old one, so that nothing under way fails.
+
+use std::time::Duration;
+
+use super::attach::{Attach, DIAL_LIMIT, Home, Notice, Question, State};
+use super::core::Core;
+use super::links::Purpose;
+use super::timers::Timer;
+use crate::address::Address;
+use crate::ids::LinkId;
+use crate::time::Time;
+
+/// How often a node lets itself be sent elsewhere in [`PERIOD`].
+const MOST: u8 = 2;
+
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Where this node was sent.
+#[derive(Debug, Default)]
+pub(super) struct Redirect {
+    /// Which hub of the list is being dialled.
+    to: Option<usize>,
+    /// How often since `since`.
+    times: u8,
+    since: Time,
+}
+
+impl Redirect {
+    /// Whether it may go elsewhere once more.
+    fn again(&mut self, now: Time) -> bool {
+        if self.times == 0 || now.since(self.since) >= PERIOD {
+            (self.times, self.since) = (0, now);
+        }
+        self.times += 1;
+        self.times <= MOST
+    }
+}
+
+impl Attach {
+    /// The home, or the hub at which the node publishes, names a better one.
+    pub(super) fn on_redirect(&mut self, core: &mut Core, link: LinkId, addresses: Vec<Address>) {
+        let State::Linked(home) = &mut self.state else { return };
+        if home.link != link || self.redirect.to.is_some() {
+            return;
+        }
+        if home.attached.is_none() {
+            home.exchange = None;
+            core.timers.clear(Timer::Exchange);
+        }
+        let index = if self.redirect.again(core.now) { self.hubs.index_of(&addresses) } else { None };
+        let Some(index) = index else { return self.stay(core) };
+        self.redirect.to = Some(index);
+        let role = core.hub_role;
+        core.dial(Purpose::Redirect, addresses, role, None);
+        core.set(Timer::Attach, DIAL_LIMIT);
+    }
+
+    /// Nothing comes of it: who has no lease yet asks for it again where it is.
+    fn stay(&mut self, core: &mut Core) {
+        if matches!(&self.state, State::Linked(home) if home.attached.is_none()) {
+            self.ask(core, Question::Publish, 1, core.now);
+        }
+    }
+
+    pub(super) fn on_redirect_failed(&mut self, core: &mut Core) {
+        if self.redirect.to.take().is_some() {
+            core.timers.clear(Timer::Attach);
+            self.stay(core);
+        }
+    }
+
+    /// The home has gone in the meantime.
+    pub(super) fn drop_redirect(&mut self, core: &mut Core) {
+        if self.redirect.to.take().is_some() {
+            core.links.forget(Purpose::Redirect);
+            core.timers.clear(Timer::Attach);
+        }
+    }
+
+    /// The better hub is reached: it becomes the home, and the old one stands by.
+    pub(super) fn on_redirected(&mut self, core: &mut Core, link: LinkId) {
+        let (Some(index), State::Linked(home)) = (self.redirect.to.take(), &self.state) else {
+            return core.close(link, "no longer needed");
+        };
+        core.timers.clear(Timer::Attach);
+        let (old, was_home) = (home.link, home.attached.is_some());
+        if core.are_same(old, link) {
+            core.close(link, "it is the home already");
+            return self.stay(core);
+        }
+        for timer in [Timer::Exchange, Timer::Renew] {
+            core.timers.clear(timer);
+        }
+        self.drop_standby(core);
+        self.keep_as_standby(core, old);
+        self.hubs.turn_to(index);
+        self.state = State::Linked(Home { attached: was_home.then_some(core.now), ..Home::new(link) });
+        if was_home {
+            core.counters.redirects += 1;
+            self.notices.push_back(Notice::Attached(link));
+        }
+        self.publish_anew(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_sent_on_twice_a_minute() {
+        let mut redirect = Redirect::default();
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let went: Vec<bool> = [5, 6, 7, 64, 65, 66, 67].map(|secs| redirect.again(at(secs))).to_vec();
+        assert_eq!(went, [true, true, false, false, true, true, false]);
+    }
+}
