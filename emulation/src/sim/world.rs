@@ -326,6 +326,7 @@ impl<'a> World<'a> {
         };
         let mut config = hub::Config::new(self.casts[machine].id, kind, self.seed(machine));
         config.addresses = self.addresses(machine);
+        config.epoch = self.epoch(machine);
         if kind == Kind::SuperNode {
             config.peers = (0..place).map(|earlier| self.addresses(earlier)).collect();
         }
