@@ -1,6 +1,7 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
+use super::hand::REPEAT_PAUSE;
 use super::table::{Asked, Choice, Key, Stage};
 use crate::directory::Query;
 use crate::grid::Area;
@@ -78,6 +79,9 @@ impl Hub {
             _ => false,
         };
         let refused = matches!(asked.stage, Stage::Refused { .. });
+        // A second hub's copy of what has just gone on says nothing new; later it
+        // is the requester's repetition, whichever way it has come.
+        let is_copy = matches!(asked.stage, Stage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
         if !same && is_beyond && (of_node || way != Way::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
@@ -91,7 +95,7 @@ impl Hub {
         if !same && !of_node {
             self.now_asked_by(key, from);
         }
-        if (same || refused) && !of_node {
+        if !is_copy && !of_node {
             self.repeat(now, key, from.link);
         }
     }

@@ -14,7 +14,7 @@ use crate::wire::{Carry, Forward, Message, Reason, Step};
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
 /// long way lasts.
-const REPEAT_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 impl Hub {
     /// Hands the request to one provider or hub, or starts to dial it.
