@@ -141,10 +141,10 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
     Some(Error::new(Code::Incomplete, message))
 }
 
-/// The way of a request: the hubs in its order, then the provider.
+/// The way of a request: what the hubs did as it was heard of, then the provider.
 pub(crate) fn trace(trace: &Trace) -> control::Trace {
     let mut hops: Vec<&TracedHop> = trace.hops.iter().collect();
-    hops.sort_by_key(|TracedHop { hop, heard, .. }| (hop.step.is_of_provider(), hop.number, hop.held_us, *heard));
+    hops.sort_by_key(|TracedHop { hop, heard, .. }| (hop.step.is_of_provider(), *heard));
     let micros = |micros: u32| millis(Duration::from_micros(micros.into()));
     // Whoever handed the request on to somebody told that one's name.
     let named = |node| hops.iter().find(|hop| hop.hop.other == Some(node)).and_then(|hop| hop.hop.name.clone());

@@ -141,7 +141,7 @@ fn totals(traced: &Traced) -> String {
         lines.push(format!("first byte  after {}, {path} over {}", millis(summary.first_byte_ms), summary.transport));
     }
     if traced.trace.sent > 1 {
-        lines.push(format!("sent        {} times, as nothing was heard", traced.trace.sent));
+        lines.push(format!("sent        {} times", traced.trace.sent));
     }
     if traced.trace.hops.is_empty() {
         lines.push("way         nobody on it told anything".to_owned());

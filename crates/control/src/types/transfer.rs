@@ -119,7 +119,7 @@ pub struct Trace {
     /// From the request to the acceptance, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_ms: Option<f64>,
-    /// What was reported: the hubs in the order of the way, then the provider.
+    /// What the hubs reported, in the order in which it was heard; then the provider.
     pub hops: Vec<TraceHop>,
 }
 
