@@ -7,6 +7,7 @@
 mod compare;
 mod csv;
 mod figure;
+mod likeness;
 mod measure;
 pub mod metrics;
 mod page;

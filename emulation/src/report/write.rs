@@ -42,6 +42,12 @@ pub enum WriteError {
         /// Which.
         folder: PathBuf,
     },
+    /// The runs of two sides cannot be compared like with like; nothing was written.
+    #[error("these cannot be compared: {reason}; name runs of one kind, or the same kinds on both sides")]
+    Unlike {
+        /// Why.
+        reason: String,
+    },
     /// A page or a figure was asked for under a name that is neither; nothing was written.
     #[error("{} is neither a page (.html) nor a figure (.svg)", path.display())]
     Ending {

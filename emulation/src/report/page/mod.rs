@@ -14,6 +14,9 @@ pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
 use super::words::{escape, tied};
 
+/// What brackets around a value mean.
+const FEW: &str = "A quantile in brackets is a guess, and has no interval: fewer than ten requests lie beyond it. \
+                   A median takes 20 requests, a 95th percentile 200, a 99th 1000.";
 const STYLE: &str = include_str!("style.css");
 
 /// A page that is being written. What is put into it as text is escaped; only
