@@ -111,6 +111,7 @@ impl Session<'_> {
         let mut fleet = self.fleet(&lab, &steps)?;
         let ready = self.start(&lab, &mut fleet, &steps).await?;
         steps.end();
+        lab.warnings().iter().for_each(|warning| self.output.say(format!("warning: {warning}")));
         let bar = Bar::start(self.output, self.job);
         let measurement = Measurement { job: self.job, lab: &lab, interrupt: &self.interrupt, bar: &bar };
         let result = measurement.make(&mut fleet, ready, linktest, machine).await;

@@ -15,13 +15,16 @@
 //!
 //! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name.
 //! They share what the machine has: processors, memory, files, and the
-//! processes of the sandbox. Nothing leads out of the lab: a host reaches the
-//! others and nobody else.
+//! processes of the sandbox. No network leads out of the lab: a host reaches the
+//! others and nobody else. Files do: whoever listens on a Unix socket that has
+//! a path is reached from every host, as everywhere on the machine. Only those
+//! that look up names are kept out of the way.
 //!
 //! In every host, what the system sends unasked or withholds is off: IPv6 on
 //! its links, filters on where packets come from, ICMP redirects and the limit
-//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that allow it. A host with more than one interface forwards, unless the
-//! topology has no routing. Multicast leaves by the first interface.
+//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that
+//! allow it. A host with more than one interface forwards, unless the topology
+//! has no routing. Multicast leaves by the first interface.
 
 pub mod carrier;
 mod device;
@@ -86,6 +89,7 @@ pub struct Lab {
     topology: Topology,
     begun: Mutex<Option<Time>>,
     facts: BTreeMap<String, String>,
+    warnings: Vec<String>,
     /// For as long as it lives.
     _names: Option<Names>,
 }
@@ -110,8 +114,11 @@ impl Lab {
         let plans = plan::plan(&topology);
         let interfaces = plans.iter().map(|plan| plan.interfaces.len()).sum();
         limits::raise_open_files(plans.len(), interfaces)?;
+        let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
         let (network, wiring) = wiring::build(&topology, options.seed);
-        let (hosts, wires) = split(hosts::make(&plans, backend, tcp.given.as_deref())?, &plans, &wiring);
+        let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
+        let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
+        let (hosts, wires) = split(hosts, &plans, &wiring);
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         let mut facts = carrier.facts();
         // Hosts do without where the system has none.
@@ -120,9 +127,10 @@ impl Lab {
         facts.insert("names".to_owned(), known);
         facts.insert("backend".to_owned(), backend.to_string());
         facts.insert("tcp".to_owned(), tcp.fact);
+        facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
         facts.insert("interfaces".to_owned(), interfaces.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names.ok() })
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, warnings, _names: names.ok() })
     }
 
     /// What it was made from, with all addresses filled in.
@@ -228,6 +236,11 @@ impl Lab {
         &self.facts
     }
 
+    /// What this system does not let it have, and what to do: a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Ends it: delivers what is under way for at most `drain`, then takes
     /// everything down. Programs that still run in a host keep its namespace,
     /// without a link.
@@ -248,7 +261,7 @@ fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<
         for (end, interface) in host.interfaces.into_iter().zip(&plan.interfaces) {
             let Some(port) = wiring.port(interface.net, interface.member) else { continue };
             let (net, address) = (interface.net, interface.address);
-            wires.push(Wire { fd: end.fd, port, net, address, statistics: end.statistics });
+            wires.push(Wire { fd: end.fd, port, net, address, statistics: Some(end.statistics) });
         }
     }
     (namespaces, wires)
