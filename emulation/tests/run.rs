@@ -122,12 +122,19 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
     let results = trial.run();
     let run = &results.run;
     assert_eq!((run.nodes, run.hubs.as_slice(), run.interrupted), (4, ["node1".to_owned()].as_slice(), false));
-    assert!(run.versions.contains_key("supernode") && run.lab.contains_key("backend"));
-    assert!((run.ran_s - 5.0).abs() < 0.5, "{}", run.ran_s);
+    assert!(run.versions.contains_key("supernode") && run.lab.contains_key("backend") && run.lab.contains_key("tcp"));
+    let programs: Vec<&str> = run.binaries.keys().map(String::as_str).collect();
+    assert_eq!(programs, ["emulate", "overlay-node", "roost", "supernode"]);
+    assert!(run.binaries.values().all(|hash| hash.len() == 64) && !run.build.is_empty());
+    assert!(run.verdict.cpu_busy.is_some() && run.verdict.most_starved.is_some() && run.verdict.late_seconds.is_some());
+    assert!(run.verdict.not_measured.iter().any(|what| what.contains("linktest was left out")), "{:?}", run.verdict);
+    assert!(run.ran_s >= 5.0, "{}", run.ran_s);
     let completed = completed(&results);
     assert!(completed.len() >= 4, "{} completed", completed.len());
+    assert!(completed.iter().any(|request| request.first_contact == Some(true)), "{completed:?}");
     for request in completed {
         assert_eq!(request.provider.as_deref(), Some(request.target.as_str()), "{request:?}");
+        assert!(request.first_contact.is_some(), "{request:?}");
         assert!(!request.relayed && request.node != request.target, "{request:?}");
         let over = if matches!(request.service.as_str(), "video" | "track") { "udp" } else { "tcp" };
         assert_eq!(request.transport.as_deref(), Some(over));
@@ -140,7 +147,15 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
     check_conservation(&results);
     assert!(results.samples.len() >= 5);
     let folder = trial.results();
-    for file in ["index.html", "summary.csv", "plan.toml", "topology.toml", "logs/node1.log", "logs/node1-hub.log"] {
+    for file in [
+        "index.html",
+        "summary.csv",
+        "requests.csv",
+        "plan.toml",
+        "topology.toml",
+        "logs/node1.log",
+        "logs/node1-hub.log",
+    ] {
         assert!(folder.join(file).is_file(), "{file}");
     }
     assert!(!folder.join("run").exists(), "keys and sockets are not kept");
@@ -180,10 +195,18 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
         up = 'net'
         from = 'node3'
         [[faults]]
+        at = '2600ms'
+        stop = 'node2'
+        [[faults]]
+        at = '2600ms'
+        start = 'node2'
+        [[faults]]
         at = '3s'
         start = 'node4'
     ";
-    let results = Trial::of(&format!("{}{faults}", PLAN.replace("super-node", "client-server"))).run();
+    let plan = PLAN.replace("super-node", "client-server").replace("duration", "warm_up = '1s'\nduration");
+    let results = Trial::of(&format!("{plan}{faults}")).run();
+    assert!((results.run.warm_up_s - 1.0).abs() < 1e-9 && results.requests.iter().all(|request| request.t >= 0.0));
     assert_eq!(results.run.hubs, ["server"]);
     let completed = completed(&results);
     assert!(!completed.is_empty() && completed.iter().all(|request| request.relayed), "{completed:?}");
@@ -194,15 +217,21 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
         ("the node on node4 is killed", 1.5),
         ("net, from node3 is down", 2.0),
         ("net, from node3 is up", 2.5),
+        ("the node on node2 is asked to leave", 2.6),
+        ("the node on node2 is started again", 2.6),
         ("the node on node4 is started again", 3.0),
     ];
     assert_eq!(incidents.iter().map(|(what, _)| *what).collect::<Vec<_>>(), expected.map(|(what, _)| what));
-    assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| (seen.1 - at).abs() < 0.5), "{incidents:?}");
+    assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| seen.1 >= at), "{incidents:?}");
     assert!(!results.run.verdict.reasons.iter().any(|reason| reason.contains("died")), "the plan killed it");
     let killed = &results.nodes["node4"];
     assert!(killed.last.sent_bytes > killed.first.sent_bytes + 1_000, "both of its processes count: {killed:?}");
-    let own = results.links.iter().find(|link| link.host == "node3" && link.direction == "to-net").unwrap();
-    assert!(own.dropped_down > 0, "{own:?}");
+    let to_net =
+        |host: &str| results.links.iter().find(|link| link.host == host && link.direction == "to-net").unwrap();
+    assert!(to_net("node3").dropped_down > 0, "{:?}", to_net("node3"));
+    let (left, carried) = (&results.nodes["node2"], to_net("node2").bytes_in);
+    let sent = left.last.sent_bytes - left.first.sent_bytes;
+    assert!(sent <= carried, "what one that left had counted is counted once: {sent} of {carried} bytes");
     check_conservation(&results);
 }
 
@@ -218,7 +247,7 @@ fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
     let died: Vec<_> = results.incidents.iter().filter(|incident| incident.object == "node3").collect();
     assert!(died.len() == 1 && died[0].what.starts_with("died: it ended (signal: 9"), "{died:?}");
     assert!(results.run.verdict.reasons.iter().any(|reason| reason.starts_with("node3 died after ")));
-    assert!((results.run.ran_s - 5.0).abs() < 0.5 && !results.run.interrupted);
+    assert!(results.run.ran_s >= 5.0 && !results.run.interrupted);
     assert!(results.requests.iter().any(|request| request.t > died[0].t && request.outcome == Outcome::Completed));
 }
 
@@ -226,15 +255,18 @@ fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
 fn an_interrupted_run_keeps_what_was_measured() {
     let trial = Trial::of(&PLAN.replace("5s'\nstream", "10m'\nstream"));
     let child = trial.start();
+    let folder = fs::canonicalize(trial.results()).unwrap();
+    assert!(daemon(&folder, "run/node1.sock").is_some());
+    assert_eq!(fs::read_dir(folder.join("run")).unwrap().count(), 0, "keys are in nobody else's sight");
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     let results = report::read(&trial.results()).unwrap();
-    assert!(results.run.interrupted && results.run.ran_s < 60.0);
+    assert!(results.run.interrupted && results.run.ran_s < results.run.duration_s);
     assert!(
         !completed(&results).is_empty() && !results.links.is_empty() && trial.results().join("index.html").exists()
     );
-    assert!(daemon(&trial.results(), "run/node1.sock").is_none(), "everything has been stopped");
+    assert!(daemon(&folder, "run/node1.sock").is_none(), "everything has been stopped");
 }
 
 #[test]
@@ -364,7 +396,7 @@ fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
     assert_eq!((ended("greet").code, ended("greet").end), (Some(3), ProgramEnd::Exited));
     assert_eq!((ended("signalled").code, ended("stopped").end), (Some(9), ProgramEnd::Stopped));
     let long = ended("long");
-    assert!(long.end == ProgramEnd::TimedOut && (0.9..1.5).contains(&long.elapsed_s), "{long:?}");
+    assert!(long.end == ProgramEnd::TimedOut && long.elapsed_s >= 1.0, "{long:?}");
     assert!(ended("second").t >= long.t + long.elapsed_s - 0.01, "it waits for the other's end");
     let wrote = |file: &str| fs::read_to_string(trial.results().join("programs").join(file)).unwrap();
     assert_eq!(wrote("greet.out"), "I am b\n");
@@ -372,7 +404,7 @@ fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
     let agent = |name: &str| results.traffic.iter().find(|agent| agent.agent == name).unwrap();
     // 50 packets a second for 2 s, of which the last half second met a link that was down.
     let (sent, came) = (agent("cbr").packets, agent("cbr-sink").packets);
-    assert!((90..=101).contains(&sent) && came < sent && (60..=80).contains(&came), "{sent} sent, {came} came");
+    assert!(sent <= 101 && 0 < came && came < sent, "{sent} sent, {came} came");
     assert!(agent("ftp-sink").bytes > 100_000 && agent("ftp").protocol == "tcp", "{:?}", results.traffic);
     assert!(results.incidents.iter().any(|incident| incident.what == "wire, from a is down"));
     check_conservation(&results);
@@ -404,7 +436,11 @@ fn a_sweep_goes_on_with_what_is_not_complete() {
     let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
     let sweep = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
-        command.args(["sweep", "trial.toml", "-o", "out"]).current_dir(trial.folder.path()).stdin(Stdio::null());
+        // Whether a run is valid depends on what else this machine does.
+        command
+            .args(["sweep", "trial.toml", "-o", "out", "--keep-invalid"])
+            .current_dir(trial.folder.path())
+            .stdin(Stdio::null());
         command.output().unwrap()
     };
     let output = sweep();
@@ -419,6 +455,17 @@ fn a_sweep_goes_on_with_what_is_not_complete() {
     assert!(said(&output).contains("1 of 1: seed-2") && run("seed-2").exists(), "{}", said(&output));
     assert_eq!(fs::read(run("seed-1")).unwrap(), first);
     assert!(trial.results().join("index.html").is_file());
+    let text = fs::read_to_string(run("seed-1")).unwrap();
+    let other = text.replace("\"roost\": \"", "\"roost\": \"0");
+    assert_ne!(other, text);
+    fs::write(run("seed-1"), other).unwrap();
+    let output = sweep();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("a run of other programs than those that are here now"), "{}", said(&output));
+    fs::write(run("seed-1"), text.replace("\"valid\": true", "\"valid\": false")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
+    command.args(["sweep", "trial.toml", "-o", "out", "--check"]).current_dir(trial.folder.path());
+    assert!(said(&command.output().unwrap()).contains("not valid, to be run again"));
     fs::write(trial.folder.path().join("trial.toml"), format!("{plan}idle = '2s'\n[sweep]\nseed = [1, 2]\n")).unwrap();
     let output = sweep();
     assert_eq!(output.status.code(), Some(2));

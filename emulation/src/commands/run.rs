@@ -57,14 +57,13 @@ enum Subject {
 pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let subject = subject(args)?;
     if args.check {
+        warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
     }
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    for note in warnings(&subject) {
-        output.say(note);
-    }
+    warnings(&subject).iter().for_each(|warning| output.say(warning));
     let interrupt = Interrupt::listen()?;
     let name = match &subject {
         Subject::Plan(prepared) => &prepared.plan.name,
@@ -73,25 +72,27 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let free = || free(&Path::new("results").join(format!("{name}-{}", stamp())));
     let folder = args.output.clone().unwrap_or_else(free);
     let finished = match &subject {
-        Subject::Plan(prepared) => execute(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
-        Subject::Network(solo) => figures(experiment::run_network(solo, &folder, output, &interrupt)?, output)?,
+        Subject::Plan(prepared) => experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
+        Subject::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
     };
+    let finished = figures(finished, output)?;
     let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
     show(&finished, &results, output)?;
     conclude(&finished, &results, output)
 }
 
-/// What is doubtful about the network.
-fn warnings(subject: &Subject) -> impl Iterator<Item = String> {
-    let topology = match subject {
-        Subject::Plan(prepared) => &prepared.network,
-        Subject::Network(solo) => &solo.topology,
+/// What is doubtful about the plan and its network.
+fn warnings(subject: &Subject) -> Vec<String> {
+    let (topology, of_plan) = match subject {
+        Subject::Plan(prepared) => (&prepared.network, prepared.warnings()),
+        Subject::Network(solo) => (&solo.topology, Vec::new()),
     };
     let name = &topology.name;
-    topology.notes.warnings.iter().map(move |note| match note.line {
+    let of_network = topology.notes.warnings.iter().map(|note| match note.line {
         0 => format!("{name}: warning: {}", note.text),
         line => format!("{name}, line {line}: warning: {}", note.text),
-    })
+    });
+    of_plan.into_iter().map(|text| format!("warning: {text}")).chain(of_network).collect()
 }
 
 fn subject(args: &RunArgs) -> Outcome<Subject> {
@@ -137,19 +138,8 @@ fn prepare(args: &RunArgs) -> Outcome<Prepared> {
     Ok(Prepared::from_text(&text, &args.file)?)
 }
 
-/// Runs a plan and makes its figures.
-pub(crate) fn execute(
-    prepared: &Prepared,
-    folder: &Path,
-    varied: &BTreeMap<String, String>,
-    output: Output,
-    interrupt: &Interrupt,
-) -> Outcome<Finished> {
-    figures(experiment::run(prepared, folder, varied, output, interrupt)?, output)
-}
-
 /// Makes the figures of a run.
-fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
+pub(crate) fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
     for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
         output.say(remark);
@@ -191,7 +181,7 @@ struct Object<'a> {
 fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
     let Finished { folder, run, tally } = finished;
     if output.is_json() {
-        let (completed, failed, cut) = (tally.completed, tally.failed, tally.cut);
+        let (completed, failed, cut) = (tally.completed, tally.failed + tally.timed_out, tally.cut);
         let (programs, traffic) = (&results.programs, &results.traffic);
         let object = Object { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
         return Ok(output.json(&object)?);
@@ -285,12 +275,18 @@ fn services(metrics: &Metrics) -> Table {
 
 /// How well the emulation kept up.
 fn trust(run: &record::Run) -> String {
-    format!(
-        "99 % of the packets were at most {:.0} us late and read within {:.0} us, none was lost by the emulator, {:.0} % of the processors were in use.",
-        run.verdict.lateness_p99_us,
-        run.verdict.unread_p99_us,
-        run.verdict.cpu_busy * 100.0
-    )
+    let verdict = &run.verdict;
+    let known = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
+    let mut text = format!(
+        "99 % of the packets were at most {:.0} us late and read within {} us, none was lost by the emulator, at most {} % of the processors were in use.",
+        verdict.lateness_p99_us,
+        known(verdict.unread_p99_us),
+        known(verdict.cpu_busy.map(|busy| busy * 100.0))
+    );
+    for unknown in &verdict.not_measured {
+        text.push_str(&format!(" Not measured: {unknown}."));
+    }
+    text
 }
 
 /// The end of a run as the end of the command.

@@ -6,14 +6,16 @@ use std::fs;
 /// Processor time of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Processors {
-    busy: f64,
-    all: f64,
+    /// In use.
+    pub(super) busy: f64,
+    /// In use or idle.
+    pub(super) all: f64,
 }
 
 impl Processors {
-    /// Until now.
-    pub(super) fn now() -> Self {
-        fs::read_to_string("/proc/stat").ok().and_then(|text| Self::read(&text)).unwrap_or_default()
+    /// Until now; `None` if the system does not tell.
+    pub(super) fn now() -> Option<Self> {
+        fs::read_to_string("/proc/stat").ok().and_then(|text| Self::read(&text))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -26,9 +28,9 @@ impl Processors {
     }
 
     /// The part of all processors that was in use since `earlier`, 0 to 1.
-    pub(super) fn busy_since(&self, earlier: &Self) -> f64 {
+    pub(super) fn busy_since(&self, earlier: &Self) -> Option<f64> {
         let all = self.all - earlier.all;
-        if all > 0.0 { ((self.busy - earlier.busy) / all).clamp(0.0, 1.0) } else { 0.0 }
+        (all > 0.0).then(|| ((self.busy - earlier.busy) / all).clamp(0.0, 1.0))
     }
 }
 
@@ -44,6 +46,8 @@ pub(super) fn machine() -> BTreeMap<String, String> {
     add("architecture", Some(std::env::consts::ARCH.to_owned()));
     add("processors", std::thread::available_parallelism().ok().map(|count| count.to_string()));
     add("processor", read("/proc/cpuinfo").and_then(|text| field(&text, "model name", ':')));
+    // Absent where the host of a virtual machine decides.
+    add("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
     add("memory", read("/proc/meminfo").and_then(|text| field(&text, "MemTotal", ':')));
     let load = |text: String| text.split(' ').take(3).collect::<Vec<_>>().join(" ");
     add("load_before", read("/proc/loadavg").map(load));
@@ -62,14 +66,16 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        assert!(machine().contains_key("kernel") && Processors::now().all > 0.0);
+        let facts = machine();
+        assert!(facts.contains_key("kernel") && facts.contains_key("processors"), "{facts:?}");
+        assert!(Processors::now().unwrap().all > 0.0);
     }
 
     #[test]
     fn waiting_for_a_disk_is_not_being_busy() {
         let before = Processors::read("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\n").unwrap();
         let after = Processors::read("cpu  150 0 125 850 75 0 0 0 0 0\n").unwrap();
-        assert!((after.busy_since(&before) - 0.375).abs() < 1e-12);
-        assert!(before.busy_since(&before).abs() < 1e-12);
+        assert!((after.busy_since(&before).unwrap() - 0.375).abs() < 1e-12);
+        assert_eq!((before.busy_since(&before), Processors::read("cpu 1 2")), (None, None));
     }
 }

@@ -72,6 +72,7 @@ impl Prepared {
             ("architecture", format!("{} on {}", plan.architecture.name(), hubs.join(", "))),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
             ("transport", plan.transport.name().to_owned()),
+            ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),
             ("happenings", self.script.left().to_string()),
@@ -84,6 +85,11 @@ impl Prepared {
         super::plan::write(&self.plan, &self.placement, &self.network)
     }
 
+    /// The network as its results keep it.
+    pub fn network_file(&self) -> String {
+        scenario::file::write(&self.network, "")
+    }
+
     /// The file of the topology; the plan's where it makes one.
     pub(super) fn topology_file(&self) -> PathBuf {
         match &self.plan.topology {
@@ -94,7 +100,24 @@ impl Prepared {
 
     /// How long the run takes at most once all nodes are ready.
     pub fn longest(&self) -> Duration {
-        self.plan.duration + self.plan.drain
+        self.plan.warm_up + self.plan.duration + self.plan.drain
+    }
+
+    /// What is allowed and yet doubtful, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let Plan { drain, timeout, stream, .. } = self.plan;
+        let longest = timeout + stream;
+        let cuts = drain < longest;
+        let duration = crate::units::format_duration;
+        let cut = || {
+            format!(
+                "{}: a drain of {} cuts requests off that may take {} (time-out and stream): make it that long",
+                self.file.display(),
+                duration(drain),
+                duration(longest)
+            )
+        };
+        cuts.then(cut).into_iter().collect()
     }
 }
 
@@ -234,6 +257,25 @@ mod tests {
         assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
         assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`");
         assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
+    }
+
+    #[test]
+    fn what_would_come_when_nobody_asks_any_more_is_refused() {
+        let fault = |at: &str| prepared(&format!("[[faults]]\nat = '{at}'\nkill = 'node2'\n"));
+        assert_eq!(fault("60s").unwrap_err(), "p.toml:5: at 60s nodes ask no more: the plan's duration is 60s");
+        assert!(fault("59s").is_ok());
+    }
+
+    #[test]
+    fn a_drain_that_cuts_requests_off_is_told() {
+        assert!(
+            prepared("").unwrap().warnings().is_empty() && prepared("drain = '40s'\n").unwrap().warnings().is_empty()
+        );
+        let warnings = prepared("drain = '39s'\n").unwrap().warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with("p.toml: a drain of 39s cuts requests off"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

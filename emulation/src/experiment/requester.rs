@@ -5,16 +5,20 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roost_control::error::Code;
-use roost_control::{Client, ClientError, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::error::{Code, Error};
+use roost_control::{Client, ClientError, Frame, PeerRow, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::{Area, NodeId, Time};
 use tokio::sync::watch;
+use tokio::time::sleep_until;
 
 use super::journal::Journal;
 use super::placement::NodePlace;
 use super::plan::Transport;
 use super::workload::{Ended, Step, Wanted, Workload};
 use crate::report::record::{Outcome, Record, Request};
+
+/// How long a daemon may take to say which associations it has.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// How far a run is; it only goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +34,10 @@ pub(super) enum Phase {
 /// What all requesters of a run share.
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// Time 0 of the run.
+    /// Time 0 of the workload.
+    pub(super) began: Instant,
+    /// Time 0 of the run, when the workload has warmed up: what was asked for
+    /// before is not written down.
     pub(super) origin: Instant,
     pub(super) journal: Rc<Journal>,
     pub(super) transport: Transport,
@@ -43,18 +50,18 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The time of the run.
-    pub(super) fn now(&self) -> Time {
-        Time::ZERO + self.origin.elapsed()
+    /// The time of the workload.
+    fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
     }
 
-    /// The same in seconds, for records.
+    /// The time of the run in seconds, for records.
     pub(super) fn seconds(&self) -> f64 {
         self.origin.elapsed().as_secs_f64()
     }
 
-    fn instant(&self, time: Time) -> tokio::time::Instant {
-        (self.origin + Duration::from_nanos(time.as_nanos())).into()
+    fn instant(&self, time: Time) -> Instant {
+        self.began + Duration::from_nanos(time.as_nanos())
     }
 }
 
@@ -81,7 +88,21 @@ struct Progress {
 }
 
 /// How a request ended, and why if not well.
-struct End(Outcome, Option<String>);
+struct End(Outcome, Option<Why>);
+
+/// Why a request did not end well.
+struct Why {
+    /// As the daemon's API names it.
+    code: Option<String>,
+    /// In the daemon's words.
+    sentence: Option<String>,
+}
+
+impl Why {
+    fn daemon_gone() -> Self {
+        Self { code: Some("daemon-gone".to_owned()), sentence: None }
+    }
+}
 
 impl Requester {
     /// Asks until the workload is done, or all is over.
@@ -106,7 +127,7 @@ impl Requester {
 
     async fn wait(&mut self, until: Time) {
         tokio::select! {
-            () = tokio::time::sleep_until(self.stage.instant(until)) => {}
+            () = sleep_until(self.stage.instant(until).into()) => {}
             _ = self.phase.wait_for(|phase| *phase > Phase::Asking) => {}
         }
     }
@@ -121,21 +142,31 @@ impl Requester {
 
     async fn request(&mut self, wanted: Wanted) -> Ended {
         let stage = Rc::clone(&self.stage);
+        let peers = self.peers().await;
         let began = stage.now();
         let mut progress = Progress::default();
         stage.active.set(stage.active.get() + 1);
         let over = async { self.phase.wait_for(|phase| *phase == Phase::Over).await.map(drop) };
-        let End(outcome, error) = tokio::select! {
+        let End(outcome, why) = tokio::select! {
             biased;
             _ = over => End(Outcome::Cut, None),
             end = receive(&stage, &self.socket, wanted, began, &mut progress) => end,
-            () = tokio::time::sleep_until(stage.instant(wanted.deadline)) => End(Outcome::TimedOut, None),
+            () = sleep_until(stage.instant(wanted.deadline).into()) => End(Outcome::TimedOut, None),
         };
         stage.active.set(stage.active.get() - 1);
-        let drained = *self.phase.borrow() == Phase::Draining;
-        let record = self.record(wanted, began, progress, outcome, error, drained);
-        stage.journal.write(&Record::Request(record));
+        if stage.instant(began) >= stage.origin {
+            let (error, detail) = why.map(|why| (why.code, why.sentence)).unwrap_or_default();
+            let record = Request { error, detail, ..self.record(wanted, began, progress, (outcome, peers)) };
+            stage.journal.write(&Record::Request(record));
+        }
         if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished }
+    }
+
+    /// The associations that its daemon has, which a request then need not make.
+    async fn peers(&self) -> Option<Vec<PeerRow>> {
+        let ask = async { Client::connect(&self.socket).await?.peers().await };
+        let answer = tokio::time::timeout(ANSWER, ask).await.ok()?;
+        answer.ok().map(|peers| peers.peers)
     }
 
     fn record(
@@ -143,12 +174,11 @@ impl Requester {
         wanted: Wanted,
         began: Time,
         progress: Progress,
-        outcome: Outcome,
-        error: Option<String>,
-        drained: bool,
+        (outcome, peers): (Outcome, Option<Vec<PeerRow>>),
     ) -> Request {
         let Stage { nodes, ids, .. } = &*self.stage;
         let node = &nodes[self.node];
+        let first_contact = peers.and_then(|peers| progress.is_first_contact(&peers));
         let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let summary = progress.summary.as_ref();
@@ -156,22 +186,25 @@ impl Requester {
         // been late in reading what it says.
         let own_elapsed = ms(self.stage.now() - began);
         Request {
-            t: began.as_nanos() as f64 / 1e9,
+            t: self.stage.instant(began).saturating_duration_since(self.stage.origin).as_secs_f64(),
             node: node.name.clone(),
             class: node.class.clone(),
             service: wanted.service.name().to_owned(),
             target: nodes[wanted.target].name.clone(),
             provider: provider.map(|place| nodes[place].name.clone()),
             outcome,
-            error,
+            error: None,
+            detail: None,
             first_byte_ms: summary.map(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
             elapsed_ms: summary.map_or(own_elapsed, |summary| summary.elapsed_ms),
             bytes: summary.map_or(progress.bytes, |summary| summary.bytes),
             packets: summary.map_or(0, |summary| summary.packets),
             lost: summary.map_or(0, |summary| summary.lost),
+            unread: summary.map_or(0, |summary| summary.unread),
+            first_contact,
             transport: progress.transport.map(str::to_owned),
             relayed: progress.relayed,
-            drained,
+            drained: *self.phase.borrow() == Phase::Draining,
         }
     }
 }
@@ -192,7 +225,7 @@ async fn receive(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time, p
                     return end;
                 }
             }
-            Ok(None) => return End(Outcome::Failed, Some("daemon-gone".to_owned())),
+            Ok(None) => return End(Outcome::Failed, Some(Why::daemon_gone())),
             Err(error) => return end_of(&error),
         }
     }
@@ -212,15 +245,16 @@ async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> R
 
 fn end_of(error: &ClientError) -> End {
     match error {
-        ClientError::Api(error) => end_of_api(error.code),
-        _ => End(Outcome::Failed, Some("daemon-gone".to_owned())),
+        ClientError::Api(error) => end_of_api(error),
+        _ => End(Outcome::Failed, Some(Why::daemon_gone())),
     }
 }
 
 /// A daemon that says that the time is up was given that time here.
-fn end_of_api(code: Code) -> End {
-    let name = serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned));
-    End(if code == Code::TimedOut { Outcome::TimedOut } else { Outcome::Failed }, name)
+fn end_of_api(error: &Error) -> End {
+    let code = serde_json::to_value(error.code).ok().and_then(|value| value.as_str().map(str::to_owned));
+    let outcome = if error.code == Code::TimedOut { Outcome::TimedOut } else { Outcome::Failed };
+    End(outcome, Some(Why { code, sentence: Some(error.message.clone()) }))
 }
 
 impl Progress {
@@ -239,10 +273,17 @@ impl Progress {
             }
             RequestEvent::Failed { error, summary } => {
                 self.conclude(summary);
-                Some(end_of_api(error.code))
+                Some(end_of_api(&error))
             }
             _ => None,
         }
+    }
+
+    /// Whether there was no association with the provider over this transport
+    /// among those there were before. What a hub relays needs none.
+    fn is_first_contact(&self, before: &[PeerRow]) -> Option<bool> {
+        let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
+        Some(!before.iter().any(|peer| peer.node == provider && peer.transport.name() == transport))
     }
 
     fn conclude(&mut self, summary: Option<Summary>) {

@@ -44,6 +44,16 @@ pub(super) enum Act {
     Halt,
 }
 
+impl Act {
+    /// The daemon that it ends: its host, and whether it is the hub.
+    pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
+        match self {
+            Self::Kill(host, hub) | Self::Stop(host, hub) => Some((*host, *hub)),
+            _ => None,
+        }
+    }
+}
+
 /// A schedule, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {

@@ -53,24 +53,40 @@ impl<'a> Stagehands<'a> {
     pub(super) async fn work(&mut self, fleet: &mut Fleet, now: Duration) -> Result<bool, RunError> {
         let ended = self.programs.look(now);
         self.note(ended);
-        while let Some((place, item)) = self.script.next(now) {
-            let t = now.as_secs_f64();
-            self.journal.incident(t, item.object.clone(), item.what.clone());
-            if item.act == Act::Halt {
-                return Ok(true);
+        loop {
+            let due: Vec<(usize, Item)> = std::iter::from_fn(|| self.script.next(now)).collect();
+            if due.is_empty() {
+                return Ok(false);
             }
-            if let Err(why) = self.act(fleet, place, &item, now).await? {
-                self.journal.incident(t, item.object, format!("was not done: {why}"));
+            // Beforehand, so that what is to happen at one time does.
+            let ending = due.iter().filter_map(|(_, item)| item.act.ends_daemon());
+            fleet.keep_last_words(&ending.collect::<Vec<_>>()).await;
+            for (place, item) in due {
+                if self.carry_out(fleet, place, item, now)? {
+                    return Ok(true);
+                }
             }
-            if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
-                self.script.ended(place);
-            }
+        }
+    }
+
+    /// Does one thing, and writes it down; whether that ends the run.
+    fn carry_out(&mut self, fleet: &mut Fleet, place: usize, item: Item, now: Duration) -> Result<bool, RunError> {
+        let t = now.as_secs_f64();
+        self.journal.incident(t, item.object.clone(), item.what.clone());
+        if item.act == Act::Halt {
+            return Ok(true);
+        }
+        if let Err(why) = self.act(fleet, place, &item, now)? {
+            self.journal.incident(t, item.object, format!("was not done: {why}"));
+        }
+        if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
+            self.script.ended(place);
         }
         Ok(false)
     }
 
     /// Does one thing; the inner error is what is said if it is not possible.
-    async fn act(
+    fn act(
         &mut self,
         fleet: &mut Fleet,
         place: usize,
@@ -80,8 +96,8 @@ impl<'a> Stagehands<'a> {
         match &item.act {
             Act::Told | Act::Halt => {}
             Act::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            Act::Kill(host, hub) => fleet.kill(*host, *hub).await,
-            Act::Stop(host, hub) => fleet.stop(*host, *hub).await,
+            Act::Kill(host, hub) => fleet.kill(*host, *hub),
+            Act::Stop(host, hub) => fleet.stop(*host, *hub),
             Act::Start(host, hub) => fleet.restart(self.lab, *host, *hub)?,
             Act::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));

@@ -122,13 +122,16 @@ impl Traffic {
         for agent in &self.agents {
             agent.shared.quits.store(true, Relaxed);
         }
-        for agent in &mut self.agents {
-            if let Some(thread) = agent.thread.take() {
-                // Its counters stay whatever became of it.
-                let _ = thread.join();
-            }
-        }
+        self.agents.iter_mut().for_each(Agent::join);
         self.agents.iter().map(Agent::record).collect()
+    }
+}
+
+impl Drop for Agent {
+    /// A run that broke off leaves none behind.
+    fn drop(&mut self) {
+        self.shared.quits.store(true, Relaxed);
+        self.join();
     }
 }
 
@@ -168,6 +171,13 @@ impl Agent {
         let host = lab.topology().hosts[host].name.clone();
         let (rate, interval, thread) = (Rate::UNLIMITED, None, Some(thread));
         Ok(Self { name, host, role: "sink", is_tcp, shared, rate, interval, thread })
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Its counters stay whatever became of it.
+            let _ = thread.join();
+        }
     }
 
     fn start(&mut self) -> Result<(), String> {

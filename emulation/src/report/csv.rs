@@ -4,7 +4,7 @@
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
 use super::read::Results;
-use super::record::{Program, Run, Traffic};
+use super::record::{Program, Request, Run, Traffic};
 
 /// A file's name and its text.
 pub(super) type File = (&'static str, String);
@@ -14,6 +14,7 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
     let run = &results.run;
     let mut files = vec![
         ("summary.csv", summary(run, metrics)),
+        ("requests.csv", requests(&results.requests)),
         ("services.csv", services(metrics)),
         ("latency.csv", latency(metrics)),
         ("nodes.csv", nodes(metrics)),
@@ -94,7 +95,7 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     }
     traffic(metrics, &mut row);
     row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
-    row("unread-p99", "core", number(run.verdict.unread_p99_us), "us");
+    row("unread-p99", "core", maybe(run.verdict.unread_p99_us), "us");
     row("overruns", "core", run.verdict.overruns.to_string(), "packets");
     csv.0
 }
@@ -148,6 +149,44 @@ fn service_cells(service: &Service) -> [String; 18] {
         service.packets.to_string(),
         service.lost.to_string(),
         service.relayed.to_string(),
+    ]
+}
+
+/// One request a row, in the order in which they ended.
+fn requests(requests: &[Request]) -> String {
+    let mut csv = Csv::new(
+        "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
+         bytes,packets,lost,unread,transport,relayed,drained,detail",
+    );
+    for request in requests {
+        csv.row(request_cells(request));
+    }
+    csv.0
+}
+
+fn request_cells(request: &Request) -> [String; 20] {
+    let flag = |value: bool| u8::from(value).to_string();
+    [
+        number(request.t),
+        request.node.clone(),
+        request.class.clone(),
+        request.service.clone(),
+        request.target.clone(),
+        request.provider.clone().unwrap_or_default(),
+        request.outcome.name().to_owned(),
+        request.error.clone().unwrap_or_default(),
+        request.first_contact.map_or_else(String::new, flag),
+        maybe(request.latency_ms()),
+        maybe(request.first_byte_ms),
+        number(request.elapsed_ms),
+        request.bytes.to_string(),
+        request.packets.to_string(),
+        request.lost.to_string(),
+        request.unread.to_string(),
+        request.transport.clone().unwrap_or_default(),
+        flag(request.relayed),
+        flag(request.drained),
+        request.detail.clone().unwrap_or_default(),
     ]
 }
 

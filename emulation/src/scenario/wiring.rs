@@ -254,6 +254,7 @@ impl Count {
             dropped_loss: total.dropped_loss.packets,
             dropped_down: total.dropped_down.packets,
             in_flight: total.in_flight.packets,
+            in_flight_bytes: total.in_flight.bytes,
             rate_bps: self.rate_bps,
         }
     }

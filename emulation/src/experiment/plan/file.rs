@@ -44,6 +44,7 @@ struct File {
     server: Option<Spanned<String>>,
     #[serde(default)]
     transport: TransportText,
+    warm_up: Option<Spanned<Span>>,
     duration: Spanned<Span>,
     drain: Option<Spanned<Span>>,
     timeout: Option<Spanned<Span>>,
@@ -213,7 +214,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     if file.faults.len() > MAX_FAULTS {
         return Err(lines.error(0, format!("has {} faults; {MAX_FAULTS} are possible", file.faults.len())));
     }
-    let mut faults: Vec<_> = file.faults.into_iter().map(|fault| fault.read(&lines)).collect::<Result<_, _>>()?;
+    let duration = lines.length(Some(file.duration), Duration::ZERO)?;
+    let read = |fault: FaultFile| fault.read(&lines, duration);
+    let mut faults: Vec<_> = file.faults.into_iter().map(read).collect::<Result<_, _>>()?;
     faults.sort_by_key(|fault| fault.at);
     Ok(Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -222,7 +225,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         super_nodes: super_nodes(file.super_nodes, &lines)?,
         server: file.server.as_ref().map(|name| lines.named(name)),
         transport: file.transport.0.unwrap_or(Transport::Paper),
-        duration: lines.length(Some(file.duration), Duration::ZERO)?,
+        warm_up: lines.length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO)?,
+        duration,
         drain: lines.length(file.drain, Duration::from_secs(60))?,
         timeout: lines.length(file.timeout, Duration::from_secs(30))?,
         stream: lines.length(file.stream, Duration::from_secs(10))?,

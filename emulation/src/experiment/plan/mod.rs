@@ -55,6 +55,8 @@ pub struct Plan {
     pub server: Option<Named>,
     /// Over what data travels.
     pub transport: Transport,
+    /// How long nodes ask before anything is counted.
+    pub warm_up: Duration,
     /// How long nodes go on asking.
     pub duration: Duration,
     /// How long what is under way then may still take.

@@ -73,22 +73,25 @@ fn verdict(page: &mut Page, results: &Results) {
     let (run, verdict) = (&results.run, &results.run.verdict);
     if verdict.valid {
         let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
-            format!(" The host that waited longest for a processor, {host}, waited {} of the time.", percent(*part))
+            format!(" {host} waited longest for a processor: {} of its worst ten seconds.", percent(*part))
         });
         // Records of earlier versions do not have it.
-        let read = Some(verdict.unread_p99_us).filter(|unread| *unread > 0.0);
+        let read = verdict.unread_p99_us.filter(|unread| *unread > 0.0);
         let read = read.map(|unread| format!("; 99 % were read within {} of being sent", milliseconds(unread / 1e3)));
         let read = read.unwrap_or_default();
         let kept_up = format!(
-            "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy.{starved}",
+            "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy at most.{starved}",
             milliseconds(verdict.lateness_p99_us / 1e3),
             milliseconds(verdict.lateness_max_us / 1e3),
             if verdict.overruns == 0 { "none".to_owned() } else { count(verdict.overruns) },
-            percent(verdict.cpu_busy)
+            or_dash(verdict.cpu_busy, percent)
         );
         page.notice("", "The emulation kept up.", &kept_up, &[]);
     } else {
         page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &verdict.reasons);
+    }
+    if verdict.valid && !verdict.not_measured.is_empty() {
+        page.notice("doubt", "Not all that tells whether the emulation kept up is known:", "", &verdict.not_measured);
     }
     if run.interrupted {
         let after = format!("It ran for {} of {}.", seconds(run.ran_s), seconds(run.duration_s));
@@ -190,11 +193,16 @@ fn facts(page: &mut Page, results: &Results) {
             "workload".to_owned(),
             format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
         ),
-        ("processors busy".to_owned(), percent(run.verdict.cpu_busy)),
+        ("processors busy at most".to_owned(), or_dash(run.verdict.cpu_busy, percent)),
     ];
     page.facts(own);
-    let groups =
-        [("Varied", &run.varied), ("Programs", &run.versions), ("Network", &run.lab), ("Machine", &run.machine)];
+    let groups = [
+        ("Varied", &run.varied),
+        ("Programs", &run.versions),
+        ("SHA-256 of the programs", &run.binaries),
+        ("Network", &run.lab),
+        ("Machine", &run.machine),
+    ];
     for (title, facts) in groups.into_iter().filter(|(_, facts)| !facts.is_empty()) {
         page.element("h3", "", title);
         page.facts(facts.iter().map(|(name, value)| (name.replace('_', " "), value.clone())));
