@@ -214,7 +214,7 @@ fn tarfiles(interp: &mut Interp, name: &str, words: &[Value]) -> Result<(), Flow
     interp.spend(words.len())?;
     match words.first() {
         None => fail(format!("{name} has no folder and archive")),
-        _ if words.len() % 2 != 0 => {
+        _ if !words.len().is_multiple_of(2) => {
             Err(Flow::refuse(format!("{name} takes pairs of a folder and an archive, and one is left over")))
         }
         Some(folder) if SHARED.iter().any(|shared| folder.starts_with(shared)) => {
