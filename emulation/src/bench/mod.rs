@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use crate::lab::{Backend, Lab, LabError};
 use crate::scenario::Topology;
 use machine::Snapshot;
-pub use row::{Report, Row, Verdict};
+pub use row::{Aim, Report, Row, Verdict};
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
