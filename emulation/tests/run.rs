@@ -284,6 +284,10 @@ fn a_check_says_what_would_run_and_runs_nothing() {
     let output = trial.command().arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
+    let output = trial.command().args(["--check", "--json"]).output().unwrap();
+    let would: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&would["schema"], &would["would"]["architecture"]), (&1.into(), &"super-node on node1".into()));
+    assert!(would["at_most_s"].as_f64().unwrap() > 0.0, "{would}");
     assert!(!trial.results().exists());
 }
 

@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Finished, Interrupt, Plan, Prepared, RunError, Solo};
 use roost_emulation::lab::sandbox::{self, Entry};
-use roost_emulation::report::metrics::Metrics;
+use roost_emulation::report::metrics::{Distribution, Metrics};
 use roost_emulation::report::{self, Results, record};
 use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
+use serde_json::json;
 
 use super::report::{failure, trusted};
 use crate::failure::{Code, Failure, Outcome};
@@ -154,6 +155,11 @@ fn check(subject: &Subject, output: Output) -> Outcome {
         Subject::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
         Subject::Network(solo) => (solo.describe(), solo.length),
     };
+    if output.is_json() {
+        let would: BTreeMap<&str, String> = rows.into_iter().collect();
+        let at_most_s = longest.map(|longest| (SET_UP + longest).as_secs_f64());
+        return Ok(output.json(&json!({ "schema": SCHEMA, "would": would, "at_most_s": at_most_s }))?);
+    }
     for (what, is) in rows {
         table.row([what.to_owned(), is]);
     }
@@ -258,16 +264,21 @@ fn traffic(agents: &[record::Traffic]) -> Table {
 
 fn services(metrics: &Metrics) -> Table {
     let mut table = Table::new(&["SERVICE", ">COMPLETED", ">FAILED", ">TIMED OUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    let ms = |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
+    // In brackets, as in the report, where too few requests lie beyond it.
+    let ms = |latency: &Distribution, thousandths| match latency.quantile(thousandths) {
+        Some(value) if latency.tells(thousandths) => format!("{value:.1}"),
+        Some(value) => format!("({value:.1})"),
+        None => String::new(),
+    };
     for service in &metrics.services {
         table.row([
             service.service.clone(),
             service.requests.completed.to_string(),
             service.requests.failed.to_string(),
             service.requests.timed_out.to_string(),
-            ms(service.latency.p50),
-            ms(service.latency.p95),
-            ms(service.latency.p99),
+            ms(&service.latency, 500),
+            ms(&service.latency, 950),
+            ms(&service.latency, 990),
         ]);
     }
     table

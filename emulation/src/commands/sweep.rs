@@ -11,6 +11,7 @@ use roost_emulation::report::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
+use serde_json::json;
 
 use super::report::{failure, trusted};
 use super::run::figures;
@@ -181,6 +182,20 @@ fn full(run: &str, message: &str) -> Failure {
 
 /// What would run.
 fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
+    if output.is_json() {
+        let run = |task: &Task| {
+            json!({
+                "run": task.cell.name,
+                "varied": task.cell.varied,
+                "nodes": task.prepared.placement.nodes.len(),
+                "architecture": task.prepared.plan.architecture.name(),
+                "at_most_s": task.prepared.longest().as_secs_f64(),
+                "is": task.state.name(keep_invalid),
+                "due": task.is_due(keep_invalid),
+            })
+        };
+        return Ok(output.json(&json!({ "schema": SCHEMA, "runs": tasks.iter().map(run).collect::<Vec<_>>() }))?);
+    }
     let mut table = Table::new(&["RUN", ">NODES", "ARCHITECTURE", ">AT MOST", "IS"]);
     for Task { cell, prepared, state, .. } in tasks {
         table.row([

@@ -58,6 +58,10 @@ pub(super) fn pairs<'a>(a: &[&'a Loaded], b: &[&'a Loaded]) -> Result<Paired<'a>
     if paired.pairs.is_empty() {
         return Err(format!("the sides have no runs that are alike in {}", shared.join(", ")));
     }
+    // Sizes of one topology follow each other: star-11, star-26, tree-11.
+    paired.pairs.sort_by_key(|pair| {
+        pair.a.first().map(|one| (one.run.topology.trim_end_matches(|c: char| c.is_ascii_digit()), one.run.nodes))
+    });
     Ok(paired)
 }
 

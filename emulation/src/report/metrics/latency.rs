@@ -44,6 +44,11 @@ impl Distribution {
         self.count * u64::from(beyond) >= BEYOND * 1000
     }
 
+    /// The quantile, in thousandths.
+    pub fn quantile(&self, thousandths: u32) -> Option<f64> {
+        quantile(&self.sorted, f64::from(thousandths) / 1000.0)
+    }
+
     /// The distribution of these; what is no number is left out.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.retain(|value| value.is_finite() && *value >= 0.0);

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 pub use latency::Distribution;
 pub use parts::Part;
+pub(super) use parts::host_of;
 pub use tally::Tally;
 pub use timeline::Second;
 pub use traffic::{Drops, LinkUse, NodeUse, Traffic};

@@ -39,10 +39,16 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
 }
 
 fn side(side: &Side) -> String {
-    let seeds: Vec<String> = side.seeds.iter().take(12).map(ToString::to_string).collect();
-    let more = if side.seeds.len() > seeds.len() { ", …" } else { "" };
+    let unlike: BTreeSet<u64> = side.seeds.iter().copied().collect();
+    let seeds: Vec<String> = unlike.iter().take(12).map(ToString::to_string).collect();
+    let more = if unlike.len() > seeds.len() { ", …" } else { "" };
     let runs = counted(side.seeds.len() as u64, "run");
-    format!("{} ({runs}, seed {}{more})", side.folder.display(), seeds.join(", "))
+    format!(
+        "{} ({runs}, {} {}{more})",
+        side.folder.display(),
+        if unlike.len() == 1 { "seed" } else { "seeds" },
+        seeds.join(", ")
+    )
 }
 
 /// All ratios in one figure, for a file of its own.

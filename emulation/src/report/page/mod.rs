@@ -100,13 +100,17 @@ impl Page {
     }
 }
 
+/// Tables with more columns than these are set smaller, to fit on the page.
+const WIDE: usize = 12;
+
 /// A table that is being written.
 pub(super) struct Rows(String);
 
 impl Rows {
     /// A table with these headings; one that starts with `<` is over words.
     pub(super) fn new(headings: &[&str]) -> Self {
-        let mut markup = String::from("<div class=\"card scroll\"><table><thead><tr>");
+        let class = if headings.len() > WIDE { " wide" } else { "" };
+        let mut markup = format!("<div class=\"card scroll{class}\"><table><thead><tr>");
         for heading in headings {
             match heading.strip_prefix('<') {
                 Some(words) => markup.push_str(&format!("<th scope=\"col\" class=\"words\">{}</th>", escape(words))),

@@ -7,7 +7,9 @@ use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use crate::report::record::Run;
-use crate::report::words::{bytes, count, counted, milliseconds, moment, or_dash, percent, rate, seconds};
+use crate::report::words::{
+    bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
+};
 
 /// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
@@ -113,11 +115,11 @@ fn numbers(page: &mut Page, metrics: &Metrics) {
     );
     let missed = format!("{} failed, {} timed out", count(requests.failed), count(requests.timed_out));
     page.number("Success", &or_dash(requests.success_ratio(), percent), &missed);
-    let slowest =
+    let busiest =
         metrics.services.iter().filter(|one| one.latency.p50.is_some()).max_by_key(|one| one.requests.completed);
-    if let Some(service) = slowest {
-        let p99 = format!("of the {}s; 99 % within {}", service.service, or_dash(service.latency.p99, milliseconds));
-        page.number(median_of(service), &or_dash(service.latency.p50, milliseconds), &p99);
+    if let Some(service) = busiest {
+        let slowest = format!("of the {}s; {}", service.service, slowest(&service.latency));
+        page.number(median_of(service), &quantile(&service.latency, 500), &slowest);
     }
     let ports = format!("offered by hosts; {} over all ports", or_dash(traffic.port_per_service, bytes));
     page.number("Traffic per service", &or_dash(traffic.offered_per_service, bytes), &ports);

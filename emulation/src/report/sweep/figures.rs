@@ -8,6 +8,8 @@ use crate::report::figure::{self, Bar, Figure, Ink, Line};
 use crate::report::measure::{Kind, Measure};
 use crate::report::words::{capital, three};
 
+/// Ratios of means whose logarithm is less are no difference that a title would tell.
+const ALIKE: f64 = 0.005;
 const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
 
 impl Overview<'_> {
@@ -64,6 +66,9 @@ impl Overview<'_> {
             [(_, value)] => format!("{name}{place}: {}", measure.show(*value)),
             [(first, base), rest @ ..] if *base > 0.0 => {
                 let far = |value: f64| (value / base).ln().abs();
+                if rest.iter().all(|(_, value)| far(*value) < ALIKE) {
+                    return format!("{name}{place}: about {} for all", measure.show(*base));
+                }
                 let (other, value) = rest.iter().fold(rest[0], |a, b| if far(b.1) > far(a.1) { *b } else { a });
                 format!("{name}{place}: {other} {} × {first}", three(value / base))
             }
