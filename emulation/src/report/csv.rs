@@ -120,7 +120,7 @@ fn services(metrics: &Metrics) -> String {
     let mut csv = Csv::new(
         "service,class,asked,completed,failed,timed_out,cut,drained,success_ratio,\
          latency_mean_ms,latency_p50_ms,latency_p95_ms,latency_p99_ms,latency_max_ms,\
-         payload_bytes,packets,lost,relayed",
+         payload_bytes,packets,lost,relayed,first_contacts,first_contact_p50_ms,warm,warm_p50_ms",
     );
     for service in metrics.services.iter().chain(&metrics.classes) {
         csv.row(service_cells(service));
@@ -128,7 +128,7 @@ fn services(metrics: &Metrics) -> String {
     csv.0
 }
 
-fn service_cells(service: &Service) -> [String; 18] {
+fn service_cells(service: &Service) -> [String; 22] {
     let (requests, latency) = (&service.requests, &service.latency);
     [
         service.service.clone(),
@@ -149,6 +149,10 @@ fn service_cells(service: &Service) -> [String; 18] {
         service.packets.to_string(),
         service.lost.to_string(),
         service.relayed.to_string(),
+        service.first_contacts.count.to_string(),
+        maybe(service.first_contacts.p50),
+        service.warm.count.to_string(),
+        maybe(service.warm.p50),
     ]
 }
 

@@ -68,6 +68,7 @@ pub(super) fn kind(run: &Run, plan: Option<&str>, topology: Option<&str>) -> Fac
         ("nodes", run.nodes.to_string()),
         ("hubs", run.hubs.join(", ")),
         ("duration", format!("{} s", run.duration_s)),
+        ("warm_up", format!("{} s", run.warm_up_s)),
         (NETWORK, topology.unwrap_or_default().to_owned()),
     ];
     let mut kind = decided(run, plan);
@@ -78,7 +79,17 @@ pub(super) fn kind(run: &Run, plan: Option<&str>, topology: Option<&str>) -> Fac
 /// What a run stood on: its machine, the way its packets took, its programs.
 /// Ratios between runs that stood on different ground may be those of the grounds.
 pub(super) fn ground(run: &Run) -> Facts {
-    let groups = [("machine", &run.machine), ("network", &run.lab), ("program", &run.versions)];
+    let builds = Facts::from_iter((!run.build.is_empty()).then(|| ("profile".to_owned(), run.build.clone())));
+    // A few digits of a hash tell one file from another.
+    let short = |(name, hash): (&String, &String)| (name.clone(), hash.chars().take(12).collect());
+    let files: Facts = run.binaries.iter().map(short).collect();
+    let groups = [
+        ("machine", &run.machine),
+        ("network", &run.lab),
+        ("program", &run.versions),
+        ("build", &builds),
+        ("file of", &files),
+    ];
     let facts = groups.into_iter().flat_map(|(group, facts)| facts.iter().map(move |fact| (group, fact)));
     let lasting = facts.filter(|(_, (name, _))| !PASSING.contains(&name.as_str()));
     lasting.map(|(group, (name, value))| (format!("{group}: {}", name.replace('_', " ")), value.clone())).collect()
@@ -141,6 +152,15 @@ mod tests {
         runs[1].lab.insert("backend".into(), "veth".into());
         runs[1].versions.insert("cs-server".into(), "0.1.0".into());
         assert_eq!(other_ground(&runs).as_deref(), Some("network: backend (tap; veth)"));
+        runs[1].build = "debug".into();
+        runs[0].binaries.insert("supernode".into(), "0123456789abcdef".into());
+        runs[1].binaries.insert("supernode".into(), "fedcba9876543210".into());
+        assert_eq!(
+            other_ground(&runs).as_deref(),
+            Some(
+                "build: profile (debug; release), file of: supernode (0123456789ab; fedcba987654), network: backend (tap; veth)"
+            )
+        );
     }
 
     #[test]

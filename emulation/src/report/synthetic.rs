@@ -80,6 +80,9 @@ impl Shape {
         let mut random = SplitMix64::new(self.seed);
         let mut results = Results::new(Path::new("results/made-up"), self.run(), Some(self.plan()));
         results.requests = (0..self.requests).map(|_| self.request(&mut random)).collect();
+        for request in results.requests.iter_mut().filter(|request| request.provider.is_some()) {
+            request.first_contact = Some(request.t < f64::from(self.seconds) / 4.0);
+        }
         results.requests.sort_by(|a, b| (a.t + a.elapsed_ms / 1e3).total_cmp(&(b.t + b.elapsed_ms / 1e3)));
         results.samples = self.samples(&results.requests, &mut random);
         self.daemons(&mut results, &mut random);
@@ -184,7 +187,7 @@ impl Shape {
             packets: if stream && done { bytes / 1316 } else { 0 },
             lost: if stream && done { random.below(3) } else { 0 },
             unread: 0,
-            first_contact: done.then_some(false),
+            first_contact: None,
             transport: Some(if stream { "udp".into() } else { "tcp".into() }),
             relayed: self.architecture == "client-server",
             drained: false,

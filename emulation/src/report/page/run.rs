@@ -225,12 +225,17 @@ fn again(page: &mut Page, what: &str, results: &Results, file: &str, options: &s
 }
 
 /// The definitions of the figures.
-const TERMS: [(&str, &str); 9] = [
+const TERMS: [(&str, &str); 10] = [
     ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
     (
         "Latency",
         "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor).",
+    ),
+    (
+        "First contact",
+        "Requester and provider had not spoken over this transport before: the handshake is in the latency. \
+         Warm: their association was up.",
     ),
     ("Offered by hosts", "Bytes of frames that hosts handed to their links, once for each hop: routers hand on, too."),
     ("Over all ports", "As a switch counts: a frame where it comes in, and again at each port that it goes out of."),
@@ -249,8 +254,8 @@ const TERMS: [(&str, &str); 9] = [
 
 fn terms(page: &mut Page, has_requests: bool) {
     page.markup("<div class=\"terms\">");
-    // The first three are about requests.
-    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 3 }) {
+    // The first four are about requests.
+    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 4 }) {
         page.markup(format_args!("<p><b>{term}.</b> {meaning}</p>"));
     }
     page.markup("</div>");

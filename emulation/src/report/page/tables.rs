@@ -48,6 +48,7 @@ fn services(page: &mut Page, metrics: &Metrics) {
     if metrics.services.iter().any(has_guess) {
         page.element("p", "lead", FEW);
     }
+    contacts(page, &metrics.services);
     let classes: Vec<&Service> = metrics.classes.iter().filter(|row| row.class.as_deref() != Some("")).collect();
     if classes.iter().any(|row| row.class != classes[0].class) {
         let mut rows = Rows::new(&heading);
@@ -57,6 +58,23 @@ fn services(page: &mut Page, metrics: &Metrics) {
         }
         folded(page, "By the requester's class", classes.len(), &rows.end());
     }
+}
+
+/// What a handshake costs: latencies with one in them, and without.
+fn contacts(page: &mut Page, services: &[Service]) {
+    if services.iter().all(|one| one.first_contacts.count == 0) {
+        return;
+    }
+    let heading = ["service", "first contacts", "mean", "median", "p95", "warm", "mean", "median", "p95"];
+    let mut rows = Rows::new(&heading);
+    for one in services {
+        let cells = [&one.first_contacts, &one.warm].map(|latency| {
+            let [p50, p95] = [500, 950].map(|thousandths| quantile(latency, thousandths));
+            [count(latency.count), or_dash(latency.mean, milliseconds), p50, p95]
+        });
+        rows.row("", &one.service, cells.iter().flatten().map(String::as_str));
+    }
+    folded(page, "Latency of first contacts, and of warm ones", services.len(), &rows.end());
 }
 
 fn service_row(rows: &mut Rows, class: &str, name: &str, service: &Service) {
