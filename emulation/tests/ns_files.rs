@@ -27,7 +27,7 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_file_is_understood_as_expected() {
     let files = listed(&folder());
-    assert_eq!(files.len(), 7);
+    assert_eq!(files.len(), 8);
     for file in files {
         check(&[&file, Path::new("--expect"), &file.with_extension("json")]).success().stdout("");
     }
