@@ -1,11 +1,12 @@
 //! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use roost_emulation::experiment::{self, Cell, Interrupt, Plan, Prepared, RunError};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox;
 use roost_emulation::report::metrics::Metrics;
 use roost_emulation::report::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_emulation::units::format_duration;
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     let open: Vec<&Task> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
-        if let Entry::Done(code) = sandbox::enter()? {
+        if let sandbox::Entry::Done(code) = sandbox::enter()? {
             return Err(Failure::Passed(code));
         }
         failures = run_all(&open, output, &Interrupt::listen()?)?;
@@ -105,19 +106,22 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
     // It is made by the plan's name, which a sweep does not vary.
     let name = Prepared::from_text(&text, &args.plan)?.plan.name;
     let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
-    let mut tasks = Vec::with_capacity(cells.len());
+    let (mut tasks, mut programs) = (Vec::with_capacity(cells.len()), Hashes::new());
     for cell in cells {
         let prepared = Prepared::from_text(&cell.text, &args.plan)
             .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
         let folder = all.join(&cell.name);
-        let state = state(&folder, &prepared)?;
+        let state = state(&folder, &prepared, &mut programs)?;
         tasks.push(Task { cell, prepared, folder, state });
     }
     Ok((all, tasks))
 }
 
+/// The hash of each program that is here now, by architecture.
+type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
+
 /// What the folder holds of this run. Another run there is nobody's to remove.
-fn state(folder: &Path, prepared: &Prepared) -> Outcome<State> {
+fn state(folder: &Path, prepared: &Prepared, programs: &mut Hashes) -> Outcome<State> {
     let other = |what: &str| {
         let way_out = "choose another folder with -o, or remove it";
         Err(Failure::bad_input(format!("{} holds {what}: {way_out}", folder.display())))
@@ -137,8 +141,12 @@ fn state(folder: &Path, prepared: &Prepared) -> Outcome<State> {
     if run.interrupted {
         return Ok(State::Open);
     }
-    let hashes = experiment::hashes(prepared.plan.architecture)?;
-    if run.binaries != hashes {
+    let architecture = prepared.plan.architecture;
+    let present = match programs.entry(architecture.name()) {
+        Entry::Vacant(place) => place.insert(experiment::hashes(architecture)?),
+        Entry::Occupied(known) => known.into_mut(),
+    };
+    if run.binaries != *present {
         return other("a run of other programs than those that are here now");
     }
     Ok(if run.verdict.valid { State::Complete } else { State::NotValid })
@@ -213,7 +221,7 @@ fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
 #[derive(Serialize)]
 struct Row<'a> {
     run: &'a str,
-    varied: &'a std::collections::BTreeMap<String, String>,
+    varied: &'a BTreeMap<String, String>,
     completed: u64,
     failed: u64,
     offered_bytes: Option<u64>,

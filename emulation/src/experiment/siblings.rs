@@ -10,6 +10,9 @@ use sha2::{Digest, Sha256};
 use super::error::RunError;
 use super::plan::Architecture;
 
+/// This program, also when its file has been replaced since.
+const OWN: &str = "/proc/self/exe";
+
 /// The programs that experiments run.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
@@ -44,17 +47,24 @@ impl Programs {
 /// When one is not there.
 pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
     let programs = Programs::beside_this()?;
-    let mut hashes = own_hash()?;
+    let mut paths = vec![("emulate", OWN.into())];
     for name in ["roost", "overlay-node", architecture.hub_program()] {
-        hashes.insert(name.to_owned(), hash(&programs.path(name)?)?);
+        paths.push((name, programs.path(name)?));
     }
-    Ok(hashes)
+    // Side by side: builds for debugging are large, and slow at this.
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = paths.iter().map(|(name, path)| (*name, scope.spawn(move || hash(path)))).collect();
+        let hashes = threads.into_iter().map(|(name, thread)| {
+            let hash = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((name.to_owned(), hash))
+        });
+        hashes.collect()
+    })
 }
 
 /// The same of this program alone.
 pub(super) fn own_hash() -> Result<BTreeMap<String, String>, RunError> {
-    // Also when its file has been replaced since.
-    Ok(BTreeMap::from([("emulate".to_owned(), hash(Path::new("/proc/self/exe"))?)]))
+    Ok(BTreeMap::from([("emulate".to_owned(), hash(Path::new(OWN))?)]))
 }
 
 fn hash(path: &Path) -> Result<String, RunError> {
