@@ -144,7 +144,7 @@ impl Measurement<'_> {
         }
         let silent = fleet.silent(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
         let losses = course.losses.iter().cloned().chain(silent).collect();
-        Ok(judge(Observed { linktest, losses, ..sampler.end(self.lab)? }))
+        Ok(judge(Observed { linktest, losses, ..sampler.end(self.lab, fleet, t)? }))
     }
 
     /// `run.json` as far as it is known at the beginning: it is there then, so

@@ -60,8 +60,9 @@ impl Sampler {
         Ok(now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect())
     }
 
-    /// What was seen of the emulation itself since the beginning.
-    pub(super) fn end(self, lab: &Lab) -> Result<Observed, RunError> {
+    /// What was seen of the emulation itself since the beginning, `t` seconds ago.
+    pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
+        self.windows.take(t, Processors::now(), fleet.waited());
         Ok(Observed {
             lateness: lab.lateness().since(&self.first),
             unread: lab.unread().since(&self.unread),
