@@ -10,7 +10,7 @@ use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, Nonce, RequestId};
 use crate::time::Time;
-use crate::wire::{Message, Params, Reason, Request};
+use crate::wire::{Message, Mode, Params, Reason, Request};
 
 /// How long a request waits for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
@@ -83,6 +83,14 @@ impl Asked {
             Reason::NotYetKnown | Reason::NotFound | Reason::Unreachable => core.now < core.unsettled_until,
             _ => false,
         }
+    }
+
+    /// Whether the hub could not relay for want of an allowed transport to this
+    /// node only: asked over one it can.
+    pub(super) fn may_be_relayed(&self, core: &Core) -> bool {
+        let asked_over = self.via.and_then(|link| core.links.get(link)).map(|link| link.address.scheme);
+        let unfit = asked_over.is_some_and(|scheme| !self.wanted.transports.contains(scheme));
+        !self.is_direct() && self.wanted.mode == Mode::Forward && unfit
     }
 
     /// Sends the request over `link` and waits: one and a half probe

@@ -225,7 +225,7 @@ impl Peer {
     fn on_decline(&mut self, link: LinkId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
         let of_watch = watches.on_decline(core, attach, link, decline);
-        if !of_watch && requests.on_decline(core, link, decline) {
+        if !of_watch && requests.on_decline(core, attach, link, decline) {
             attach.depart(core, link);
         }
     }

@@ -216,7 +216,7 @@ impl Requests {
     }
 
     /// The last word of a hub. Returns whether it was that the hub is leaving.
-    pub(super) fn on_decline(&mut self, core: &mut Core, link: LinkId, decline: Decline) -> bool {
+    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
         let id = decline.id;
         let waiting = |asked: &&mut Asked| asked.via == Some(link) && !matches!(asked.phase, Phase::Receiving(_));
         let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
@@ -227,6 +227,10 @@ impl Requests {
         match decline.reason {
             // The request goes to the next home.
             Reason::Leaving if !asked.is_direct() => return true,
+            Reason::NoTransport if asked.may_be_relayed(core) => {
+                asked.wanted.mode = Mode::Relay;
+                self.ask_anew(core, attach, id);
+            }
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;

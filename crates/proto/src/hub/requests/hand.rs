@@ -19,7 +19,8 @@ impl Hub {
             // The peer that carries the request relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
-        if relay && !self.neighbours.uses(asked.link, allowed) {
+        // Hubs may use any transport among themselves.
+        if relay && !asked.is_carried() && !self.neighbours.uses(asked.link, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.via.is_none() { allowed } else { SchemeSet::ALL };
