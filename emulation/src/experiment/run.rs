@@ -186,7 +186,7 @@ impl Session<'_> {
             let nets = nets.into_iter().chain((routes > 0).then_some("the routes")).collect::<Vec<_>>().join(", ");
             self.output.say(format!("warning: not as described: {nets}; the run will not be valid"));
         }
-        Ok(Some(Linktest { failed, lines }))
+        Ok(Some(Linktest { failed, lines, not_measured: report.not_measured() }))
     }
 }
 

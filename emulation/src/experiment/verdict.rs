@@ -12,8 +12,9 @@
 //! | links | as described | what linktest found |
 //! | daemons | all run | one that died, other than by the plan, answers nobody |
 //!
-//! What could not be measured is not met. The one exception is a link test that
-//! the plan leaves out: the verdict says so, and that is all.
+//! What could not be measured is not met. There are two exceptions, of which the
+//! verdict tells and that is all: a link test that the plan leaves out, and paths
+//! that it cannot measure, such as those of more than 100 Mbit/s.
 
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub(super) struct Linktest {
     pub(super) lines: Vec<String>,
     /// How many of them are not as they are described.
     pub(super) failed: usize,
+    /// What it could not tell, one sentence each.
+    pub(super) not_measured: Vec<String>,
 }
 
 /// What was seen of the emulation itself.
@@ -89,8 +92,9 @@ pub(super) fn judge(observed: Observed) -> Verdict {
     let mut not_measured = not_measured(&observed);
     let unknown = not_measured.iter().map(|what| format!("it was not measured {what}"));
     let reasons: Vec<String> = reasons(&observed).into_iter().chain(unknown).collect();
-    if observed.linktest.is_none() {
-        not_measured.push("whether links are as described: linktest was left out".to_owned());
+    match &observed.linktest {
+        Some(linktest) => not_measured.extend(linktest.not_measured.iter().cloned()),
+        None => not_measured.push("whether links are as described: linktest was left out".to_owned()),
     }
     let read = observed.unread.packets() > 0;
     Verdict {
@@ -227,7 +231,7 @@ mod tests {
             seconds: seconds(60, 0),
             unread: Lateness::of(&[ms(1)]),
             windows: windows(0.5, &[("a", 0.01), ("b", 0.02)]),
-            linktest: Some(Linktest { lines: vec![String::new(); 4], failed: 0 }),
+            linktest: Some(Linktest { lines: vec![String::new(); 4], ..Linktest::default() }),
             ..Observed::default()
         }
     }
@@ -254,7 +258,7 @@ mod tests {
         refused(Observed { overruns: 3, ..quiet() }, "3 packets were lost by the emulator");
         refused(Observed { windows: windows(0.97, &[]), ..quiet() }, "97 % of the processors");
         refused(Observed { windows: windows(0.5, &[("c", 0.15)]), ..quiet() }, "c waited for a processor for 15 %");
-        let linktest = Some(Linktest { lines: vec![String::new(); 4], failed: 1 });
+        let linktest = Some(Linktest { lines: vec![String::new(); 4], failed: 1, ..Linktest::default() });
         refused(Observed { linktest, ..quiet() }, "1 of 4 tested links");
         refused(Observed { losses: vec!["a died".to_owned()], ..quiet() }, "a died");
     }
@@ -289,5 +293,13 @@ mod tests {
         let verdict = judge(Observed { linktest: None, ..quiet() });
         assert!(verdict.valid && verdict.not_measured.len() == 1, "{verdict:?}");
         assert!(verdict.not_measured[0].contains("linktest was left out"));
+    }
+
+    #[test]
+    fn what_the_link_test_cannot_measure_is_told() {
+        let not_measured = vec!["whether the rate of l is as described: above 100 Mbit/s".to_owned()];
+        let linktest = Some(Linktest { not_measured: not_measured.clone(), ..Linktest::default() });
+        let verdict = judge(Observed { linktest, ..quiet() });
+        assert!(verdict.valid && verdict.not_measured == not_measured, "{verdict:?}");
     }
 }

@@ -352,7 +352,8 @@ pub struct Verdict {
     pub valid: bool,
     /// Each criterion that was not met or could not be measured, one sentence each.
     pub reasons: Vec<String>,
-    /// Each criterion of which nothing is known, and why: it is not met.
+    /// Of what nothing is known, and why. A criterion of which nothing is known is
+    /// not met, but for links that were not measured.
     #[serde(default)]
     pub not_measured: Vec<String>,
     /// How late packets were delivered, against the model: upper bound of the
