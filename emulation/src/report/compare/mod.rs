@@ -188,13 +188,14 @@ fn comparison(a: &Loading, b: &Loading) -> Result<Comparison, WriteError> {
     let distrust = distrust.into_iter().filter(|(side, _)| side.runs.iter().all(|one| !one.unusable().is_empty()));
     let (name_a, name_b) = names((a, &runs_a), (b, &runs_b));
     let seeds = |runs: &[&Loaded]| runs.iter().map(|one| one.run.seed).collect();
+    let rows: Vec<Row> = paired.pairs.iter().flat_map(rows).collect();
     Ok(Comparison {
         a: Side { name: name_a, seeds: seeds(&runs_a), ..a.side() },
         b: Side { name: name_b, seeds: seeds(&runs_b), ..b.side() },
-        warnings: warnings::warnings(a, b, &paired, &differences),
+        warnings: warnings::warnings(a, b, &paired, &differences, &rows),
         distrust: distrust.flat_map(|(_, reasons)| reasons).collect(),
         differences,
-        rows: paired.pairs.iter().flat_map(rows).collect(),
+        rows,
     })
 }
 
@@ -281,6 +282,7 @@ fn middle(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::measure::Kind;
+    use super::super::record::Outcome;
     use super::super::statistics::Method;
     use super::super::synthetic::Shape;
     use super::names as names_of;
@@ -386,6 +388,22 @@ mod tests {
         assert!(said.contains("2 respects (architecture, topology)"), "{said}");
         assert!(said.contains("a single run"), "{said}");
         assert!(comparison.rows.iter().all(|row| row.interval.is_none()));
+    }
+
+    #[test]
+    fn latencies_of_sides_that_completed_unlike_parts_are_doubted() {
+        let failing = |part: usize| {
+            let mut results = shape(1, 1.0).make().results;
+            results.requests.iter_mut().step_by(part).for_each(|request| request.outcome = Outcome::TimedOut);
+            let mut loading = Loading { folder: "side".into(), runs: Vec::new() };
+            loading.add(results);
+            loading
+        };
+        let said = |a: &Loading, b: &Loading| comparison(a, b).warnings.join(" ");
+        let said_of = said(&failing(400), &failing(5));
+        assert!(said_of.contains("latencies are of completed requests only: those of B leave out more"), "{said_of}");
+        let said_of = said(&failing(100), &failing(120));
+        assert!(!said_of.contains("completed requests only"), "{said_of}");
     }
 
     #[test]

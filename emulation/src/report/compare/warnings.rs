@@ -1,13 +1,24 @@
 //! What a person should know before believing a ratio.
 
+use super::Row;
 use super::differences::{Difference, respects};
 use super::load::{Loaded, Loading};
 use super::pairs::Paired;
 use crate::report::likeness;
-use crate::report::words::counted;
+use crate::report::measure::Kind;
+use crate::report::words::{counted, percent};
+
+/// By how much the parts of requests completed may differ before latencies are doubtful.
+const UNLIKE_SUCCESS: f64 = 0.03;
 
 /// One sentence each.
-pub(super) fn warnings(a: &Loading, b: &Loading, paired: &Paired<'_>, found: &[Difference]) -> Vec<String> {
+pub(super) fn warnings(
+    a: &Loading,
+    b: &Loading,
+    paired: &Paired<'_>,
+    found: &[Difference],
+    rows: &[Row],
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let names: Vec<&str> = respects(found).into_iter().collect();
     if names.len() > 1 {
@@ -22,8 +33,22 @@ pub(super) fn warnings(a: &Loading, b: &Loading, paired: &Paired<'_>, found: &[D
     for (side, name) in &paired.alone {
         warnings.push(format!("Only side {side} has runs of {name}: they are compared with nothing."));
     }
+    warnings.extend(unlike_success(rows));
     warnings.extend(few_runs(paired));
     warnings
+}
+
+/// What fails has no latency: a side that fails where it would have been slow looks fast.
+fn unlike_success(rows: &[Row]) -> Option<String> {
+    let apart = |row: &&Row| (row.a - row.b).abs();
+    let unlike = rows.iter().filter(|row| row.measure.kind == Kind::Success && apart(row) > UNLIKE_SUCCESS);
+    let row = unlike.max_by(|one, other| apart(one).total_cmp(&apart(other)))?;
+    let (a, b, worse) = (percent(row.a), percent(row.b), if row.a < row.b { "A" } else { "B" });
+    let cell = if row.cell.is_empty() { String::new() } else { format!(" of {}", row.cell) };
+    Some(format!(
+        "Side A completed {a} of the requests{cell} and side B {b}, and latencies are of completed requests only: \
+         those of {worse} leave out more of what went badly."
+    ))
 }
 
 /// Machines, programs and ways of carrying packets that are not the same in all runs.

@@ -230,7 +230,8 @@ const TERMS: [(&str, &str); 10] = [
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
     (
         "Latency",
-        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor).",
+        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor). \
+         Of completed services only: what failed or timed out has none.",
     ),
     (
         "First contact",
