@@ -279,6 +279,14 @@ fn a_wrong_plan_starts_nothing() {
 }
 
 #[test]
+fn a_file_of_something_else_is_neither_a_plan_nor_a_topology() {
+    let trial = Trial::of("title = 'notes'\n");
+    let output = trial.command().arg("--check").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).starts_with("error: trial.toml is neither a plan nor a topology"), "{}", said(&output));
+}
+
+#[test]
 fn a_check_says_what_would_run_and_runs_nothing() {
     let trial = Trial::of(PLAN);
     let output = trial.command().arg("--check").output().unwrap();

@@ -18,10 +18,6 @@ use serde_json::json;
 use super::report::{failure, trusted};
 use crate::failure::{Code, Failure, Outcome};
 
-/// How long a run takes before nodes ask, roughly: the network, its test, and
-/// the daemons.
-const SET_UP: Duration = Duration::from_secs(10);
-
 /// `emulate run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -113,14 +109,26 @@ fn subject(args: &RunArgs) -> Outcome<Subject> {
 }
 
 /// Whether a file is a plan: TOML that names a topology rather than being one.
+///
+/// A file that has neither's keys is refused here: whoever read it would say
+/// only that its own are missing.
 fn is_plan(file: &Path) -> Outcome<bool> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         return Ok(false);
     }
     let text = Plan::text(file).map_err(RunError::from)?;
     // What is no TOML is told by the one who reads plans.
-    let table = toml::from_str::<toml::Table>(&text);
-    Ok(table.map_or(true, |table| ["topology", "architecture", "duration"].iter().any(|key| table.contains_key(*key))))
+    let Ok(table) = toml::from_str::<toml::Table>(&text) else { return Ok(true) };
+    let has_any = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
+    let is_plan = has_any(&["topology", "architecture", "duration"]);
+    if !is_plan && !has_any(&["host", "link", "lan"]) {
+        let file = file.display();
+        return Err(Failure::bad_input(format!(
+            "{file} is neither a plan nor a topology: a plan has topology, architecture and duration, \
+             a topology [[host]] and [[link]] or [[lan]]"
+        )));
+    }
+    Ok(is_plan)
 }
 
 fn prepare(args: &RunArgs) -> Outcome<Prepared> {
@@ -153,11 +161,11 @@ fn check(subject: &Subject, output: Output) -> Outcome {
     let mut table = Table::new(&["WHAT", "IS"]);
     let (rows, longest) = match subject {
         Subject::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
-        Subject::Network(solo) => (solo.describe(), solo.length),
+        Subject::Network(solo) => (solo.describe(), solo.longest()),
     };
     if output.is_json() {
         let would: BTreeMap<&str, String> = rows.into_iter().collect();
-        let at_most_s = longest.map(|longest| (SET_UP + longest).as_secs_f64());
+        let at_most_s = longest.map(|longest| longest.as_secs_f64());
         return Ok(output.json(&json!({ "schema": SCHEMA, "would": would, "at_most_s": at_most_s }))?);
     }
     for (what, is) in rows {
@@ -165,7 +173,7 @@ fn check(subject: &Subject, output: Output) -> Outcome {
     }
     let takes = longest.map_or_else(
         || "until its schedule or its programs end".to_owned(),
-        |longest| format!("at most {} in all", format_duration(SET_UP + longest)),
+        |longest| format!("at most {} in all", format_duration(longest)),
     );
     table.row(["takes".to_owned(), takes]);
     Ok(output.table(&table)?)

@@ -10,7 +10,11 @@ use super::plan::{Fault, FaultKind, Named, Plan, PlanError, Source};
 use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
+use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::{Action, Change, Event, HostIndex, Topology};
+
+/// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
+pub(super) const SET_UP: Duration = Duration::from_secs(10);
 
 /// A plan, its network, and who runs what where. Nothing has been started.
 #[derive(Clone, Debug)]
@@ -98,9 +102,9 @@ impl Prepared {
         }
     }
 
-    /// How long the run takes at most once all nodes are ready.
+    /// How long the run takes at most, all in all.
     pub fn longest(&self) -> Duration {
-        self.plan.warm_up + self.plan.duration + self.plan.drain
+        SET_UP + self.plan.warm_up + self.plan.duration + self.plan.drain
     }
 
     /// What is allowed and yet doubtful, one sentence each.
@@ -178,11 +182,12 @@ impl Faults<'_> {
         changes: &[Change],
         topology: &mut Topology,
     ) -> Result<(), PlanError> {
-        let unknown = |named: &Named, what| {
-            PlanError::new(self.file, named.line, format!("the topology has no {what} `{}`", named.name))
+        let unknown = || {
+            let near = did_you_mean(&net.name, topology.nets.iter().map(|net| net.name.as_str()));
+            PlanError::new(self.file, net.line, format!("the topology has no link or LAN `{}`{near}", net.name))
         };
-        let index = topology.net_index(&net.name).ok_or_else(|| unknown(net, "link or LAN"))?;
-        let host = |named: &Named| topology.host_index(&named.name).ok_or_else(|| unknown(named, "host"));
+        let index = topology.net_index(&net.name).ok_or_else(unknown)?;
+        let host = |named: &Named| placement::host(topology, named, self.file);
         let side = from.map(host).transpose()?;
         if let Some((side, named)) = side.zip(from)
             && topology.nets[index].members.iter().all(|member| member.host != side)
@@ -201,8 +206,7 @@ impl Faults<'_> {
     /// The host, if such a daemon runs there.
     fn daemon(&self, topology: &Topology, named: &Named, hub: bool) -> Result<HostIndex, PlanError> {
         let error = |message| PlanError::new(self.file, named.line, message);
-        let host = topology.host_index(&named.name);
-        let host = host.ok_or_else(|| error(format!("the topology has no host `{}`", named.name)))?;
+        let host = placement::host(topology, named, self.file)?;
         let runs_hub = self.placement.hubs.iter().any(|place| place.host == host);
         let runs_node = self.placement.nodes.iter().any(|place| place.host == host);
         match hub {
@@ -252,10 +256,10 @@ mod tests {
     #[test]
     fn faults_of_what_is_not_there_are_refused_with_their_line() {
         let fault = |what: &str| prepared(&format!("[[faults]]\nat = '9s'\n{what}\n")).unwrap_err();
-        assert_eq!(fault("kill = 'node9'"), "p.toml:6: the topology has no host `node9`");
+        assert_eq!(fault("kill = 'sever'"), "p.toml:6: the topology has no host `sever`; did you mean `server`?");
         assert_eq!(fault("kill = 'server'"), "p.toml:6: nothing runs on host server");
         assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
-        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`");
+        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`; did you mean `net`?");
         assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use roost_proto::Cell;
 
 use super::plan::{Architecture, Locality, Mix, Named, Part, Plan, PlanError, SuperNodes};
+use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::{Host, HostIndex, Member, Routing, Topology};
 
 /// The class of hosts that have none.
@@ -72,6 +73,15 @@ pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Pla
     placer.choose_targets(&mut nodes)?;
     placer.choose_hubs(&mut nodes, &hubs)?;
     Ok(Placement { nodes, hubs, classes: placer.classes()? })
+}
+
+/// The host that a plan names.
+pub(super) fn host(topology: &Topology, named: &Named, file: &Path) -> Result<HostIndex, PlanError> {
+    let Named { name, line } = named;
+    topology.host_index(name).ok_or_else(|| {
+        let near = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
+        PlanError::new(file, *line, format!("the topology has no host `{name}`{near}"))
+    })
 }
 
 /// The class of a host; hosts without one are of class `node`, but for those
@@ -287,8 +297,7 @@ impl Placer<'_> {
     }
 
     fn host(&self, named: &Named) -> Result<HostIndex, PlanError> {
-        let unknown = || self.error(named.line, format!("the topology has no host `{}`", named.name));
-        self.topology.host_index(&named.name).ok_or_else(unknown)
+        host(self.topology, named, self.file)
     }
 
     /// Gives every node all hubs, the nearest first; where several are equally

@@ -120,7 +120,10 @@ fn what_does_not_fit_together_is_refused() {
     );
     let strange = TREE.replace("\"x45\"", "\"blimp\"");
     assert!(wrong(PLAN, &strange).contains("host high is of class `blimp`, and nothing says what it asks for"));
-    assert_eq!(wrong(&format!("super_nodes = ['low9']\n{PLAN}"), TREE), "p.toml:1: the topology has no host `low9`");
+    assert_eq!(
+        wrong(&format!("super_nodes = ['hgih']\n{PLAN}"), TREE),
+        "p.toml:1: the topology has no host `hgih`; did you mean `high`?"
+    );
     assert!(wrong(&format!("super_nodes = 6\n{PLAN}"), TREE).contains("6 super nodes do not fit on 5 nodes"));
     assert!(wrong(&format!("super_nodes = ['high', 'high']\n{PLAN}"), TREE).contains("high has two super nodes"));
     let no_server = PLAN.replace("super-node", "client-server");

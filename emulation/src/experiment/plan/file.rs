@@ -90,7 +90,8 @@ impl<'de> Deserialize<'de> for TransportText {
         match text.as_str() {
             "paper" => Ok(Self(Some(Transport::Paper))),
             other => other.parse::<Scheme>().map(|scheme| Self(Some(Transport::Only(scheme)))).map_err(|_| {
-                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic"))
+                let near = near::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
+                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
             }),
         }
     }
@@ -188,17 +189,18 @@ impl Lines<'_> {
     }
 }
 
-/// Adds the nearest known key to what serde says of an unknown one: "unknown
-/// field `duraton`, expected one of `name`, `duration`".
+/// Puts what serde says of an unknown key or word, "unknown field `duraton`,
+/// expected one of `name`, `duration`", in our words, with the nearest known one.
 fn with_hint(message: &str) -> String {
+    let is_key = message.starts_with("unknown field");
     let mut quoted = message.split('`').skip(1).step_by(2);
-    if !message.starts_with("unknown field") {
-        return message.to_owned();
-    }
-    let Some(unknown) = quoted.next() else { return message.to_owned() };
-    match near::nearest(&unknown.replace('-', "_"), quoted) {
-        Some(near) => format!("unknown key `{unknown}`; did you mean `{near}`?"),
-        None => message.replacen("unknown field", "unknown key", 1),
+    let unknown = quoted.next().filter(|_| is_key || message.starts_with("unknown variant"));
+    let Some(unknown) = unknown else { return message.to_owned() };
+    let (said, ours) = if is_key { ("unknown field", "unknown key") } else { ("unknown variant", "unknown value") };
+    let meant = if is_key { unknown.replace('-', "_") } else { unknown.to_owned() };
+    match near::nearest(&meant, quoted) {
+        Some(near) => format!("{ours} `{unknown}`; did you mean `{near}`?"),
+        None => message.replacen(said, ours, 1),
     }
 }
 

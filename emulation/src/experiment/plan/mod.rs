@@ -31,6 +31,7 @@ use std::time::Duration;
 use roost_proto::Scheme;
 
 use crate::lab::Tcp;
+use crate::scenario::near;
 
 pub use fault::{Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
@@ -126,7 +127,10 @@ impl FromStr for Architecture {
             "client-server-caching" | "multicast" | "super-node-multicast" => Err(format!(
                 "the daemons of this version have no mode `{text}` yet: choose client-server or super-node"
             )),
-            _ => Err(format!("there is no architecture `{text}`: choose client-server or super-node")),
+            _ => {
+                let near = near::did_you_mean(text, ["client-server", "super-node"]);
+                Err(format!("there is no architecture `{text}`: choose client-server or super-node{near}"))
+            }
         }
     }
 }
