@@ -184,7 +184,7 @@ impl Shape {
             first_byte_ms: done.then_some(if stream { latency } else { rounded(latency * 0.6) }),
             elapsed_ms: if stream && done { rounded(latency + 10_000.0) } else { latency },
             bytes: if done { bytes } else { 0 },
-            packets: if stream && done { bytes / 1316 } else { 0 },
+            packets: if stream && done { bytes / 1128 } else { 0 },
             lost: if stream && done { random.below(3) } else { 0 },
             unread: 0,
             first_contact: None,
