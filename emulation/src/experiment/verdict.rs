@@ -3,7 +3,7 @@
 //! | criterion | limit | why |
 //! |---|---|---|
 //! | lateness, 99th percentile | 1 ms | Emulab's own acceptance test lets a round trip err by 3.5 ms; a packet that crosses three links here then errs by less. It is 1 % of the shortest published path (100 ms) |
-//! | the same, second by second | 1 % of the seconds beyond it | a percentile over the whole run hides that everything stood still for a second |
+//! | the same, second by second | 5 % of the seconds beyond it | a percentile over the whole run hides that everything stood still for a second |
 //! | lateness, most | 50 ms | half of the shortest published path: no figure survives it |
 //! | wait to be read, 99th percentile | 1 ms | what a packet waited in its host before the emulator took it is added to its delay, and no lateness tells of it |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
@@ -25,7 +25,7 @@ use crate::report::record::Verdict;
 /// The most lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
 /// The most of the seconds whose own 99th percentile may be beyond that.
-const LATE_SECONDS: f64 = 0.01;
+const LATE_SECONDS: f64 = 0.05;
 /// The most lateness of any packet.
 const LATENESS_MAX: Duration = Duration::from_millis(50);
 /// The most that 99 % of the packets may have waited to be read.
