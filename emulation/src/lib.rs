@@ -14,8 +14,10 @@
 pub mod bench;
 pub mod experiment;
 pub mod lab;
+mod machine;
 pub mod netcore;
 pub mod ns;
 pub mod report;
 pub mod scenario;
+pub mod statistics;
 pub mod units;

@@ -173,7 +173,7 @@ pub fn run(
 ) -> Result<Report, BenchError> {
     let began = Instant::now();
     let mut report = Report::default();
-    let mut bench = Bench { options, stop, facts: machine::facts() };
+    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
     for case in cases {
         if bench.is_stopped() {
             break;

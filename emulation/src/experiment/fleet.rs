@@ -18,7 +18,7 @@ use super::launch::{Maker, identity};
 use super::placement::Placement;
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
-use super::siblings::Programs;
+use super::siblings::Binaries;
 use crate::lab::Lab;
 use crate::report::record;
 use crate::scenario::topology::HostIndex;
@@ -89,17 +89,17 @@ impl Fleet {
         plan: &Plan,
         placement: &Placement,
         lab: &Lab,
-        programs: &Programs,
+        binaries: &Binaries,
         interrupt: &Interrupt,
         step: impl Fn(),
     ) -> Result<Self, RunError> {
         std::fs::create_dir_all(LOGS).map_err(|error| RunError::file("make", Path::new(LOGS), &error))?;
         let group = Path::new(RUN_FOLDER).join("group");
-        identities::make_group(programs, &group)?;
+        identities::make_group(binaries, &group)?;
         // An empty file of its own, so that the settings of this machine's daemons stay out.
         let empty = Path::new(RUN_FOLDER).join("empty.toml");
         std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
-        let maker = Maker { plan, placement, lab, programs, empty: &empty };
+        let maker = Maker { plan, placement, lab, binaries, empty: &empty };
         let mut launches = Vec::new();
         for index in 0..placement.hubs.len() {
             launches.push(maker.hub(index)?);
@@ -109,7 +109,7 @@ impl Fleet {
         }
         for launch in &launches {
             interrupt.check()?;
-            identities::issue(programs, &group, &launch.name, launch.title, &identity(&launch.name))?;
+            identities::issue(binaries, &group, &launch.name, launch.title, &identity(&launch.name))?;
             step();
         }
         Ok(Self { members: launches.into_iter().map(Member::new).collect() })

@@ -11,7 +11,7 @@ use super::fleet::{LEAVE, LOGS};
 use super::placement::{HubPlace, NodePlace, Placement};
 use super::plan::{Architecture, Plan};
 use super::private::RUN_FOLDER;
-use super::siblings::Programs;
+use super::siblings::Binaries;
 use crate::lab::Lab;
 use crate::scenario::topology::HostIndex;
 
@@ -29,7 +29,7 @@ pub(super) struct Maker<'a> {
     pub(super) plan: &'a Plan,
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
-    pub(super) programs: &'a Programs,
+    pub(super) binaries: &'a Binaries,
     /// A configuration that says nothing.
     pub(super) empty: &'a Path,
 }
@@ -115,7 +115,7 @@ impl Maker<'_> {
                 (Role::Hub(_), Architecture::ClientServer) => "server",
                 (Role::Hub(_), Architecture::SuperNode) => "supernode",
             },
-            program: self.programs.path(program)?,
+            program: self.binaries.path(program)?,
             args,
             socket: socket(name),
             log: Path::new(LOGS).join(format!("{name}.log")),

@@ -18,7 +18,6 @@ mod interrupt;
 mod job;
 mod journal;
 mod launch;
-mod machine;
 mod measure;
 mod placement;
 pub mod plan;

@@ -12,14 +12,14 @@ use super::error::RunError;
 use super::fleet::{Fleet, LOGS, Ready};
 use super::interrupt::Interrupt;
 use super::job::{Job, Solo};
-use super::machine::machine;
 use super::measure::{Found, Measurement};
 use super::plan::{Backend, LabSettings};
 use super::prepare::Prepared;
 use super::private::Private;
-use super::siblings::{self, Programs};
+use super::siblings::{self, Binaries};
 use super::verdict::Linktest;
 use crate::lab::{self, Lab, linktest};
+use crate::machine;
 use crate::report::metrics::Tally;
 use crate::report::record::Run;
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
@@ -125,7 +125,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     async fn run(&self) -> Result<(Run, Tally), RunError> {
-        let (machine, binaries) = (machine(), self.binaries()?);
+        let (machine, binaries) = (machine::facts(), self.binaries()?);
         self.interrupt.check()?;
         let daemons = self.job.plan.map_or(0, |prepared| {
             let placement = &prepared.placement;
@@ -155,9 +155,9 @@ impl Session<'_> {
     fn fleet(&self, lab: &Lab, steps: &Steps) -> Result<Fleet, RunError> {
         let Some(prepared) = self.job.plan else { return Ok(Fleet::none()) };
         steps.say("making identities");
-        let programs = Programs::beside_this()?;
+        let binaries = Binaries::beside_this()?;
         let Prepared { plan, placement, .. } = prepared;
-        Fleet::prepare(plan, placement, lab, &programs, &self.interrupt, || steps.advance())
+        Fleet::prepare(plan, placement, lab, &binaries, &self.interrupt, || steps.advance())
     }
 
     async fn start(&self, lab: &Lab, fleet: &mut Fleet, steps: &Steps) -> Result<Ready, RunError> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::error::RunError;
 use super::fleet::Fleet;
-use super::machine::Processors;
 use super::verdict::{Observed, Seconds};
 use super::windows::Windows;
 use crate::lab::Lab;
 use crate::lab::carrier::Lateness;
+use crate::machine::Processors;
 use crate::report::metrics::Tally;
 use crate::report::record::{Link, Sample};
 use crate::scenario::topology::NetKind;

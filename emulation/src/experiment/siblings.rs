@@ -15,11 +15,11 @@ const OWN: &str = "/proc/self/exe";
 
 /// The programs that experiments run.
 #[derive(Clone, Debug)]
-pub(super) struct Programs {
+pub(super) struct Binaries {
     folder: PathBuf,
 }
 
-impl Programs {
+impl Binaries {
     /// Those beside this program.
     pub(super) fn beside_this() -> Result<Self, RunError> {
         let own = std::env::current_exe();
@@ -46,10 +46,10 @@ impl Programs {
 /// # Errors
 /// When one is not there.
 pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
-    let programs = Programs::beside_this()?;
+    let binaries = Binaries::beside_this()?;
     let mut paths = vec![("emulate", OWN.into())];
     for name in ["roost", "overlay-node", architecture.hub_program()] {
-        paths.push((name, programs.path(name)?));
+        paths.push((name, binaries.path(name)?));
     }
     // Side by side: builds for debugging are large, and slow at this.
     std::thread::scope(|scope| {

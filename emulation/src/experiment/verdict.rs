@@ -205,8 +205,8 @@ fn lateness_reasons(observed: &Observed) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Processors;
     use super::*;
+    use crate::machine::Processors;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)

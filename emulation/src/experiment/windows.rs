@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::machine::Processors;
+use crate::machine::Processors;
 
 /// How long a window is, seconds.
 const WINDOW: f64 = 10.0;

@@ -13,7 +13,6 @@ pub mod metrics;
 mod page;
 mod read;
 pub mod record;
-pub mod statistics;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;

@@ -16,8 +16,8 @@ use self::pairs::{Pair, Paired};
 use super::figure::said;
 use super::measure::{Better, Measure};
 use super::page;
-use super::statistics::{Interval, mean, paired, welch};
 use super::write::{WriteError, put};
+use crate::statistics::{Interval, mean, paired, welch};
 
 /// A comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
@@ -283,10 +283,10 @@ fn middle(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::super::measure::Kind;
     use super::super::record::Outcome;
-    use super::super::statistics::Method;
     use super::super::synthetic::Shape;
     use super::names as names_of;
     use super::*;
+    use crate::statistics::Method;
 
     fn side(shapes: impl IntoIterator<Item = Shape>) -> Loading {
         let mut loading = Loading { folder: "side".into(), runs: Vec::new() };

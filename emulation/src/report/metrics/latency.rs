@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::statistics::{mean, quantile};
+use crate::statistics::{mean, quantile};
 
 /// The upper bounds of a decade's buckets: ISO 3's series R5, each about 1.6
 /// times the one before.

@@ -6,8 +6,8 @@ use super::{FEW, Page, Rows};
 use crate::report::compare::{Comparison, Finding, Row, Side};
 use crate::report::figure::{Figure, forest};
 use crate::report::measure::Kind;
-use crate::report::statistics::Method;
 use crate::report::words::{capital, counted, ratio};
+use crate::statistics::Method;
 
 /// The page of a comparison.
 pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {

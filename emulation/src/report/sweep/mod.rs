@@ -16,9 +16,9 @@ use super::metrics::Metrics;
 use super::page;
 use super::read::{Results, read};
 use super::record::Run;
-use super::statistics::mean_and_half_width;
 use super::words::percent;
 use super::write::{WriteError, Written, put};
+use crate::statistics::mean_and_half_width;
 
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
