@@ -4,8 +4,10 @@
 //! machine does, so both exit codes of a run that came to its end are right.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -223,6 +225,11 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
     ];
     assert_eq!(incidents.iter().map(|(what, _)| *what).collect::<Vec<_>>(), expected.map(|(what, _)| what));
     assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| seen.1 >= at), "{incidents:?}");
+    let latest = incidents.iter().zip(expected).filter(|(seen, _)| !seen.0.starts_with("net"));
+    let latest = latest.map(|(seen, (_, at))| seen.1 - at).fold(0.0, f64::max);
+    let told = results.run.verdict.schedule_late_ms.unwrap();
+    assert!((told - latest * 1e3).abs() < 0.001, "{told} ms, and {latest} s");
+    assert!(incidents[1].1 == 2.0 && incidents[2].1 == 2.5, "what links do is exact: {incidents:?}");
     assert!(!results.run.verdict.reasons.iter().any(|reason| reason.contains("died")), "the plan killed it");
     let killed = &results.nodes["node4"];
     assert!(killed.last.sent_bytes > killed.first.sent_bytes + 1_000, "both of its processes count: {killed:?}");
@@ -232,6 +239,19 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
     let (left, carried) = (&results.nodes["node2"], to_net("node2").bytes_in);
     let sent = left.last.sent_bytes - left.first.sent_bytes;
     assert!(sent <= carried, "what one that left had counted is counted once: {sent} of {carried} bytes");
+    check_conservation(&results);
+}
+
+#[test]
+fn nothing_of_a_warm_up_is_under_way_when_the_run_begins() {
+    // Streams of the warm-up last until long after the run would have ended.
+    let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");
+    let video = "[classes.star]\nmix = { video = 100 }\nlocality = 'anywhere'\n";
+    let results = Trial::of(&format!("{plan}{video}")).run();
+    let asked: BTreeSet<&str> = results.requests.iter().map(|request| request.node.as_str()).collect();
+    assert_eq!(asked.len(), 4, "every node asks in the first second: {asked:?}");
+    let verdict = &results.run.verdict;
+    assert!(verdict.start_gap_ms.is_some() && verdict.daemons_before_ms.is_some_and(|ms| ms > 0.0), "{verdict:?}");
     check_conservation(&results);
 }
 
@@ -440,6 +460,30 @@ fn a_network_that_would_do_nothing_is_refused() {
     let output = trial.command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("trial.toml: nothing starts a program or traffic"), "{}", said(&output));
+}
+
+#[test]
+fn a_sweep_goes_on_after_a_start_that_failed() {
+    let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
+    let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1]\n"));
+    // The programs beside each other, of which one ends at once.
+    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_emulate")).parent().unwrap();
+    for name in ["emulate", "roost", "overlay-node"] {
+        fs::hard_link(built.join(name), programs.path().join(name)).unwrap();
+    }
+    let hub = programs.path().join("supernode");
+    fs::write(&hub, "#!/bin/sh\necho no room here >&2\nexit 3\n").unwrap();
+    fs::set_permissions(&hub, fs::Permissions::from_mode(0o755)).unwrap();
+    for _ in 0..2 {
+        let mut command = Command::new(programs.path().join("emulate"));
+        command.args(["sweep", "trial.toml", "-o", "out"]).current_dir(trial.folder.path()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("it last said: no room here; the daemons' logs are in "), "{}", said(&output));
+    }
+    let folder = trial.results().join("seed-1");
+    assert!(folder.join("logs/node1-hub.log").is_file() && !folder.join("run.json").exists());
 }
 
 #[test]

@@ -299,7 +299,7 @@ fn trust(run: &record::Run) -> String {
     let mut text = format!(
         "99 % of the packets were at most {:.0} us late and read within {} us, none was lost by the emulator, at most {} % of the processors were in use.",
         verdict.lateness_p99_us,
-        known(verdict.unread_p99_us),
+        known(verdict.read_wait_p99_us),
         known(verdict.cpu_busy.map(|busy| busy * 100.0))
     );
     for unknown in &verdict.not_measured {

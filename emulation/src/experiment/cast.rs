@@ -31,11 +31,13 @@ impl Cast {
                 idle: plan.idle,
                 timeout: plan.timeout,
                 stream: plan.stream,
-                end: Time::ZERO + plan.warm_up + plan.duration,
+                end: Time::ZERO + if stage.is_warm_up { plan.warm_up } else { plan.duration },
             };
-            let workload = Workload::new(settings, generator(plan.seed, &node.name));
+            // Its own draws, so that a plan asks for the same with a warm-up and without.
+            let name = if stage.is_warm_up { format!("{} before", node.name) } else { node.name.clone() };
+            let workload = Workload::new(settings, generator(plan.seed, &name));
             let (stage, phase) = (Rc::clone(stage), cast.phase.subscribe());
-            let requester = Requester { stage, node: index, socket, phase, alive };
+            let requester = Requester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
             cast.requesters.spawn_local(requester.run(workload));
         }
         cast

@@ -14,7 +14,7 @@ use super::interrupt::Interrupt;
 use super::job::Job;
 use super::requester::Stage;
 use super::sampler::Sampler;
-use super::stagehands::Stagehands;
+use super::stagehands::{Performance, Stagehands};
 use crate::lab::Lab;
 use crate::report::record::Record;
 
@@ -52,6 +52,8 @@ pub(super) struct Course {
     pub(super) interrupted: bool,
     /// One sentence for each daemon that died without the plan's doing.
     pub(super) losses: Vec<String>,
+    /// What came of the schedule.
+    pub(super) performance: Performance,
 }
 
 /// All that a run needs while it goes on.
@@ -106,7 +108,7 @@ impl Conductor<'_> {
         cast.leave().await;
         course.drain_s = self.stage.seconds() - course.ran_s;
         self.sample().await?;
-        self.stagehands.end(self.stage.origin.elapsed());
+        course.performance = self.stagehands.end(self.stage.origin.elapsed());
         Ok(course)
     }
 
@@ -115,7 +117,7 @@ impl Conductor<'_> {
         let stage = Rc::clone(&self.stage);
         let mut interrupt = self.interrupt.clone();
         loop {
-            if self.stagehands.work(self.fleet, stage.origin.elapsed()).await? {
+            if self.stagehands.work(self.fleet, stage.origin)? {
                 return Ok(());
             }
             if matches!(end, End::Idle(_)) && self.stagehands.is_over() {
@@ -140,11 +142,7 @@ impl Conductor<'_> {
     }
 
     fn look(&mut self, course: &mut Course) -> Result<(), RunError> {
-        for (name, how) in self.fleet.look(self.lab)? {
-            let t = self.stage.seconds();
-            course.losses.push(format!("{name} died after {t:.1} s: it {how}"));
-            self.stage.journal.incident(t, name, format!("died: it {how}"));
-        }
+        course.losses.extend(deaths(self.fleet, self.lab, &self.stage)?);
         Ok(())
     }
 
@@ -157,6 +155,17 @@ impl Conductor<'_> {
         self.watcher.second(Glance { t, active, completed: tally.completed, failed, programs, left });
         Ok(())
     }
+}
+
+/// Writes down which daemons have died without the plan's doing: a sentence each.
+pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &Stage) -> Result<Vec<String>, RunError> {
+    let t = stage.seconds();
+    let died = fleet.look(lab)?.into_iter().map(|(name, how)| {
+        let loss = format!("{name} died after {t:.1} s: it {how}");
+        stage.journal.incident(t, name, format!("died: it {how}"));
+        loss
+    });
+    Ok(died.collect())
 }
 
 impl End<'_> {

@@ -19,9 +19,6 @@ use crate::scenario::topology::HostIndex;
 /// How long a daemon may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How long it may take to tell what it has counted before it is ended.
-const LAST_WORD: Duration = Duration::from_millis(250);
-
 /// What a daemon is to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -158,11 +155,6 @@ impl Daemon {
             counted.add(status);
         }
         counted
-    }
-
-    /// What a daemon that is about to be ended has counted, if it says so in time.
-    pub(super) async fn last_word(socket: PathBuf) -> Option<Status> {
-        tokio::time::timeout(LAST_WORD, Self::status(socket)).await.ok().flatten()
     }
 
     /// Keeps what its process has counted, before that is ended.

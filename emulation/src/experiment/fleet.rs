@@ -1,6 +1,5 @@
 //! All daemons of a run: started in order, watched, asked, and ended.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
 use super::identities;
 use super::interrupt::Interrupt;
+use super::last_words::LastWords;
 use super::launch::{Maker, identity};
 use super::placement::Placement;
 use super::plan::Plan;
@@ -45,6 +45,8 @@ struct Member {
     /// Whether its node may ask.
     alive: Arc<watch::Sender<bool>>,
     state: Wanted,
+    /// What its process says that it has counted, when it is soon to be ended.
+    last_words: Option<LastWords>,
 }
 
 /// What a daemon is to do.
@@ -62,7 +64,7 @@ enum Wanted {
 
 /// A task that ends when this value goes.
 #[derive(Debug)]
-struct AbortOnDrop(AbortHandle);
+pub(super) struct AbortOnDrop(pub(super) AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -192,23 +194,21 @@ impl Fleet {
         self.members.iter().position(|member| member.daemon.launch.host == host && member.is_hub() == hub)
     }
 
-    /// Asks those daemons of hosts that run, all at once, what they have
-    /// counted, before they are ended.
-    pub(super) async fn keep_last_words(&mut self, ending: &[(HostIndex, bool)]) {
-        let members = ending.iter().filter_map(|(host, hub)| self.find(*host, *hub));
-        let running = |index: &usize| matches!(self.members[*index].state, Wanted::Runs | Wanted::Returns { .. });
-        let members: BTreeSet<usize> = members.filter(running).collect();
-        let sockets = members.iter().map(|index| Some(self.members[*index].socket())).collect();
-        for (index, status) in members.iter().zip(ask(sockets, Daemon::last_word).await) {
-            if let Some(status) = status {
-                self.members[*index].daemon.keep(&status);
-            }
+    /// Asks the daemon of a host from now on what it has counted, since it is
+    /// soon to be ended: when that is done nobody waits for an answer.
+    pub(super) fn ask_last_words(&mut self, host: HostIndex, hub: bool) {
+        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
+            && member.is_wanted()
+        {
+            let socket = member.socket();
+            member.last_words.get_or_insert_with(|| LastWords::of(socket));
         }
     }
 
     /// Kills the daemon of a host.
     pub(super) fn kill(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
+            member.keep_last_words();
             member.state = Wanted::Gone;
             member.daemon.kill();
             member.alive.send_replace(false);
@@ -220,6 +220,7 @@ impl Fleet {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
             && !matches!(member.state, Wanted::Gone)
         {
+            member.keep_last_words();
             member.state = Wanted::Leaves { and_returns: false };
             member.daemon.leave();
         }
@@ -242,7 +243,8 @@ impl Fleet {
     /// Asks all daemons that run, side by side, what they have counted.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
         // One that was asked to leave has said it before.
-        let sockets = self.members.iter_mut().map(|member| member.should_run().then(|| member.socket()));
+        let runs = |member: &mut Member| member.is_wanted() && member.daemon.is_running();
+        let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
         ask(sockets.collect(), Daemon::status).await
     }
 
@@ -259,11 +261,17 @@ impl Fleet {
         daemons.map(|daemon| (daemon.launch.name.clone(), daemon.waited().map(|wait| wait.as_secs_f64()))).collect()
     }
 
-    /// The daemons that gave no status though they should run.
-    pub(super) fn silent(&mut self, statuses: &[Option<Status>]) -> Vec<String> {
-        let both = self.members.iter_mut().zip(statuses);
-        let silent = both.filter_map(|(member, status)| (status.is_none() && member.should_run()).then_some(member));
-        silent.map(|member| member.daemon.launch.name.clone()).collect()
+    /// The daemons that gave no status though the plan wants them to run.
+    pub(super) fn silent(&self, statuses: &[Option<Status>]) -> Vec<String> {
+        let both = self.members.iter().zip(statuses);
+        let silent = both.filter(|(member, status)| status.is_none() && member.is_wanted());
+        silent.map(|(member, _)| member.daemon.launch.name.clone()).collect()
+    }
+
+    /// The daemons that were started again and have not been attached since.
+    pub(super) fn not_back(&self) -> Vec<String> {
+        let is_missing = |member: &&Member| matches!(member.state, Wanted::Returns { .. }) && !*member.alive.borrow();
+        self.members.iter().filter(is_missing).map(|member| member.daemon.launch.name.clone()).collect()
     }
 
     /// Lets all leave: nodes first, since they say good-bye to their hubs.
@@ -282,7 +290,8 @@ impl Fleet {
 
 impl Member {
     fn new(launch: Launch) -> Self {
-        Self { daemon: Daemon::new(launch), alive: Arc::new(watch::Sender::new(true)), state: Wanted::Runs }
+        let alive = Arc::new(watch::Sender::new(true));
+        Self { daemon: Daemon::new(launch), alive, state: Wanted::Runs, last_words: None }
     }
 
     const fn is_hub(&self) -> bool {
@@ -293,12 +302,24 @@ impl Member {
         self.daemon.launch.socket.clone()
     }
 
-    fn should_run(&mut self) -> bool {
-        matches!(self.state, Wanted::Runs | Wanted::Returns { .. }) && self.daemon.is_running()
+    /// Whether the plan wants it to run.
+    const fn is_wanted(&self) -> bool {
+        matches!(self.state, Wanted::Runs | Wanted::Returns { .. })
+    }
+
+    /// Keeps what its process said last, once: before it is ended.
+    fn keep_last_words(&mut self) {
+        if let Some(words) = self.last_words.take().filter(|_| self.is_wanted())
+            && let Some(status) = words.newest()
+        {
+            self.daemon.keep(&status);
+        }
     }
 
     /// Starts it again; its node asks when it is attached.
     fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
+        // Those of the process before.
+        self.last_words = None;
         self.daemon.start(lab)?;
         let (socket, alive) = (self.socket(), Arc::clone(&self.alive));
         let attached = tokio::spawn(async move {

@@ -12,7 +12,7 @@ use roost_proto::NodeId;
 
 use super::bar::Bar;
 use super::cast::Cast;
-use super::conduct::{Conductor, Course};
+use super::conduct::{Conductor, Course, deaths};
 use super::error::RunError;
 use super::fleet::{Fleet, Ready};
 use super::interrupt::Interrupt;
@@ -23,7 +23,7 @@ use super::requester::Stage;
 use super::run::write;
 use super::sampler::Sampler;
 use super::stagehands::Stagehands;
-use super::verdict::{Linktest, Observed, judge};
+use super::verdict::{Linktest, Observed, Start, judge};
 use crate::lab::Lab;
 use crate::report::metrics::Tally;
 use crate::report::record::{Record, Run, SCHEMA, Verdict};
@@ -60,19 +60,20 @@ impl Measurement<'_> {
         write_run(&run)?;
         let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
         let stagehands = Stagehands::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
-        let stage = Rc::new(self.stage(Rc::clone(&journal), ready.ids));
-        let cast = Cast::enter(self.job.plan, fleet, &stage);
-        let statuses = if self.warm_up() > Duration::ZERO {
-            self.wait_for_beginning(fleet, &stage).await?;
-            fleet.statuses().await
-        } else {
-            ready.statuses
-        };
-        for node in fleet.records(stage.seconds(), &statuses) {
+        if self.warm_up() > Duration::ZERO {
+            self.let_warm_up(fleet, &journal, &ready.ids).await?;
+        }
+        let asked = Instant::now();
+        let statuses = fleet.statuses().await;
+        for node in fleet.records(0.0, &statuses) {
             journal.write(&Record::Node(node));
         }
-        let mut sampler = Sampler::begin(self.lab, fleet)?;
-        self.lab.begin()?;
+        let unheard = fleet.silent(&statuses);
+        let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
+        let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
+        let cast = Cast::enter(self.job.plan, fleet, &stage);
+        let start = Start { gap: origin.elapsed(), asked_before: origin.saturating_duration_since(asked), unheard };
+        run.started_unix_s = unix_seconds();
         let conductor = Conductor {
             job: self.job,
             lab: self.lab,
@@ -84,7 +85,8 @@ impl Measurement<'_> {
             watcher: self.bar,
         };
         let course = conductor.conduct(cast).await?;
-        run.verdict = self.conclude(fleet, &stage, (sampler, linktest), &course).await?;
+        let observed = Observed { linktest, start, ..self.conclude(fleet, &stage, sampler, &course).await? };
+        run.verdict = judge(observed);
         (run.ran_s, run.drain_s, run.interrupted) = (course.ran_s, course.drain_s, course.interrupted);
         write_run(&run)?;
         journal.failure().map_or(Ok(()), Err)?;
@@ -95,47 +97,54 @@ impl Measurement<'_> {
         self.job.plan.map_or(Duration::ZERO, |prepared| prepared.plan.warm_up)
     }
 
-    /// Nodes ask, and nothing is counted yet.
-    async fn wait_for_beginning(&self, fleet: &mut Fleet, stage: &Stage) -> Result<(), RunError> {
+    /// Lets nodes ask before anything is counted. When their time is up nobody
+    /// asks, and what is under way ends: nothing of it is counted later.
+    async fn let_warm_up(&self, fleet: &mut Fleet, journal: &Rc<Journal>, ids: &[NodeId]) -> Result<(), RunError> {
+        let stage = Stage { is_warm_up: true, ..self.stage(Instant::now(), journal, ids) };
+        let mut cast = Cast::enter(self.job.plan, fleet, &Rc::new(stage));
         let mut interrupt = self.interrupt.clone();
         tokio::select! {
-            () = tokio::time::sleep_until(stage.origin.into()) => {}
+            () = cast.done() => {}
             () = interrupt.wait() => return Err(RunError::Interrupted),
         }
+        tokio::time::sleep(SETTLE).await;
         match fleet.look(self.lab)?.first() {
             Some((name, how)) => Err(RunError::Failed(format!("{name} died before the run had warmed up: it {how}"))),
             None => Ok(()),
         }
     }
 
-    /// What requesters share; from now on time is counted.
-    fn stage(&self, journal: Rc<Journal>, ids: Vec<NodeId>) -> Stage {
+    /// What requesters share, who ask from this time on.
+    fn stage(&self, origin: Instant, journal: &Rc<Journal>, ids: &[NodeId]) -> Stage {
         let plan = self.job.plan.map(|prepared| &prepared.plan);
-        let began = Instant::now();
         Stage {
-            began,
-            origin: began + self.warm_up(),
-            journal,
+            origin,
+            is_warm_up: false,
+            journal: Rc::clone(journal),
             transport: plan.map_or(Transport::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
-            ids,
+            ids: ids.to_vec(),
             active: Cell::new(0),
         }
     }
 
-    /// Asks everybody for the last time, and judges.
+    /// Asks everybody for the last time; gives what was seen in all.
     async fn conclude(
         &self,
         fleet: &mut Fleet,
         stage: &Stage,
-        (sampler, linktest): (Sampler, Option<Linktest>),
+        sampler: Sampler,
         course: &Course,
-    ) -> Result<Verdict, RunError> {
+    ) -> Result<Observed, RunError> {
         tokio::time::sleep(SETTLE).await;
         let t = stage.seconds();
         let links = sampler.links(self.lab).await?;
+        let Course { mut losses, performance, .. } = course.clone();
+        // One that dies now, before it is asked or while it is, is no silent one.
+        losses.extend(deaths(fleet, self.lab, stage)?);
         let statuses = fleet.statuses().await;
+        losses.extend(deaths(fleet, self.lab, stage)?);
         for node in fleet.records(t, &statuses) {
             stage.journal.write(&Record::Node(node));
         }
@@ -143,8 +152,13 @@ impl Measurement<'_> {
             stage.journal.write(&Record::Link(link));
         }
         let silent = fleet.silent(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
-        let losses = course.losses.iter().cloned().chain(silent).collect();
-        Ok(judge(Observed { linktest, losses, ..sampler.end(self.lab, fleet, t)? }))
+        losses.extend(silent);
+        losses.extend(performance.undone);
+        for name in fleet.not_back() {
+            stage.journal.incident(stage.seconds(), name, "was started again, and is not attached at the end");
+        }
+        let (schedule_late, dropped_by_reader) = (performance.late, stage.journal.tally().dropped_by_reader);
+        Ok(Observed { losses, schedule_late, dropped_by_reader, ..sampler.end(self.lab, fleet, t)? })
     }
 
     /// `run.json` as far as it is known at the beginning: it is there then, so
@@ -153,7 +167,6 @@ impl Measurement<'_> {
         let Job { name, topology, seed, length, plan, varied, .. } = self.job;
         let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
         versions.extend(self.daemon_versions(ready));
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let placement = plan.map(|prepared| &prepared.placement);
         let hubs = placement.map_or(&[][..], |placement| &placement.hubs);
         let architecture = plan.map_or(NO_ARCHITECTURE, |prepared| prepared.plan.architecture.name());
@@ -170,7 +183,7 @@ impl Measurement<'_> {
             warm_up_s: self.warm_up().as_secs_f64(),
             ran_s: 0.0,
             drain_s: 0.0,
-            started_unix_s: since_epoch.as_secs(),
+            started_unix_s: unix_seconds(),
             interrupted: true,
             versions,
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
@@ -194,6 +207,10 @@ impl Measurement<'_> {
         let statuses = ready.statuses.iter().flatten();
         statuses.map(|status| (program(status.role).to_owned(), status.version.clone())).collect()
     }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Writes `run.json` under another name first, so that nobody reads half of it.

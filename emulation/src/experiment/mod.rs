@@ -17,6 +17,7 @@ mod identities;
 mod interrupt;
 mod job;
 mod journal;
+mod last_words;
 mod launch;
 mod measure;
 mod placement;

@@ -102,9 +102,12 @@ impl Prepared {
         }
     }
 
-    /// How long the run takes at most, all in all.
+    /// How long the run takes at most, all in all. What is under way after a
+    /// warm-up ends before the run begins.
     pub fn longest(&self) -> Duration {
-        SET_UP + self.plan.warm_up + self.plan.duration + self.plan.drain
+        let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
+        let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
+        SET_UP + before + duration + drain
     }
 
     /// What is allowed and yet doubtful, one sentence each.

@@ -88,18 +88,20 @@ fn carry_out(job: &Job<'_>, folder: &Path, output: Output, interrupt: &Interrupt
 }
 
 /// What is said of a run that broke off. One of which nothing was recorded
-/// leaves the folder as it was, so that the same command may be given again.
+/// leaves the folder as it was, so that the same command may be given again;
+/// but logs that say something may say why. The plan stays with them: by it a
+/// sweep knows the folder for its own.
 fn broke_off(error: RunError, folder: &Path) -> RunError {
-    if !Path::new(EVENTS_FILE).exists() {
+    let is_recorded = Path::new(EVENTS_FILE).exists();
+    if !is_recorded && clear_of_empty(Path::new(LOGS)) {
         for file in [PLAN_FILE, TOPOLOGY_FILE, RUN_FILE] {
             // What is not there needs not go.
             let _ = fs::remove_file(file);
         }
-        // Logs that say something may say why.
-        clear_of_empty(Path::new(LOGS));
         return error;
     }
-    let kept = |why| format!("{why}; what was recorded until then is in {}", folder.display());
+    let what = if is_recorded { "what was recorded until then is" } else { "the daemons' logs are" };
+    let kept = |why| format!("{why}; {what} in {}", folder.display());
     match error {
         RunError::Failed(why) => RunError::Failed(kept(why)),
         RunError::Records(why) => RunError::Records(kept(why)),
@@ -107,13 +109,15 @@ fn broke_off(error: RunError, folder: &Path) -> RunError {
     }
 }
 
-/// Removes the empty files of a folder, and the folder if nothing is left.
-fn clear_of_empty(folder: &Path) {
+/// Removes the empty files of a folder, and the folder if nothing is left;
+/// whether it is gone.
+fn clear_of_empty(folder: &Path) -> bool {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     for file in files.filter(|file| file.metadata().is_ok_and(|about| about.len() == 0)) {
         let _ = fs::remove_file(file.path());
     }
     let _ = fs::remove_dir(folder);
+    !folder.exists()
 }
 
 /// A run, before it begins to count.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::verdict::{Observed, Seconds};
 use super::windows::Windows;
 use crate::lab::Lab;
-use crate::lab::carrier::Lateness;
+use crate::lab::carrier::{Begun, Lateness, WireCounts};
 use crate::machine::Processors;
 use crate::report::metrics::Tally;
 use crate::report::record::{Link, Sample};
@@ -39,16 +40,18 @@ struct Last {
 }
 
 impl Sampler {
-    /// Begins to count.
-    pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<Self, RunError> {
+    /// Makes now the time 0 of the run and begins to count; tells that time. What
+    /// takes long to read is read before it, and links count from that very time.
+    pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<(Self, Instant), RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
-        let (first, unread, processors) = (lab.lateness(), lab.unread(), Processors::now());
+        let (waited, overruns, processors) = (fleet.waited(), lab.overruns()?, Processors::now());
+        let Begun { at, links: before, .. } = lab.begin()?;
+        let (first, unread, seconds) = (lab.lateness(), lab.unread(), Seconds::default());
         let mut windows = Windows::default();
-        windows.take(0.0, processors, fleet.waited());
+        windows.take(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
-        let (before, overruns, seconds) = (lab.counters()?, lab.overruns()?, Seconds::default());
-        Ok(Self { lans, before, overruns, first, unread, last, seconds, windows })
+        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows }, at))
     }
 
     /// What each direction has carried since the beginning. The carrier is asked
@@ -63,7 +66,14 @@ impl Sampler {
     /// What was seen of the emulation itself since the beginning, `t` seconds ago.
     pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
         self.windows.take(t, Processors::now(), fleet.waited());
+        let wires = lab.wires();
+        let named = |is: fn(&WireCounts) -> bool| {
+            let both = lab.interfaces().iter().zip(&wires).filter(|(_, counts)| is(counts));
+            both.map(|(name, _)| name.clone()).collect()
+        };
         Ok(Observed {
+            broken: named(|counts| counts.broken),
+            uncounted: named(|counts| counts.uncounted),
             lateness: lab.lateness().since(&self.first),
             unread: lab.unread().since(&self.unread),
             overruns: lab.overruns()?.saturating_sub(self.overruns),

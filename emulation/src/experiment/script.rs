@@ -102,6 +102,15 @@ impl Script {
         self.open.first().map(|(at, _)| *at)
     }
 
+    /// What will end a daemon and waits for its time only, soonest first: when,
+    /// on which host, and whether it is the hub.
+    pub(super) fn endings(&self) -> impl Iterator<Item = (Duration, HostIndex, bool)> {
+        self.open.iter().filter_map(|(at, place)| {
+            let (host, hub) = self.items.get(*place)?.as_ref()?.act.ends_daemon()?;
+            Some((*at, host, hub))
+        })
+    }
+
     /// The program that the item at `place` started has ended.
     pub(super) fn ended(&mut self, place: usize) {
         for waiting in self.blocked.remove(&place).unwrap_or_default() {

@@ -6,7 +6,12 @@
 //! | the same, second by second | 5 % of the seconds beyond it | a percentile over the whole run hides that everything stood still for a second |
 //! | lateness, most | 50 ms | half of the shortest published path: no figure survives it |
 //! | wait to be read, 99th percentile | 1 ms | what a packet waited in its host before the emulator took it is added to its delay, and no lateness tells of it |
+//! | begin of the workload | 1 ms after time 0 of the links | as much of the links' traffic is in no request |
+//! | the schedule's lateness | 100 ms | the shortest published path: nobody further away could tell. What links do by schedule is exact |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
+//! | datagrams dropped by the reader | 0 | the network delivered them, and this program was too slow to take them from the daemon |
+//! | interfaces | none broke | what a host sends after its interface is gone goes nowhere |
+//! | traffic agents | sent what they were to, but for 1 % | a sender that does not keep its rate is not the one described |
 //! | processors in use | 95 % of any ten seconds | beyond it what is measured is this machine |
 //! | waiting for a processor | 10 % of any ten seconds, for each daemon | a daemon is then slowed down by its neighbours, which on hosts of their own it would not be |
 //! | links | as described | what linktest found |
@@ -30,6 +35,10 @@ const LATE_SECONDS: f64 = 0.05;
 const LATENESS_MAX: Duration = Duration::from_millis(50);
 /// The most that 99 % of the packets may have waited to be read.
 const UNREAD_P99: Duration = Duration::from_millis(1);
+/// The most between time 0 of the links and the first request.
+const START_GAP: Duration = Duration::from_millis(1);
+/// The latest that anything of the schedule may have been done.
+const SCHEDULE_LATE: Duration = Duration::from_millis(100);
 /// The most of all processors that may be in use in any window.
 const CPU_BUSY: f64 = 0.95;
 /// The most of any window that a daemon may wait for a processor.
@@ -65,9 +74,29 @@ pub(super) struct Linktest {
     pub(super) not_measured: Vec<String>,
 }
 
+/// How the beginning of a run went.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    /// How long after time 0, from which links count, nodes began to ask.
+    pub(super) gap: Duration,
+    /// How long before it the first daemon was asked what it had counted.
+    pub(super) asked_before: Duration,
+    /// The daemons that did not say.
+    pub(super) unheard: Vec<String>,
+}
+
 /// What was seen of the emulation itself.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
+    /// How it began.
+    pub(super) start: Start,
+    /// How late the latest act of the schedule was.
+    pub(super) schedule_late: Option<Duration>,
+    /// Datagrams that this program was too slow to take from daemons.
+    pub(super) dropped_by_reader: u64,
+    /// Interfaces that broke, and those of which it is not known what was lost there.
+    pub(super) broken: Vec<String>,
+    pub(super) uncounted: Vec<String>,
     /// How late packets were.
     pub(super) lateness: Lateness,
     /// The same second by second.
@@ -81,7 +110,8 @@ pub(super) struct Observed {
     /// What linktest said, unless it was left out.
     pub(super) linktest: Option<Linktest>,
     /// One sentence for each daemon that died without the plan's doing, or
-    /// did not say at the end what it had counted.
+    /// did not say at the end what it had counted, and for each traffic agent
+    /// that did not do what it was to do.
     pub(super) losses: Vec<String>,
 }
 
@@ -97,6 +127,7 @@ pub(super) fn judge(observed: Observed) -> Verdict {
         None => not_measured.push("whether links are as described: linktest was left out".to_owned()),
     }
     let read = observed.unread.packets() > 0;
+    let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
     Verdict {
         valid: reasons.is_empty(),
         reasons,
@@ -107,8 +138,12 @@ pub(super) fn judge(observed: Observed) -> Verdict {
         lateness_p999_us: micros(0.999),
         lateness_max_us: lateness.max().as_nanos() as f64 / 1e3,
         late_seconds: observed.seconds.late_part(),
-        unread_p99_us: read.then(|| observed.unread.quantile(0.99).as_nanos() as f64 / 1e3),
+        read_wait_p99_us: read.then(|| observed.unread.quantile(0.99).as_nanos() as f64 / 1e3),
         overruns: observed.overruns,
+        dropped_by_reader: observed.dropped_by_reader,
+        start_gap_ms: Some(millis(observed.start.gap)),
+        daemons_before_ms: Some(millis(observed.start.asked_before)),
+        schedule_late_ms: observed.schedule_late.map(millis),
         cpu_busy: observed.windows.busy(),
         most_starved: observed.windows.most_starved(),
         linktest: observed.linktest.map(|linktest| linktest.lines).unwrap_or_default(),
@@ -133,13 +168,41 @@ fn not_measured(observed: &Observed) -> Vec<String> {
     if !unknown.is_empty() {
         missing.push(format!("how long {} waited for a processor: /proc does not tell", unknown.join(", ")));
     }
+    if !observed.uncounted.is_empty() {
+        missing.push(format!("how many packets were lost at {}: the kernel does not tell", some(&observed.uncounted)));
+    }
+    if !observed.start.unheard.is_empty() {
+        let names = some(&observed.start.unheard);
+        missing.push(format!("what {names} had counted before the run: asked, it did not say"));
+    }
     missing
+}
+
+/// The first of some names, and how many more there are.
+fn some(names: &[String]) -> String {
+    match names {
+        [first, _, _, _, ..] => format!("{first} and {} others", names.len() - 1),
+        few => few.join(", "),
+    }
 }
 
 fn reasons(observed: &Observed) -> Vec<String> {
     let mut reasons = lateness_reasons(observed);
+    reasons.extend(time_reasons(observed));
     if observed.overruns > 0 {
         reasons.push(format!("{} packets were lost by the emulator, not by the network described", observed.overruns));
+    }
+    if observed.dropped_by_reader > 0 {
+        reasons.push(format!(
+            "{} datagrams came and are missing in the figures: the emulator was too slow to take them from the daemons",
+            observed.dropped_by_reader
+        ));
+    }
+    if !observed.broken.is_empty() {
+        reasons.push(format!(
+            "the interface of {} broke: nothing was carried from there any more",
+            some(&observed.broken)
+        ));
     }
     if let Some(busy) = observed.windows.busy().filter(|busy| *busy > CPU_BUSY) {
         reasons.push(format!(
@@ -160,6 +223,27 @@ fn reasons(observed: &Observed) -> Vec<String> {
         reasons.push(format!("{} of {all} tested links were not as they are described", linktest.failed));
     }
     reasons.extend(observed.losses.iter().cloned());
+    reasons
+}
+
+/// Whether things happened when they were to.
+fn time_reasons(observed: &Observed) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    if observed.start.gap > START_GAP {
+        reasons.push(format!(
+            "nodes began to ask {:.1} ms after links began to count; {} ms is the limit: an idle machine",
+            millis(observed.start.gap),
+            START_GAP.as_millis()
+        ));
+    }
+    if let Some(late) = observed.schedule_late.filter(|late| *late > SCHEDULE_LATE) {
+        reasons.push(format!(
+            "something of the schedule was done {:.0} ms late; {} ms is the limit: fewer hosts, or an idle machine",
+            millis(late),
+            SCHEDULE_LATE.as_millis()
+        ));
+    }
     reasons
 }
 
@@ -246,7 +330,7 @@ mod tests {
     fn a_quiet_run_is_valid() {
         let verdict = judge(quiet());
         assert!(verdict.valid && verdict.reasons.is_empty() && verdict.not_measured.is_empty(), "{verdict:?}");
-        assert_eq!((verdict.unread_p99_us, verdict.lateness_p99_us), (Some(1e3), 1e3));
+        assert_eq!((verdict.read_wait_p99_us, verdict.lateness_p99_us), (Some(1e3), 1e3));
         assert_eq!((verdict.cpu_busy, verdict.late_seconds), (Some(0.5), Some(0.0)));
         assert_eq!(verdict.most_starved.map(|(name, _)| name).as_deref(), Some("b"));
     }
@@ -261,6 +345,19 @@ mod tests {
         let linktest = Some(Linktest { lines: vec![String::new(); 4], failed: 1, ..Linktest::default() });
         refused(Observed { linktest, ..quiet() }, "1 of 4 tested links");
         refused(Observed { losses: vec!["a died".to_owned()], ..quiet() }, "a died");
+        refused(Observed { dropped_by_reader: 2, ..quiet() }, "2 datagrams came and are missing");
+        refused(Observed { broken: vec!["a on l".to_owned()], ..quiet() }, "the interface of a on l broke");
+    }
+
+    #[test]
+    fn what_did_not_happen_at_its_time_is_not_met() {
+        let start = |gap| Start { gap, asked_before: ms(400), ..Start::default() };
+        refused(Observed { start: start(ms(3)), ..quiet() }, "nodes began to ask 3.0 ms after links");
+        refused(Observed { schedule_late: Some(ms(250)), ..quiet() }, "was done 250 ms late; 100 ms is the limit");
+        let verdict = judge(Observed { start: start(ms(1)), schedule_late: Some(ms(100)), ..quiet() });
+        assert!(verdict.valid, "{verdict:?}");
+        assert_eq!((verdict.start_gap_ms, verdict.daemons_before_ms), (Some(1.0), Some(400.0)));
+        assert_eq!((verdict.schedule_late_ms, judge(quiet()).schedule_late_ms), (Some(100.0), None));
     }
 
     #[test]
@@ -283,6 +380,10 @@ mod tests {
         refused(Observed { seconds: seconds(0, 0), ..quiet() }, "second by second");
         refused(Observed { unread: Lateness::default(), ..quiet() }, "not measured how long packets waited");
         refused(Observed { windows: Windows::default(), ..quiet() }, "how much of the processors was in use");
+        let names = || ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        refused(Observed { uncounted: names(), ..quiet() }, "how many packets were lost at a and 3 others");
+        let start = Start { unheard: names()[..2].to_vec(), ..Start::default() };
+        refused(Observed { start, ..quiet() }, "what a, b had counted before the run");
         let mut unknown = windows(0.5, &[]);
         unknown.take(20.0, None, vec![("d".to_owned(), None)]);
         refused(Observed { windows: unknown, ..quiet() }, "how long d waited for a processor");

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 use roost_proto::Time;
 use rustix::thread::UnshareFlags;
 
-use self::carrier::{Carrier, Lateness, Wire, WireCounts};
+use self::carrier::{Begun, Carrier, Lateness, Wire, WireCounts};
 pub use self::device::Backend;
 pub use self::error::LabError;
 use self::hosts::Host;
@@ -88,6 +88,8 @@ pub struct Lab {
     hosts: Vec<Namespace>,
     topology: Topology,
     begun: Mutex<Option<Time>>,
+    /// The hosts' interfaces, for people.
+    interfaces: Vec<String>,
     facts: BTreeMap<String, String>,
     warnings: Vec<String>,
     /// For as long as it lives.
@@ -112,13 +114,15 @@ impl Lab {
         let backend = options.backend.choose().map_err(no_tap)?;
         let tcp = options.tcp.choose()?;
         let plans = plan::plan(&topology);
-        let interfaces = plans.iter().map(|plan| plan.interfaces.len()).sum();
-        limits::raise_open_files(plans.len(), interfaces)?;
+        let count = plans.iter().map(|plan| plan.interfaces.len()).sum();
+        limits::raise_open_files(plans.len(), count)?;
         let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
         let (network, wiring) = wiring::build(&topology, options.seed);
         let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
         let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
         let (hosts, wires) = split(hosts, &plans, &wiring);
+        let name = |wire: &Wire| interface_name(&topology, wire);
+        let interfaces = wires.iter().map(name).collect();
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         let mut facts = carrier.facts();
         // Hosts do without where the system has none.
@@ -128,9 +132,9 @@ impl Lab {
         facts.insert("backend".to_owned(), backend.to_string());
         facts.insert("tcp".to_owned(), tcp.fact);
         facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
-        facts.insert("interfaces".to_owned(), interfaces.to_string());
+        facts.insert("interfaces".to_owned(), count.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, warnings, _names: names.ok() })
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), interfaces, facts, warnings, _names: names.ok() })
     }
 
     /// What it was made from, with all addresses filled in.
@@ -172,14 +176,15 @@ impl Lab {
     }
 
     /// Makes now the time 0 of the topology's schedule: what it does to links
-    /// and LANs happens from now on, each at its exact time.
+    /// and LANs happens from now on, each at its exact time. Tells when that was,
+    /// and what links had carried at that very time.
     ///
     /// # Errors
     /// When the schedule is too long, or the carrier has ended.
-    pub fn begin(&self) -> Result<(), LabError> {
+    pub fn begin(&self) -> Result<Begun, LabError> {
         let begun = self.carrier.begin()?;
-        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun);
-        Ok(())
+        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
+        Ok(begun)
     }
 
     /// The time since [`begin`](Self::begin), or since the start if it has not begun.
@@ -231,6 +236,11 @@ impl Lab {
         self.carrier.wires()
     }
 
+    /// The same interfaces in the same order, as `HOST on NET`.
+    pub fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
     /// How packets are carried, for the record of a run.
     pub const fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
@@ -265,6 +275,14 @@ fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<
         }
     }
     (namespaces, wires)
+}
+
+/// As people call it: a host has one interface on a net.
+fn interface_name(topology: &Topology, wire: &Wire) -> String {
+    let net = &topology.nets[wire.net];
+    let member = net.members.iter().find(|member| member.address == Some(wire.address));
+    let host = member.map_or("?", |member| topology.hosts[member.host].name.as_str());
+    format!("{host} on {}", net.name)
 }
 
 fn no_tap(error: std::io::Error) -> LabError {

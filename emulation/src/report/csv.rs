@@ -95,8 +95,11 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     }
     traffic(metrics, &mut row);
     row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
-    row("unread-p99", "core", maybe(run.verdict.unread_p99_us), "us");
+    row("read-wait-p99", "core", maybe(run.verdict.read_wait_p99_us), "us");
     row("overruns", "core", run.verdict.overruns.to_string(), "packets");
+    row("dropped-by-reader", "core", run.verdict.dropped_by_reader.to_string(), "packets");
+    row("start-gap", "core", maybe(run.verdict.start_gap_ms), "ms");
+    row("schedule-late", "core", maybe(run.verdict.schedule_late_ms), "ms");
     csv.0
 }
 
@@ -160,7 +163,7 @@ fn service_cells(service: &Service) -> [String; 22] {
 fn requests(requests: &[Request]) -> String {
     let mut csv = Csv::new(
         "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
-         bytes,packets,lost,unread,transport,relayed,drained,detail",
+         bytes,packets,lost,dropped_by_reader,transport,relayed,drained,detail",
     );
     for request in requests {
         csv.row(request_cells(request));
@@ -186,7 +189,7 @@ fn request_cells(request: &Request) -> [String; 20] {
         request.bytes.to_string(),
         request.packets.to_string(),
         request.lost.to_string(),
-        request.unread.to_string(),
+        request.dropped_by_reader.to_string(),
         request.transport.clone().unwrap_or_default(),
         flag(request.relayed),
         flag(request.drained),
@@ -310,7 +313,7 @@ fn programs(programs: &[Program]) -> String {
 }
 
 fn agents(agents: &[Traffic]) -> String {
-    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes");
+    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes,skipped,failed,error");
     for agent in agents {
         csv.row([
             agent.agent.clone(),
@@ -319,6 +322,9 @@ fn agents(agents: &[Traffic]) -> String {
             agent.protocol.clone(),
             agent.packets.to_string(),
             agent.bytes.to_string(),
+            agent.skipped.to_string(),
+            agent.failed.to_string(),
+            agent.error.clone().unwrap_or_default(),
         ]);
     }
     csv.0

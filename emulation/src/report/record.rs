@@ -77,10 +77,10 @@ pub struct Request {
     /// See `packets`.
     #[serde(default)]
     pub lost: u64,
-    /// Of `packets` those that this emulator was too slow to read: the network
-    /// delivered them, and they are missing here all the same.
-    #[serde(default)]
-    pub unread: u64,
+    /// Of `packets` those that this emulator was too slow to take from the
+    /// daemon: the network delivered them, and they are missing here all the same.
+    #[serde(default, alias = "unread")]
+    pub dropped_by_reader: u64,
     /// Whether requester and provider had no association over this transport
     /// when it was made, so that a handshake is in its latency. Unknown where
     /// nobody provided, where a hub relayed, and in records of earlier versions.
@@ -289,6 +289,16 @@ pub struct Traffic {
     pub packets: u64,
     /// Bytes of their payload.
     pub bytes: u64,
+    /// Packets that a source let be because it was behind its rate: over UDP
+    /// this machine was too slow, over TCP it may have been the network.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Packets that the system did not take from a source.
+    #[serde(default)]
+    pub failed: u64,
+    /// What went wrong first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// `run.json`: what was run, where, and whether its figures can be trusted.
@@ -372,10 +382,24 @@ pub struct Verdict {
     pub late_seconds: Option<f64>,
     /// How long packets stood unread in their hosts at most, before the emulator
     /// took them: 99th percentile of an upper bound, microseconds.
-    #[serde(default)]
-    pub unread_p99_us: Option<f64>,
+    #[serde(default, alias = "unread_p99_us")]
+    pub read_wait_p99_us: Option<f64>,
     /// Packets that the core did not get because it was too slow to take them.
     pub overruns: u64,
+    /// Datagrams of streams that came to their daemon and that this emulator was
+    /// too slow to take from it.
+    #[serde(default)]
+    pub dropped_by_reader: u64,
+    /// How long after time 0, from which links count, nodes began to ask, milliseconds.
+    #[serde(default)]
+    pub start_gap_ms: Option<f64>,
+    /// How long before time 0 the first daemon was asked what it had counted, milliseconds.
+    #[serde(default)]
+    pub daemons_before_ms: Option<f64>,
+    /// How late the schedule's latest happening was, milliseconds; those of links
+    /// are exact, and not among them. None if there was no other.
+    #[serde(default)]
+    pub schedule_late_ms: Option<f64>,
     /// The part of all processors that was in use in the worst ten seconds, 0 to 1.
     pub cpu_busy: Option<f64>,
     /// The daemon that waited most for a processor in any ten seconds, and for what part of them.

@@ -39,6 +39,9 @@ pub struct WireCounts {
     pub undeliverable: u64,
     /// Whether the wire broke: its host is gone, and nothing more is read.
     pub broken: bool,
+    /// Whether the kernel does not tell what it dropped: there may be more
+    /// overruns than are counted here.
+    pub uncounted: bool,
 }
 
 impl WireCounts {
@@ -82,29 +85,38 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Losses {
     device: Option<DeviceStatistics>,
-    /// What the device had counted before.
-    before: DeviceCounts,
-    /// What the socket dropped until it was asked last.
-    socket: u64,
+    /// What the device had counted before, if it told.
+    before: Option<DeviceCounts>,
+    /// What the socket dropped until it was asked last; none if it is no packet
+    /// socket, which a TAP device is not.
+    socket: Option<u64>,
 }
 
 impl Losses {
     /// Of a wire with this device, from now on.
-    pub(super) fn before(device: Option<DeviceStatistics>) -> Self {
-        let before = device.as_ref().and_then(|device| device.counts().ok()).unwrap_or_default();
-        Self { device, before, socket: 0 }
+    pub(super) fn before(wire: &OwnedFd, device: Option<DeviceStatistics>) -> Self {
+        let before = device.as_ref().and_then(|device| device.counts().ok());
+        // Asking makes it count from zero.
+        let socket = kernel::packet_socket_drops(wire.as_fd()).ok().map(|_| 0);
+        Self { device, before, socket }
     }
 
     /// What happened to the wire's frames; asks the kernel, as far as it knows
     /// about such a wire.
     pub(super) fn counts(&mut self, tally: &Tally, wire: &OwnedFd) -> WireCounts {
-        self.socket += u64::from(kernel::packet_socket_drops(wire.as_fd()).unwrap_or(0));
         // Before the device is asked: what it has then is at least what was written by now.
         let mut counts = tally.counts();
-        if let Some(now) = self.device.as_ref().and_then(|device| device.counts().ok()) {
-            counts.take_in(now.since(self.before));
+        match self.device.as_ref().and_then(|device| device.counts().ok()).zip(self.before) {
+            Some((now, before)) => counts.take_in(now.since(before)),
+            None => counts.uncounted = true,
         }
-        counts.missed += self.socket;
+        if let Some(dropped) = &mut self.socket {
+            match kernel::packet_socket_drops(wire.as_fd()) {
+                Ok(more) => *dropped += u64::from(more),
+                Err(_) => counts.uncounted = true,
+            }
+            counts.missed += *dropped;
+        }
         counts
     }
 }
@@ -122,6 +134,7 @@ impl Tally {
             refused: self.refused.get(),
             undeliverable: self.undeliverable.get(),
             broken: self.broken.get() > 0,
+            uncounted: false,
         }
     }
 }
@@ -230,6 +243,14 @@ mod tests {
     fn the_kernel_is_asked_about_an_interface_that_exists() {
         assert_eq!(DeviceStatistics::open("lo").unwrap().counts().unwrap().dropped, 0);
         assert!(DeviceStatistics::open("none-such").is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_not_taken_for_nothing() {
+        let wire = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
+        let uncounted = |device| Losses::before(&wire, device).counts(&Tally::default(), &wire).uncounted;
+        let gone = DeviceStatistics { name: "none-such".to_owned(), ..DeviceStatistics::open("lo").unwrap() };
+        assert_eq!([DeviceStatistics::open("lo").ok(), Some(gone), None].map(uncounted), [false, true, true]);
     }
 
     #[test]

@@ -98,8 +98,19 @@ pub struct Wire {
     pub address: Ipv4Addr,
     /// The statistics of the host's interface, opened before any frame went to
     /// it, for the frames that are lost there; without them, such losses are
-    /// not seen.
+    /// [not counted](WireCounts::uncounted).
     pub statistics: Option<DeviceStatistics>,
+}
+
+/// When a schedule has begun, and what had been counted by then.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// Its time 0 as the network has it.
+    pub time: Time,
+    /// The same by this process's clock.
+    pub at: Instant,
+    /// What had gone through every direction of every link and LAN.
+    pub links: Vec<record::Link>,
 }
 
 /// What the thread and its owner both see.
@@ -155,7 +166,8 @@ impl Carrier {
         let ports: Vec<Port> = wires.iter().map(|wire| wire.port).collect();
         let places = places(&network, &wires);
         let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
-        let (fds, losses) = wires.into_iter().map(|wire| (wire.fd, Losses::before(wire.statistics))).unzip();
+        let losses = |wire: Wire| (Losses::before(&wire.fd, wire.statistics), wire.fd);
+        let (losses, fds) = wires.into_iter().map(losses).unzip();
         let shared = Arc::new(Shared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
         let wiring = Arc::new(wiring);
@@ -171,13 +183,17 @@ impl Carrier {
     }
 
     /// Schedules all that the topology does to its nets, from now on: each at
-    /// its exact time. Returns the time that its schedule counts from.
+    /// its exact time. Tells the time that its schedule counts from, and what
+    /// had been counted at that very time.
     ///
     /// # Errors
     /// When it has begun before, an event is about what is not there, there are
     /// too many, or the carrier has ended; nothing is scheduled then.
-    pub fn begin(&self) -> Result<Time, CarrierError> {
-        self.call(|core, now| core.begin(now))?
+    pub fn begin(&self) -> Result<Begun, CarrierError> {
+        let (time, counted) =
+            self.call(|core, now| Ok::<_, CarrierError>((core.begin(now)?, core.wiring.count(&core.network))))??;
+        let at = self.shared.origin + Duration::from_nanos(time.as_nanos());
+        Ok(Begun { time, at, links: self.wiring.name(counted) })
     }
 
     /// Changes a link or LAN now, or one host's legs of it.

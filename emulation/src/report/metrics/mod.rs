@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn a_run_counted_by_hand() {
         let metrics = Metrics::of(&synthetic::by_hand());
-        let expected = Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1 };
+        let expected =
+            Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1, dropped_by_reader: 0 };
         assert_eq!(metrics.requests, expected);
         // Of the five that could end, three were completed.
         assert_eq!(metrics.requests.success_ratio(), Some(0.6));

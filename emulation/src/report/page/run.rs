@@ -78,8 +78,8 @@ fn verdict(page: &mut Page, results: &Results) {
             format!(" {host} waited longest for a processor: {} of its worst ten seconds.", percent(*part))
         });
         // Records of earlier versions do not have it.
-        let read = verdict.unread_p99_us.filter(|unread| *unread > 0.0);
-        let read = read.map(|unread| format!("; 99 % were read within {} of being sent", milliseconds(unread / 1e3)));
+        let read = verdict.read_wait_p99_us.filter(|wait| *wait > 0.0);
+        let read = read.map(|wait| format!("; 99 % were read within {} of being sent", milliseconds(wait / 1e3)));
         let read = read.unwrap_or_default();
         let kept_up = format!(
             "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy at most.{starved}",
