@@ -89,14 +89,18 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
         }
         failures = run_all(&open, output, &Interrupt::listen()?)?;
     }
-    let page = report::combine(&folder).map_err(failure)?.page;
+    let failed = failures.first().map(|first| {
+        let (count, all) = (failures.len(), tasks.len());
+        Failure::failed(format!("{count} of {all} runs did not come about; the first: {first}"))
+    });
+    let page = match report::combine(&folder) {
+        Ok(combined) => combined.page,
+        // Where no run came about there is none to show, and this says why.
+        Err(error) => return Err(failed.unwrap_or_else(|| failure(error))),
+    };
     let untrusted = show(&tasks, output)?;
     output.say(format!("Look at {}", page.display()));
-    if let Some(first) = failures.first() {
-        let (count, all) = (failures.len(), tasks.len());
-        return Err(Failure::failed(format!("{count} of {all} runs did not come about; the first: {first}")));
-    }
-    trusted(&untrusted, output)
+    failed.map_or_else(|| trusted(&untrusted, output), Err)
 }
 
 /// The folder of the sweep, and its runs.
