@@ -15,9 +15,11 @@
 pub mod bench;
 pub mod experiment;
 pub mod lab;
+mod machine;
 pub mod netcore;
 pub mod ns;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+pub mod statistics;
 pub mod units;

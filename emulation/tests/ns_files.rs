@@ -27,7 +27,7 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_file_is_understood_as_expected() {
     let files = listed(&folder());
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 8);
     for file in files {
         check(&[&file, Path::new("--expect"), &file.with_extension("json")]).success().stdout("");
     }
@@ -48,16 +48,4 @@ fn a_mistake_is_told_with_its_line_and_nothing_else() {
     let told = String::from_utf8(output.get_output().stderr.clone()).unwrap();
     let expected = "typo.ns:6: can't read \"rihgt\": no such variable (in \"join-them\", called on line 9)";
     assert!(told.trim_end().ends_with(expected), "{told}");
-}
-
-/// Files found in the field, with what Emulab's own parser makes of them.
-#[test]
-#[ignore = "needs such files: ROOST_NS_FILES names their folder"]
-fn files_of_the_field_are_understood_as_emulab_does() {
-    let folder = std::env::var_os("ROOST_NS_FILES").map(PathBuf::from).expect("ROOST_NS_FILES is not set");
-    let files = listed(&folder);
-    assert!(!files.is_empty(), "no NS files with listings in {}", folder.display());
-    for file in files {
-        check(&[&file, Path::new("--expect"), &file.with_extension("json")]).success();
-    }
 }

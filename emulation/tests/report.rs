@@ -14,10 +14,10 @@ fn a_report_is_written_and_told() {
     run(folder.path(), 1, 1.0, &[]);
     let output = emulate(&["report", path(folder.path())]);
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && told.contains("completed services    18 of 20"), "{told}");
+    assert!(output.status.success() && told.contains("completed services    27 of 30"), "{told}");
     assert!(folder.path().join("index.html").is_file() && folder.path().join("figures/services.svg").is_file());
     let answer = json(&emulate(&["--json", "report", path(folder.path())]));
-    assert_eq!((&answer["schema"], &answer["measures"]["completed services"]), (&json!(1), &json!(18.0)));
+    assert_eq!((&answer["schema"], &answer["measures"]["completed services"]), (&json!(1), &json!(27.0)));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn folders_that_hold_no_run_are_bad_input() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("events.jsonl, line 1"));
 }
 
-/// The folder of a run with twenty requests, as the experiment writes it.
+/// The folder of a run with thirty requests, as the experiment writes it.
 fn run(folder: &Path, seed: u64, slower: f64, reasons: &[&str]) {
     fs::create_dir_all(folder).unwrap();
     let verdict = json!({
@@ -91,11 +91,11 @@ fn run(folder: &Path, seed: u64, slower: f64, reasons: &[&str]) {
     });
     fs::write(folder.join("run.json"), facts.to_string()).unwrap();
     let mut lines = String::new();
-    for n in 0..20 {
+    for n in 0..30 {
         let took = slower * (100.0 + f64::from(n)) + seed as f64;
         let request = json!({
             "record": "request", "t": f64::from(n), "node": format!("n{}", n % 10), "class": "low",
-            "service": "track", "target": "n1", "outcome": if n < 18 { "completed" } else { "timed-out" },
+            "service": "track", "target": "n1", "outcome": if n < 27 { "completed" } else { "timed-out" },
             "first_byte_ms": took, "elapsed_ms": took, "bytes": 1000
         });
         writeln!(lines, "{request}").unwrap();

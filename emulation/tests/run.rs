@@ -4,8 +4,10 @@
 //! machine does, so both exit codes of a run that came to its end are right.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -122,12 +124,19 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
     let results = trial.run();
     let run = &results.run;
     assert_eq!((run.nodes, run.hubs.as_slice(), run.interrupted), (4, ["node1".to_owned()].as_slice(), false));
-    assert!(run.versions.contains_key("supernode") && run.lab.contains_key("backend"));
-    assert!((run.ran_s - 5.0).abs() < 0.5, "{}", run.ran_s);
+    assert!(run.versions.contains_key("supernode") && run.lab.contains_key("backend") && run.lab.contains_key("tcp"));
+    let programs: Vec<&str> = run.binaries.keys().map(String::as_str).collect();
+    assert_eq!(programs, ["emulate", "overlay-node", "roost", "supernode"]);
+    assert!(run.binaries.values().all(|hash| hash.len() == 64) && !run.build.is_empty());
+    assert!(run.verdict.cpu_busy.is_some() && run.verdict.most_starved.is_some() && run.verdict.late_seconds.is_some());
+    assert!(run.verdict.not_measured.iter().any(|what| what.contains("linktest was left out")), "{:?}", run.verdict);
+    assert!(run.ran_s >= 5.0, "{}", run.ran_s);
     let completed = completed(&results);
     assert!(completed.len() >= 4, "{} completed", completed.len());
+    assert!(completed.iter().any(|request| request.first_contact == Some(true)), "{completed:?}");
     for request in completed {
         assert_eq!(request.provider.as_deref(), Some(request.target.as_str()), "{request:?}");
+        assert!(request.first_contact.is_some(), "{request:?}");
         assert!(!request.relayed && request.node != request.target, "{request:?}");
         let over = if matches!(request.service.as_str(), "video" | "track") { "udp" } else { "tcp" };
         assert_eq!(request.transport.as_deref(), Some(over));
@@ -140,7 +149,15 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
     check_conservation(&results);
     assert!(results.samples.len() >= 5);
     let folder = trial.results();
-    for file in ["index.html", "summary.csv", "plan.toml", "topology.toml", "logs/node1.log", "logs/node1-hub.log"] {
+    for file in [
+        "index.html",
+        "summary.csv",
+        "requests.csv",
+        "plan.toml",
+        "topology.toml",
+        "logs/node1.log",
+        "logs/node1-hub.log",
+    ] {
         assert!(folder.join(file).is_file(), "{file}");
     }
     assert!(!folder.join("run").exists(), "keys and sockets are not kept");
@@ -211,14 +228,22 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
         down = 'net'
         from = 'node3'
         [[faults]]
-        at = '2500ms'
+        at = '4s'
         up = 'net'
         from = 'node3'
+        [[faults]]
+        at = '2600ms'
+        stop = 'node2'
+        [[faults]]
+        at = '2600ms'
+        start = 'node2'
         [[faults]]
         at = '3s'
         start = 'node4'
     ";
-    let results = Trial::of(&format!("{}{faults}", PLAN.replace("super-node", "client-server"))).run();
+    let plan = PLAN.replace("super-node", "client-server").replace("duration", "warm_up = '1s'\nduration");
+    let results = Trial::of(&format!("{plan}{faults}")).run();
+    assert!((results.run.warm_up_s - 1.0).abs() < 1e-9 && results.requests.iter().all(|request| request.t >= 0.0));
     assert_eq!(results.run.hubs, ["server"]);
     let completed = completed(&results);
     assert!(!completed.is_empty() && completed.iter().all(|request| request.relayed), "{completed:?}");
@@ -228,16 +253,40 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
     let expected = [
         ("the node on node4 is killed", 1.5),
         ("net, from node3 is down", 2.0),
-        ("net, from node3 is up", 2.5),
+        ("the node on node2 is asked to leave", 2.6),
+        ("the node on node2 is started again", 2.6),
         ("the node on node4 is started again", 3.0),
+        ("net, from node3 is up", 4.0),
     ];
     assert_eq!(incidents.iter().map(|(what, _)| *what).collect::<Vec<_>>(), expected.map(|(what, _)| what));
-    assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| (seen.1 - at).abs() < 0.5), "{incidents:?}");
+    assert!(incidents.iter().zip(expected).all(|(seen, (_, at))| seen.1 >= at), "{incidents:?}");
+    let latest = incidents.iter().zip(expected).filter(|(seen, _)| !seen.0.starts_with("net"));
+    let latest = latest.map(|(seen, (_, at))| seen.1 - at).fold(0.0, f64::max);
+    let told = results.run.verdict.schedule_late_ms.unwrap();
+    assert!((told - latest * 1e3).abs() < 0.001, "{told} ms, and {latest} s");
+    assert!(incidents[1].1 == 2.0 && incidents[5].1 == 4.0, "what links do is exact: {incidents:?}");
     assert!(!results.run.verdict.reasons.iter().any(|reason| reason.contains("died")), "the plan killed it");
     let killed = &results.nodes["node4"];
     assert!(killed.last.sent_bytes > killed.first.sent_bytes + 1_000, "both of its processes count: {killed:?}");
-    let own = results.links.iter().find(|link| link.host == "node3" && link.direction == "to-net").unwrap();
-    assert!(own.dropped_down > 0, "{own:?}");
+    let to_net =
+        |host: &str| results.links.iter().find(|link| link.host == host && link.direction == "to-net").unwrap();
+    assert!(to_net("node3").dropped_down > 0, "{:?}", to_net("node3"));
+    let (left, carried) = (&results.nodes["node2"], to_net("node2").bytes_in);
+    let sent = left.last.sent_bytes - left.first.sent_bytes;
+    assert!(sent <= carried, "what one that left had counted is counted once: {sent} of {carried} bytes");
+    check_conservation(&results);
+}
+
+#[test]
+fn nothing_of_a_warm_up_is_under_way_when_the_run_begins() {
+    // Streams of the warm-up last until long after the run would have ended.
+    let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");
+    let video = "[classes.star]\nmix = { video = 100 }\nlocality = 'anywhere'\n";
+    let results = Trial::of(&format!("{plan}{video}")).run();
+    let asked: BTreeSet<&str> = results.requests.iter().map(|request| request.node.as_str()).collect();
+    assert_eq!(asked.len(), 4, "every node asks in the first second: {asked:?}");
+    let verdict = &results.run.verdict;
+    assert!(verdict.start_gap_ms.is_some() && verdict.daemons_before_ms.is_some_and(|ms| ms > 0.0), "{verdict:?}");
     check_conservation(&results);
 }
 
@@ -253,7 +302,7 @@ fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
     let died: Vec<_> = results.incidents.iter().filter(|incident| incident.object == "node3").collect();
     assert!(died.len() == 1 && died[0].what.starts_with("died: it ended (signal: 9"), "{died:?}");
     assert!(results.run.verdict.reasons.iter().any(|reason| reason.starts_with("node3 died after ")));
-    assert!((results.run.ran_s - 5.0).abs() < 0.5 && !results.run.interrupted);
+    assert!(results.run.ran_s >= 5.0 && !results.run.interrupted);
     assert!(results.requests.iter().any(|request| request.t > died[0].t && request.outcome == Outcome::Completed));
 }
 
@@ -261,15 +310,18 @@ fn a_daemon_that_dies_is_reported_and_the_run_goes_on() {
 fn an_interrupted_run_keeps_what_was_measured() {
     let trial = Trial::of(&PLAN.replace("5s'\nstream", "10m'\nstream"));
     let child = trial.start();
+    let folder = fs::canonicalize(trial.results()).unwrap();
+    assert!(daemon(&folder, "run/node1.sock").is_some());
+    assert_eq!(fs::read_dir(folder.join("run")).unwrap().count(), 0, "keys are in nobody else's sight");
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     let results = report::read(&trial.results()).unwrap();
-    assert!(results.run.interrupted && results.run.ran_s < 60.0);
+    assert!(results.run.interrupted && results.run.ran_s < results.run.duration_s);
     assert!(
         !completed(&results).is_empty() && !results.links.is_empty() && trial.results().join("index.html").exists()
     );
-    assert!(daemon(&trial.results(), "run/node1.sock").is_none(), "everything has been stopped");
+    assert!(daemon(&folder, "run/node1.sock").is_none(), "everything has been stopped");
 }
 
 #[test]
@@ -282,11 +334,23 @@ fn a_wrong_plan_starts_nothing() {
 }
 
 #[test]
+fn a_file_of_something_else_is_neither_a_plan_nor_a_topology() {
+    let trial = Trial::of("title = 'notes'\n");
+    let output = trial.command().arg("--check").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).starts_with("error: trial.toml is neither a plan nor a topology"), "{}", said(&output));
+}
+
+#[test]
 fn a_check_says_what_would_run_and_runs_nothing() {
     let trial = Trial::of(PLAN);
     let output = trial.command().arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("super-node on node1"), "{}", said(&output));
+    let output = trial.command().args(["--check", "--json"]).output().unwrap();
+    let would: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&would["schema"], &would["would"]["architecture"]), (&1.into(), &"super-node on node1".into()));
+    assert!(would["at_most_s"].as_f64().unwrap() > 0.0, "{would}");
     assert!(!trial.results().exists());
 }
 
@@ -399,7 +463,7 @@ fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
     assert_eq!((ended("greet").code, ended("greet").end), (Some(3), ProgramEnd::Exited));
     assert_eq!((ended("signalled").code, ended("stopped").end), (Some(9), ProgramEnd::Stopped));
     let long = ended("long");
-    assert!(long.end == ProgramEnd::TimedOut && (0.9..1.5).contains(&long.elapsed_s), "{long:?}");
+    assert!(long.end == ProgramEnd::TimedOut && long.elapsed_s >= 1.0, "{long:?}");
     assert!(ended("second").t >= long.t + long.elapsed_s - 0.01, "it waits for the other's end");
     let wrote = |file: &str| fs::read_to_string(trial.results().join("programs").join(file)).unwrap();
     assert_eq!(wrote("greet.out"), "I am b\n");
@@ -407,7 +471,7 @@ fn a_network_runs_its_programs_and_its_traffic_on_schedule() {
     let agent = |name: &str| results.traffic.iter().find(|agent| agent.agent == name).unwrap();
     // 50 packets a second for 2 s, of which the last half second met a link that was down.
     let (sent, came) = (agent("cbr").packets, agent("cbr-sink").packets);
-    assert!((90..=101).contains(&sent) && came < sent && (60..=80).contains(&came), "{sent} sent, {came} came");
+    assert!(sent <= 101 && 0 < came && came < sent, "{sent} sent, {came} came");
     assert!(agent("ftp-sink").bytes > 100_000 && agent("ftp").protocol == "tcp", "{:?}", results.traffic);
     assert!(results.incidents.iter().any(|incident| incident.what == "wire, from a is down"));
     check_conservation(&results);
@@ -434,12 +498,40 @@ fn a_network_that_would_do_nothing_is_refused() {
 }
 
 #[test]
+fn a_sweep_goes_on_after_a_start_that_failed() {
+    let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
+    let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1]\n"));
+    // The programs beside each other, of which one ends at once.
+    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_emulate")).parent().unwrap();
+    for name in ["emulate", "roost", "overlay-node"] {
+        fs::hard_link(built.join(name), programs.path().join(name)).unwrap();
+    }
+    let hub = programs.path().join("supernode");
+    fs::write(&hub, "#!/bin/sh\necho no room here >&2\nexit 3\n").unwrap();
+    fs::set_permissions(&hub, fs::Permissions::from_mode(0o755)).unwrap();
+    for _ in 0..2 {
+        let mut command = Command::new(programs.path().join("emulate"));
+        command.args(["sweep", "trial.toml", "-o", "out"]).current_dir(trial.folder.path()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("it last said: no room here; the daemons' logs are in "), "{}", said(&output));
+    }
+    let folder = trial.results().join("seed-1");
+    assert!(folder.join("logs/node1-hub.log").is_file() && !folder.join("run.json").exists());
+}
+
+#[test]
 fn a_sweep_goes_on_with_what_is_not_complete() {
     let plan = PLAN.replace("'5s'", "'1s'").replace("nodes = 5", "nodes = 3");
     let trial = Trial::of(&format!("{plan}\n[sweep]\nseed = [1, 2]\n"));
     let sweep = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
-        command.args(["sweep", "trial.toml", "-o", "out"]).current_dir(trial.folder.path()).stdin(Stdio::null());
+        // Whether a run is valid depends on what else this machine does.
+        command
+            .args(["sweep", "trial.toml", "-o", "out", "--keep-invalid"])
+            .current_dir(trial.folder.path())
+            .stdin(Stdio::null());
         command.output().unwrap()
     };
     let output = sweep();
@@ -454,6 +546,17 @@ fn a_sweep_goes_on_with_what_is_not_complete() {
     assert!(said(&output).contains("1 of 1: seed-2") && run("seed-2").exists(), "{}", said(&output));
     assert_eq!(fs::read(run("seed-1")).unwrap(), first);
     assert!(trial.results().join("index.html").is_file());
+    let text = fs::read_to_string(run("seed-1")).unwrap();
+    let other = text.replace("\"roost\": \"", "\"roost\": \"0");
+    assert_ne!(other, text);
+    fs::write(run("seed-1"), other).unwrap();
+    let output = sweep();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("a run of other programs than those that are here now"), "{}", said(&output));
+    fs::write(run("seed-1"), text.replace("\"valid\": true", "\"valid\": false")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_emulate"));
+    command.args(["sweep", "trial.toml", "-o", "out", "--check"]).current_dir(trial.folder.path());
+    assert!(said(&command.output().unwrap()).contains("not valid, to be run again"));
     fs::write(trial.folder.path().join("trial.toml"), format!("{plan}idle = '2s'\n[sweep]\nseed = [1, 2]\n")).unwrap();
     let output = sweep();
     assert_eq!(output.status.code(), Some(2));

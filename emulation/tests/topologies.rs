@@ -98,12 +98,41 @@ fn mistakes_are_told_with_file_and_line_and_exit_code_2() {
     let missing = refusal(&folder.path().join("missing.toml"));
     assert!(missing.starts_with("error: cannot read ") && missing.contains("No such file"), "{missing}");
     std::fs::write(folder.path().join("x.json"), "{}").unwrap();
-    assert!(refusal(&folder.path().join("x.json")).contains("ends in .toml, .ns or .tcl"));
+    assert!(refusal(&folder.path().join("x.json")).contains("neither our own format nor an NS file"));
     std::fs::write(&path, "routing = \"none\"\n[[host]]\nname = [\"a\", \"b\", \"c\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit\"\n\
                            [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Mbit\"\n").unwrap();
     assert!(refusal(&path).starts_with(&format!("error: {shown}:1: with routing none, `a` has no way to `c`")));
     std::fs::write(&path, b"name = \"\xff\"").unwrap();
     assert!(refusal(&path).contains("invalid utf-8"));
+}
+
+#[test]
+fn a_file_of_any_name_is_known_by_what_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("topology.txt");
+    for text in ["set ns [new Simulator]\nset a [$ns node]\n$ns run\n", "[[host]]\nname = \"a\"\n"] {
+        std::fs::write(&path, text).unwrap();
+        let json: Value = serde_json::from_str(&stdout(&["check", path.to_str().unwrap(), "--json"])).unwrap();
+        assert_eq!(json["nodes"][0]["name"], "a", "{text}");
+    }
+}
+
+#[test]
+fn what_emulab_accepts_goes_to_toml_and_back_even_if_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = folder.path().join("odd.toml");
+    for name in ["narrow", "groups"] {
+        let file = format!("{}/tests/ns/{name}.ns", env!("CARGO_MANIFEST_DIR"));
+        stdout(&["convert", &file, "-qo", toml.to_str().unwrap()]);
+        let lans = |file: &str| {
+            let json: Value = serde_json::from_str(&stdout(&["check", file, "--json"])).unwrap();
+            // Of a rate `~` an NS file's listing shows what Emulab sets aside; here it is no limit.
+            let best_effort = |lan: &&Value| lan["name"] == "ring";
+            json["lans"].as_array().unwrap().iter().filter(|lan| !best_effort(lan)).cloned().collect::<Vec<_>>()
+        };
+        assert!(!lans(&file).is_empty());
+        assert_eq!(lans(toml.to_str().unwrap()), lans(&file), "{name}");
+    }
 }
 
 #[test]

@@ -113,18 +113,18 @@ mod tests {
 
     #[test]
     fn video_of_ten_seconds_is_exact() {
-        let slots: Vec<_> = Schedule::new(700_000, 1316, Duration::from_secs(10)).collect();
+        let slots: Vec<_> = Schedule::new(700_000, 1128, Duration::from_secs(10)).collect();
         assert_eq!(slots.iter().map(|slot| u64::from(slot.bytes)).sum::<u64>(), 875_000);
-        assert_eq!(slots.len(), 665);
-        assert_eq!(slots[664].bytes, 875_000 - 664 * 1316);
+        assert_eq!(slots.len(), 776);
+        assert_eq!(slots[775].bytes, 875_000 - 775 * 1128);
         assert_eq!(slots[0].at, Duration::ZERO);
-        assert_eq!(slots[1].at, Duration::from_nanos(15_040_000));
-        assert_eq!(slots[500].at, Duration::from_nanos(500 * 15_040_000));
+        assert_eq!(slots[1].at, Duration::from_nanos(12_891_428));
+        assert_eq!(slots[700].at, Duration::from_millis(9_024));
     }
 
     #[test]
     fn a_zero_rate_size_or_duration_is_an_empty_stream() {
-        assert_eq!(Schedule::new(0, 1316, Duration::from_secs(1)).count(), 0);
+        assert_eq!(Schedule::new(0, 1128, Duration::from_secs(1)).count(), 0);
         assert_eq!(Schedule::new(1000, 0, Duration::from_secs(1)).count(), 0);
         assert_eq!(Schedule::new(1000, 10, Duration::ZERO).count(), 0);
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_punctual_sender_is_never_held_back() {
         let mut pacer = Pacer::default();
-        for slot in Schedule::new(700_000, 1316, Duration::from_secs(10)) {
+        for slot in Schedule::new(700_000, 1128, Duration::from_secs(10)) {
             assert_eq!(pacer.release(slot.at), slot.at);
             pacer.left(slot.at, slot.at);
         }

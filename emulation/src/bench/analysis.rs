@@ -1,6 +1,6 @@
 //! From what arrived to figures: pure functions.
 
-use crate::report::statistics::{mean, quantile};
+use crate::statistics::{mean, quantile};
 
 /// How a set of values is spread.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,7 @@
-//! What this machine is, and who uses it.
+//! Who uses this machine, and how soon it wakes up.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::num::{NonZero, NonZeroU64};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,36 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::lab::kernel;
+use crate::machine::Processors;
 
 /// The carrier's: before all that is not real-time.
 pub(super) const PRIORITY: u8 = 1;
-/// Of the processor times in `/proc/stat`, those in which nothing ran: idle, and waiting for a disk.
-const IDLE: [usize; 2] = [3, 4];
-/// How many of them add up to all; the others are parts of the first two.
-const COLUMNS: usize = 8;
 /// Where a process's own and its ended children's times are in `/proc/self/stat`,
 /// counted from the field after its name (proc_pid_stat(5): 14 to 17).
 const FIRST_TIME: usize = 11;
 const TIMES: usize = 4;
-
-/// What kind of machine this is.
-pub(super) fn facts() -> BTreeMap<String, String> {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let system = rustix::system::uname();
-    let mut facts = BTreeMap::from([
-        ("processors".to_owned(), processors.to_string()),
-        ("kernel".to_owned(), system.release().to_string_lossy().into_owned()),
-    ]);
-    if let Some(model) = fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model) {
-        facts.insert("processor".to_owned(), model);
-    }
-    facts
-}
-
-fn model(cpuinfo: &str) -> Option<String> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
 
 /// The processor time that all threads of this process have used, to the
 /// nanosecond; what programs in hosts used is not in it.
@@ -85,9 +62,7 @@ pub(super) fn wake_ups(count: u32, interval: Duration, realtime: bool, stop: &At
 /// Processor times until now, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Snapshot {
-    /// Of the machine: all, and those in which something ran.
-    all: f64,
-    used: f64,
+    machine: Processors,
     /// Of this process and of its children that have ended.
     own: f64,
 }
@@ -95,25 +70,16 @@ pub(super) struct Snapshot {
 impl Snapshot {
     /// That of now; none where `/proc` does not show it.
     pub(super) fn take() -> Option<Self> {
-        let (all, used) = machine_times(&fs::read_to_string("/proc/stat").ok()?)?;
-        Some(Self { all, used, own: own_times(&fs::read_to_string("/proc/self/stat").ok()?)? })
+        Some(Self { machine: Processors::now()?, own: own_times(&fs::read_to_string("/proc/self/stat").ok()?)? })
     }
 
     /// What part of the machine others used since `earlier`, 0 to 1. Work that
     /// the kernel does for this process outside it is among the others'.
     pub(super) fn beside_since(&self, earlier: &Self) -> f64 {
-        let all = self.all - earlier.all;
-        let others = (self.used - earlier.used) - (self.own - earlier.own);
+        let all = self.machine.all - earlier.machine.all;
+        let others = (self.machine.busy - earlier.machine.busy) - (self.own - earlier.own);
         if all > 0.0 { (others / all).clamp(0.0, 1.0) } else { 0.0 }
     }
-}
-
-fn machine_times(stat: &str) -> Option<(f64, f64)> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let times: Vec<f64> = line.split_whitespace().take(COLUMNS).filter_map(|text| text.parse().ok()).collect();
-    let all: f64 = times.iter().sum();
-    let idle: f64 = IDLE.iter().filter_map(|column| times.get(*column)).sum();
-    (times.len() == COLUMNS).then_some((all, all - idle))
 }
 
 fn own_times(stat: &str) -> Option<f64> {
@@ -130,7 +96,7 @@ mod tests {
 
     #[test]
     fn others_are_what_ran_and_was_not_ours() {
-        let at = |all, used, own| Snapshot { all, used, own };
+        let at = |all, busy, own| Snapshot { machine: Processors { busy, all }, own };
         let (before, after) = (at(1_000.0, 500.0, 100.0), at(1_400.0, 660.0, 140.0));
         assert!((after.beside_since(&before) - 0.3).abs() < 1e-12);
         // Ticks are coarse: ours may be ahead of the machine's.
@@ -140,15 +106,11 @@ mod tests {
 
     #[test]
     fn times_are_read_as_the_kernel_writes_them() {
-        let stat = "cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
-        assert_eq!(machine_times(stat), Some((531.0, 81.0)));
-        assert_eq!(machine_times("cpu  1 2 3\n"), None);
         assert_eq!(
             own_times("42 (odd ) name) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 20 0"),
             Some(11.0 + 12.0 + 13.0 + 14.0)
         );
         assert_eq!(own_times("42 (short) S 1"), None);
-        assert_eq!(model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), Some("Some CPU @ 2 GHz".to_owned()));
     }
 
     #[test]
@@ -163,6 +125,5 @@ mod tests {
         let before = Snapshot::take().unwrap();
         assert!(Snapshot::take().unwrap().beside_since(&before) <= 1.0);
         assert!(processor_time() >= thread_time());
-        assert!(facts().contains_key("kernel"));
     }
 }

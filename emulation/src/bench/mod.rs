@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use crate::lab::{Backend, Lab, LabError};
 use crate::scenario::Topology;
 use machine::Snapshot;
-pub use row::{Report, Row, Verdict};
+pub use row::{Aim, Report, Row, Verdict};
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,7 +173,7 @@ pub fn run(
 ) -> Result<Report, BenchError> {
     let began = Instant::now();
     let mut report = Report::default();
-    let mut bench = Bench { options, stop, facts: machine::facts() };
+    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
     for case in cases {
         if bench.is_stopped() {
             break;

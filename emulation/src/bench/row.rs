@@ -30,6 +30,9 @@ pub struct Row {
     pub what: String,
     /// What was to be seen; empty without a target.
     pub target: String,
+    /// A harder bound, within reach of a quiet machine; it decides nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aim: Option<Aim>,
     /// What was seen; empty if it was not measured.
     pub seen: String,
     /// Whether it was met.
@@ -39,6 +42,15 @@ pub struct Row {
     pub note: Option<String>,
     /// The same in numbers; the unit ends each name.
     pub values: BTreeMap<&'static str, f64>,
+}
+
+/// See [`Row::aim`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Aim {
+    /// In words.
+    pub what: String,
+    /// Whether it was met.
+    pub met: bool,
 }
 
 fn name<S: serde::Serializer>(case: &Case, serializer: S) -> Result<S::Ok, S::Error> {
@@ -55,7 +67,8 @@ impl Row {
         met: bool,
     ) -> Self {
         let verdict = if met { Verdict::Met } else { Verdict::Missed };
-        Self { case, what: what.into(), target: target.into(), seen, verdict, note: None, values: BTreeMap::new() }
+        let (what, target) = (what.into(), target.into());
+        Self { case, what, target, aim: None, seen, verdict, note: None, values: BTreeMap::new() }
     }
 
     /// A measurement without a target.
@@ -72,6 +85,11 @@ impl Row {
     ) -> Self {
         let row = Self::judged(case, what, target, String::new(), false);
         Self { verdict: Verdict::NotMeasured, note: Some(why.into()), ..row }
+    }
+
+    /// The row with a harder bound.
+    pub(super) fn aiming(self, what: impl Into<String>, met: bool) -> Self {
+        Self { aim: Some(Aim { what: what.into(), met }), ..self }
     }
 
     /// The row with one more number.
@@ -121,7 +139,9 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_met() {
         let rows = vec![
-            Row::judged(Case::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true).with("error_percent", 0.1),
+            Row::judged(Case::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
+                .aiming("0.05 %", false)
+                .with("error_percent", 0.1),
             Row::judged(Case::Rate, "1 Gbit/s", "2 %", "5 %".to_owned(), false),
             Row::unmeasured(Case::Rate, "TCP", "98 %", "iperf3 is not installed"),
             Row::shown(Case::Setup, "11 hosts", "3 ms".to_owned()),
@@ -132,6 +152,10 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["rows"][0]["case"], "rate");
         assert_eq!(json["rows"][0]["values"]["error_percent"], 0.1);
+        assert_eq!(
+            (&json["rows"][0]["aim"]["met"], &json["rows"][1]["aim"]),
+            (&false.into(), &serde_json::Value::Null)
+        );
         assert_eq!(json["rows"][2]["verdict"], "not-measured");
         assert_eq!(json["rows"][2]["seen"], "");
     }

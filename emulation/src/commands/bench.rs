@@ -28,6 +28,9 @@ pub(crate) struct BenchArgs {
     /// The shell command that keeps the processors busy in `busy`, such as a build
     #[arg(long, value_name = "COMMAND")]
     beside: Option<String>,
+    /// Print the table as Markdown, for a page
+    #[arg(long)]
+    markdown: bool,
     /// What losses, and the times of probes, are drawn from
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     seed: u64,
@@ -99,7 +102,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
     };
     let report = bench::run(&cases, &args.options(), interrupted.flag(), &mut watch)?;
     drop(steps);
-    show(&report, output)?;
+    show(&report, args.markdown, output)?;
     interrupted.check()?;
     verdict(&report)
 }
@@ -131,14 +134,20 @@ impl From<BenchError> for Failure {
     }
 }
 
-fn show(report: &Report, output: Output) -> Outcome {
+const HEADINGS: [&str; 6] = ["CASE", "WHAT", "TARGET", "AIM", "SEEN", "RESULT"];
+
+fn show(report: &Report, as_markdown: bool, output: Output) -> Outcome {
     if output.is_json() {
         let passed = report.count(Verdict::Missed) + report.count(Verdict::NotMeasured) == 0;
         return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": report}))?);
     }
-    let mut table = Table::new(&["CASE", "WHAT", "TARGET", "SEEN", "RESULT"]);
-    report.rows.iter().for_each(|row| table.row(cells(row)));
-    output.table(&table)?;
+    if as_markdown {
+        output.data(&markdown(report))?;
+    } else {
+        let mut table = Table::new(&HEADINGS);
+        report.rows.iter().for_each(|row| table.row(cells(row)));
+        output.table(&table)?;
+    }
     for row in &report.rows {
         if let Some(note) = &row.note {
             output.say(format!("{}: {}: {note}", row.case, row.what));
@@ -148,15 +157,27 @@ fn show(report: &Report, output: Output) -> Outcome {
     Ok(())
 }
 
-fn cells(row: &Row) -> [String; 5] {
-    let result = match row.verdict {
-        Verdict::Met => "met",
-        Verdict::Missed => "NOT MET",
-        Verdict::NotMeasured => "not measured",
-        Verdict::Shown => "",
+fn cells(row: &Row) -> [String; 6] {
+    let result = match (row.verdict, row.aim.as_ref().map(|aim| aim.met)) {
+        (Verdict::Met, Some(true)) => "met, aim too",
+        (Verdict::Met, _) => "met",
+        (Verdict::Missed, _) => "NOT MET",
+        (Verdict::NotMeasured, _) => "not measured",
+        (Verdict::Shown, Some(true)) => "aim met",
+        (Verdict::Shown, _) => "",
     };
     let seen = if row.seen.is_empty() { "-" } else { &row.seen };
-    [row.case.name(), &row.what, &row.target, seen, result].map(str::to_owned)
+    let aim = row.aim.as_ref().map_or("", |aim| &aim.what);
+    [row.case.name(), &row.what, &row.target, aim, seen, result].map(str::to_owned)
+}
+
+/// The table for a page, and what it was measured on.
+fn markdown(report: &Report) -> String {
+    let line = |cells: [String; 6]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    let mut text = line(HEADINGS.map(str::to_lowercase));
+    text += "|---|---|---|---|---|---|\n";
+    report.rows.iter().for_each(|row| text += &line(cells(row)));
+    text + "\n" + &closing(report) + "\n"
 }
 
 fn closing(report: &Report) -> String {
@@ -198,7 +219,30 @@ mod tests {
 
     fn args(cases: &[What]) -> BenchArgs {
         let (length, beside) = (None, None);
-        BenchArgs { cases: cases.to_vec(), length, beside, seed: 1, backend: Backend::Auto, no_realtime: true }
+        let (markdown, no_realtime) = (false, true);
+        BenchArgs { cases: cases.to_vec(), length, beside, markdown, seed: 1, backend: Backend::Auto, no_realtime }
+    }
+
+    #[test]
+    fn a_report_is_a_table_of_markdown() {
+        let row = |verdict, aim| Row {
+            case: Case::Idle,
+            what: "a | b".into(),
+            target: "< 1 %".into(),
+            aim,
+            seen: "0.1 %".into(),
+            verdict,
+            note: None,
+            values: Default::default(),
+        };
+        let aim = bench::Aim { what: "< 0.5 %".into(), met: true };
+        let report =
+            Report { rows: vec![row(Verdict::Met, Some(aim)), row(Verdict::Missed, None)], ..Report::default() };
+        let text = markdown(&report);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "| case | what | target | aim | seen | result |");
+        assert_eq!(lines[2], "| idle | a \\| b | < 1 % | < 0.5 % | 0.1 % | met, aim too |");
+        assert_eq!(lines[3], "| idle | a \\| b | < 1 % |  | 0.1 % | NOT MET |");
     }
 
     #[test]

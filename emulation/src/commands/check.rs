@@ -50,7 +50,7 @@ fn compare(args: &CheckArgs, loaded: Result<Topology, LoadError>, expected: &Pat
     let differences = match loaded {
         Err(error @ LoadError::Wrong { .. }) if expected["emulab_parser"] == "rejects" => {
             output.say(format_args!("refused, as expected: {error}"));
-            Vec::new()
+            expect::refusal_differences(&error)
         }
         loaded => {
             let topology = loaded.map_err(|error| wrong(&error))?;

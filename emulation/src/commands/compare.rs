@@ -44,12 +44,18 @@ pub(crate) fn run(args: &CompareArgs, output: Output) -> Outcome {
 }
 
 fn table(comparison: &Comparison) -> Table {
-    let mut table = Table::new(&["MEASURE", ">A", ">B", ">B/A", "(95 % INTERVAL)", "B IS"]);
-    for row in comparison.rows.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
-        let said = row.said();
-        let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));
-        let cells = [&row.measure.name, &row.show(row.a), &row.show(row.b), ratio, interval, row.finding().word()];
-        table.row(cells.map(ToOwned::to_owned));
+    let cells = comparison.cells();
+    let has_cells = cells.iter().any(|(name, _)| !name.is_empty());
+    let headings = ["RUNS OF", "MEASURE", ">A", ">B", ">B/A", "(95 % INTERVAL)", "B IS"];
+    let mut table = Table::new(&headings[usize::from(!has_cells)..]);
+    for (name, rows) in cells {
+        for row in rows.into_iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
+            let said = row.said();
+            let (ratio, interval) = said.split_once(' ').unwrap_or((&said, ""));
+            let (a, b) = (row.show(row.a), row.show(row.b));
+            let texts = [name, &row.measure.name, &a, &b, ratio, interval, row.finding().word()];
+            table.row(texts.into_iter().skip(usize::from(!has_cells)).map(ToOwned::to_owned));
+        }
     }
     table
 }

@@ -45,6 +45,7 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> Outcome<Lab> {
     }
     let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
     let lab = Lab::start(&topology, &options)?;
+    lab.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     output.detail(summary(&lab));
     Ok(lab)
 }

@@ -113,6 +113,9 @@ pub(crate) fn show(report: &Report, output: Output) -> Outcome {
         if summary.failed > 0 {
             cells[6] = format!("{} FAILED", summary.failed);
         }
+        if summary.measured > 0 && summary.skipped > 0 {
+            cells[6].push_str(&format!(", {} not measured", summary.skipped));
+        }
         cells.insert(2, (summary.measured + summary.skipped).to_string());
         table.row(cells);
     }

@@ -78,9 +78,11 @@ pub(crate) fn trusted(distrust: &[String], output: Output) -> Outcome {
 /// How a command ends that could not read or write results.
 pub(crate) fn failure(error: WriteError) -> Failure {
     match error {
-        WriteError::Read(_) | WriteError::NoRun { .. } | WriteError::Folder { .. } | WriteError::Ending { .. } => {
-            Failure::bad_input(error.to_string())
-        }
+        WriteError::Read(_)
+        | WriteError::NoRun { .. }
+        | WriteError::Folder { .. }
+        | WriteError::Unlike { .. }
+        | WriteError::Ending { .. } => Failure::bad_input(error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }

@@ -8,18 +8,15 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use roost_emulation::experiment::{self, Architecture, Finished, Interrupt, Plan, Prepared, RunError, Solo};
 use roost_emulation::lab::sandbox::{self, Entry};
-use roost_emulation::report::metrics::Metrics;
+use roost_emulation::report::metrics::{Distribution, Metrics};
 use roost_emulation::report::{self, Results, record};
 use roost_emulation::units::{format_duration, parse_duration};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
+use serde_json::json;
 
 use super::report::{failure, trusted};
 use crate::failure::{Code, Failure, Outcome};
-
-/// How long a run takes before nodes ask, roughly: the network, its test, and
-/// the daemons.
-const SET_UP: Duration = Duration::from_secs(10);
 
 /// `emulate run`.
 #[derive(Debug, Args)]
@@ -57,14 +54,13 @@ enum Subject {
 pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let subject = subject(args)?;
     if args.check {
+        warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
     }
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
-    for note in warnings(&subject) {
-        output.say(note);
-    }
+    warnings(&subject).iter().for_each(|warning| output.say(warning));
     let interrupt = Interrupt::listen()?;
     let name = match &subject {
         Subject::Plan(prepared) => &prepared.plan.name,
@@ -73,25 +69,27 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> Outcome {
     let free = || free(&Path::new("results").join(format!("{name}-{}", stamp())));
     let folder = args.output.clone().unwrap_or_else(free);
     let finished = match &subject {
-        Subject::Plan(prepared) => execute(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
-        Subject::Network(solo) => figures(experiment::run_network(solo, &folder, output, &interrupt)?, output)?,
+        Subject::Plan(prepared) => experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
+        Subject::Network(solo) => experiment::run_network(solo, &folder, output, &interrupt)?,
     };
+    let finished = figures(finished, output)?;
     let results = report::read(&finished.folder).map_err(|error| failure(error.into()))?;
     show(&finished, &results, output)?;
     conclude(&finished, &results, output)
 }
 
-/// What is doubtful about the network.
-fn warnings(subject: &Subject) -> impl Iterator<Item = String> {
-    let topology = match subject {
-        Subject::Plan(prepared) => &prepared.network,
-        Subject::Network(solo) => &solo.topology,
+/// What is doubtful about the plan and its network.
+fn warnings(subject: &Subject) -> Vec<String> {
+    let (topology, of_plan) = match subject {
+        Subject::Plan(prepared) => (&prepared.network, prepared.warnings()),
+        Subject::Network(solo) => (&solo.topology, Vec::new()),
     };
     let name = &topology.name;
-    topology.notes.warnings.iter().map(move |note| match note.line {
+    let of_network = topology.notes.warnings.iter().map(|note| match note.line {
         0 => format!("{name}: warning: {}", note.text),
         line => format!("{name}, line {line}: warning: {}", note.text),
-    })
+    });
+    of_plan.into_iter().map(|text| format!("warning: {text}")).chain(of_network).collect()
 }
 
 fn subject(args: &RunArgs) -> Outcome<Subject> {
@@ -111,14 +109,26 @@ fn subject(args: &RunArgs) -> Outcome<Subject> {
 }
 
 /// Whether a file is a plan: TOML that names a topology rather than being one.
+///
+/// A file that has neither's keys is refused here: whoever read it would say
+/// only that its own are missing.
 fn is_plan(file: &Path) -> Outcome<bool> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         return Ok(false);
     }
     let text = Plan::text(file).map_err(RunError::from)?;
     // What is no TOML is told by the one who reads plans.
-    let table = toml::from_str::<toml::Table>(&text);
-    Ok(table.map_or(true, |table| ["topology", "architecture", "duration"].iter().any(|key| table.contains_key(*key))))
+    let Ok(table) = toml::from_str::<toml::Table>(&text) else { return Ok(true) };
+    let has_any = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
+    let is_plan = has_any(&["topology", "architecture", "duration"]);
+    if !is_plan && !has_any(&["host", "link", "lan"]) {
+        let file = file.display();
+        return Err(Failure::bad_input(format!(
+            "{file} is neither a plan nor a topology: a plan has topology, architecture and duration, \
+             a topology [[host]] and [[link]] or [[lan]]"
+        )));
+    }
+    Ok(is_plan)
 }
 
 fn prepare(args: &RunArgs) -> Outcome<Prepared> {
@@ -137,19 +147,8 @@ fn prepare(args: &RunArgs) -> Outcome<Prepared> {
     Ok(Prepared::from_text(&text, &args.file)?)
 }
 
-/// Runs a plan and makes its figures.
-pub(crate) fn execute(
-    prepared: &Prepared,
-    folder: &Path,
-    varied: &BTreeMap<String, String>,
-    output: Output,
-    interrupt: &Interrupt,
-) -> Outcome<Finished> {
-    figures(experiment::run(prepared, folder, varied, output, interrupt)?, output)
-}
-
 /// Makes the figures of a run.
-fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
+pub(crate) fn figures(finished: Finished, output: Output) -> Outcome<Finished> {
     let cannot = |error| Failure::failed(format!("the run is in {}, but: {error}", finished.folder.display()));
     for remark in report::write(&finished.folder).map_err(cannot)?.remarks {
         output.say(remark);
@@ -162,14 +161,19 @@ fn check(subject: &Subject, output: Output) -> Outcome {
     let mut table = Table::new(&["WHAT", "IS"]);
     let (rows, longest) = match subject {
         Subject::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
-        Subject::Network(solo) => (solo.describe(), solo.length),
+        Subject::Network(solo) => (solo.describe(), solo.longest()),
     };
+    if output.is_json() {
+        let would: BTreeMap<&str, String> = rows.into_iter().collect();
+        let at_most_s = longest.map(|longest| longest.as_secs_f64());
+        return Ok(output.json(&json!({ "schema": SCHEMA, "would": would, "at_most_s": at_most_s }))?);
+    }
     for (what, is) in rows {
         table.row([what.to_owned(), is]);
     }
     let takes = longest.map_or_else(
         || "until its schedule or its programs end".to_owned(),
-        |longest| format!("at most {} in all", format_duration(SET_UP + longest)),
+        |longest| format!("at most {} in all", format_duration(longest)),
     );
     table.row(["takes".to_owned(), takes]);
     Ok(output.table(&table)?)
@@ -191,7 +195,7 @@ struct Object<'a> {
 fn show(finished: &Finished, results: &Results, output: Output) -> Outcome {
     let Finished { folder, run, tally } = finished;
     if output.is_json() {
-        let (completed, failed, cut) = (tally.completed, tally.failed, tally.cut);
+        let (completed, failed, cut) = (tally.completed, tally.failed + tally.timed_out, tally.cut);
         let (programs, traffic) = (&results.programs, &results.traffic);
         let object = Object { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
         return Ok(output.json(&object)?);
@@ -268,16 +272,21 @@ fn traffic(agents: &[record::Traffic]) -> Table {
 
 fn services(metrics: &Metrics) -> Table {
     let mut table = Table::new(&["SERVICE", ">COMPLETED", ">FAILED", ">TIMED OUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    let ms = |value: Option<f64>| value.map(|value| format!("{value:.1}")).unwrap_or_default();
+    // In brackets, as in the report, where too few requests lie beyond it.
+    let ms = |latency: &Distribution, thousandths| match latency.quantile(thousandths) {
+        Some(value) if latency.tells(thousandths) => format!("{value:.1}"),
+        Some(value) => format!("({value:.1})"),
+        None => String::new(),
+    };
     for service in &metrics.services {
         table.row([
             service.service.clone(),
             service.requests.completed.to_string(),
             service.requests.failed.to_string(),
             service.requests.timed_out.to_string(),
-            ms(service.latency.p50),
-            ms(service.latency.p95),
-            ms(service.latency.p99),
+            ms(&service.latency, 500),
+            ms(&service.latency, 950),
+            ms(&service.latency, 990),
         ]);
     }
     table
@@ -285,12 +294,18 @@ fn services(metrics: &Metrics) -> Table {
 
 /// How well the emulation kept up.
 fn trust(run: &record::Run) -> String {
-    format!(
-        "99 % of the packets were at most {:.0} us late and read within {:.0} us, none was lost by the emulator, {:.0} % of the processors were in use.",
-        run.verdict.lateness_p99_us,
-        run.verdict.unread_p99_us,
-        run.verdict.cpu_busy * 100.0
-    )
+    let verdict = &run.verdict;
+    let known = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
+    let mut text = format!(
+        "99 % of the packets were at most {:.0} us late and read within {} us, none was lost by the emulator, at most {} % of the processors were in use.",
+        verdict.lateness_p99_us,
+        known(verdict.read_wait_p99_us),
+        known(verdict.cpu_busy.map(|busy| busy * 100.0))
+    );
+    for unknown in &verdict.not_measured {
+        text.push_str(&format!(" Not measured: {unknown}."));
+    }
+    text
 }
 
 /// The end of a run as the end of the command.

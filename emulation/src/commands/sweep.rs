@@ -1,18 +1,21 @@
 //! `emulate sweep`: every combination of what a plan's `[sweep]` table lists.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use roost_emulation::experiment::{self, Cell, Interrupt, Plan, Prepared, RunError};
-use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::lab::sandbox;
 use roost_emulation::report::metrics::Metrics;
-use roost_emulation::report::{self, PLAN_FILE, Results};
+use roost_emulation::report::{self, PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_emulation::units::format_duration;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
+use serde_json::json;
 
 use super::report::{failure, trusted};
-use super::run::execute;
+use super::run::figures;
 use crate::failure::{Code, Failure, Outcome};
 
 /// `emulate sweep`.
@@ -21,10 +24,13 @@ pub(crate) struct SweepArgs {
     #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
     /// The plan, with a [sweep] table
     plan: PathBuf,
-    /// The folder for the results of all runs; runs that are complete there are not repeated
-    /// [default: results/NAME]
+    /// The folder for the results of all runs; runs that are complete and valid there are not
+    /// repeated [default: results/NAME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Do not repeat runs that are complete but not valid
+    #[arg(long)]
+    keep_invalid: bool,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -35,31 +41,66 @@ struct Task {
     cell: Cell,
     prepared: Prepared,
     folder: PathBuf,
-    is_complete: bool,
+    state: State,
+}
+
+/// What the folder of a run holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing, or a run that broke off.
+    Open,
+    /// A run whose figures cannot be trusted.
+    NotValid,
+    /// A run to its end.
+    Complete,
+}
+
+impl State {
+    const fn name(self, keep_invalid: bool) -> &'static str {
+        match self {
+            Self::Open => "to be run",
+            Self::NotValid if keep_invalid => "not valid",
+            Self::NotValid => "not valid, to be run again",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+impl Task {
+    fn is_due(&self, keep_invalid: bool) -> bool {
+        self.state == State::Open || self.state == State::NotValid && !keep_invalid
+    }
 }
 
 /// Runs what is not complete yet, and shows all.
 pub(crate) fn run(args: &SweepArgs, output: Output) -> Outcome {
     let (folder, tasks) = tasks(args)?;
-    if args.check {
-        return check(&tasks, output);
+    for warning in tasks.iter().flat_map(|task| task.prepared.warnings()).collect::<BTreeSet<_>>() {
+        output.say(format!("warning: {warning}"));
     }
-    let open: Vec<&Task> = tasks.iter().filter(|task| !task.is_complete).collect();
+    if args.check {
+        return check(&tasks, args.keep_invalid, output);
+    }
+    let open: Vec<&Task> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
-        if let Entry::Done(code) = sandbox::enter()? {
+        if let sandbox::Entry::Done(code) = sandbox::enter()? {
             return Err(Failure::Passed(code));
         }
         failures = run_all(&open, output, &Interrupt::listen()?)?;
     }
-    let page = report::combine(&folder).map_err(failure)?.page;
+    let failed = failures.first().map(|first| {
+        let (count, all) = (failures.len(), tasks.len());
+        Failure::failed(format!("{count} of {all} runs did not come about; the first: {first}"))
+    });
+    let page = match report::combine(&folder) {
+        Ok(combined) => combined.page,
+        // Where no run came about there is none to show, and this says why.
+        Err(error) => return Err(failed.unwrap_or_else(|| failure(error))),
+    };
     let untrusted = show(&tasks, output)?;
     output.say(format!("Look at {}", page.display()));
-    if let Some(first) = failures.first() {
-        let (count, all) = (failures.len(), tasks.len());
-        return Err(Failure::failed(format!("{count} of {all} runs did not come about; the first: {first}")));
-    }
-    trusted(&untrusted, output)
+    failed.map_or_else(|| trusted(&untrusted, output), Err)
 }
 
 /// The folder of the sweep, and its runs.
@@ -69,33 +110,50 @@ fn tasks(args: &SweepArgs) -> Outcome<(PathBuf, Vec<Task>)> {
     // It is made by the plan's name, which a sweep does not vary.
     let name = Prepared::from_text(&text, &args.plan)?.plan.name;
     let all = args.output.clone().unwrap_or_else(|| Path::new("results").join(name));
-    let mut tasks = Vec::with_capacity(cells.len());
+    let (mut tasks, mut programs) = (Vec::with_capacity(cells.len()), Hashes::new());
     for cell in cells {
         let prepared = Prepared::from_text(&cell.text, &args.plan)
             .map_err(|error| Failure::bad_input(format!("the run {}: {error}", cell.name)))?;
         let folder = all.join(&cell.name);
-        let is_complete = is_complete(&folder, &prepared)?;
-        tasks.push(Task { cell, prepared, folder, is_complete });
+        let state = state(&folder, &prepared, &mut programs)?;
+        tasks.push(Task { cell, prepared, folder, state });
     }
     Ok((all, tasks))
 }
 
-/// Whether the folder holds a whole run of the plan.
-fn is_complete(folder: &Path, prepared: &Prepared) -> Outcome<bool> {
-    let Ok(plan) = std::fs::read_to_string(folder.join(PLAN_FILE)) else {
-        return match folder.read_dir().map(|mut entries| entries.next().is_some()) {
-            Ok(true) => Err(Failure::bad_input(format!(
-                "{} holds something else: choose another folder with -o",
-                folder.display()
-            ))),
-            _ => Ok(false),
-        };
+/// The hash of each program that is here now, by architecture.
+type Hashes = BTreeMap<&'static str, BTreeMap<String, String>>;
+
+/// What the folder holds of this run. Another run there is nobody's to remove.
+fn state(folder: &Path, prepared: &Prepared, programs: &mut Hashes) -> Outcome<State> {
+    let other = |what: &str| {
+        let way_out = "choose another folder with -o, or remove it";
+        Err(Failure::bad_input(format!("{} holds {what}: {way_out}", folder.display())))
+    };
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+    let Some(plan) = read(PLAN_FILE) else {
+        let is_taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        return if is_taken { other("something else") } else { Ok(State::Open) };
     };
     if plan != prepared.effective() {
-        let message = "holds a run of another plan: choose another folder with -o, or remove it";
-        return Err(Failure::bad_input(format!("{} {message}", folder.display())));
+        return other("a run of another plan");
     }
-    Ok(report::read(folder).is_ok_and(|results| !results.run.interrupted))
+    if read(TOPOLOGY_FILE).is_some_and(|topology| topology != prepared.network_file()) {
+        return other("a run on another network");
+    }
+    let Ok(Results { run, .. }) = report::read(folder) else { return Ok(State::Open) };
+    if run.interrupted {
+        return Ok(State::Open);
+    }
+    let architecture = prepared.plan.architecture;
+    let present = match programs.entry(architecture.name()) {
+        Entry::Vacant(place) => place.insert(experiment::hashes(architecture)?),
+        Entry::Occupied(known) => known.into_mut(),
+    };
+    if run.binaries != *present {
+        return other("a run of other programs than those that are here now");
+    }
+    Ok(if run.verdict.valid { State::Complete } else { State::NotValid })
 }
 
 /// Runs what is open; gives what went wrong with runs that did not come about.
@@ -107,17 +165,19 @@ fn run_all(open: &[&Task], output: Output, interrupt: &Interrupt) -> Outcome<Vec
         }
         output.say(format!("{} of {}: {}", index + 1, open.len(), task.cell.name));
         if task.folder.exists() {
-            // It broke off: what it holds is of no use.
+            // It broke off, or is not valid: what it holds is of no use.
             std::fs::remove_dir_all(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         }
-        match execute(&task.prepared, &task.folder, &task.cell.varied, output, interrupt) {
-            Ok(finished) if finished.run.interrupted => return Err(interrupted()),
-            Ok(_) => {}
-            // The others may do better.
-            Err(Failure::Said { code: Code::Failed, message }) => {
-                failures.push(format!("{}: {message}", task.cell.name))
+        match experiment::run(&task.prepared, &task.folder, &task.cell.varied, output, interrupt) {
+            Ok(finished) => {
+                if figures(finished, output)?.run.interrupted {
+                    return Err(interrupted());
+                }
             }
-            Err(failure) => return Err(failure),
+            // The others may do better.
+            Err(RunError::Failed(message)) => failures.push(format!("{}: {message}", task.cell.name)),
+            Err(RunError::Records(message)) => return Err(full(&task.cell.name, &message)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(failures)
@@ -127,16 +187,35 @@ fn interrupted() -> Failure {
     Failure::new(Code::Interrupted, "interrupted; the same command goes on with the runs that are not complete")
 }
 
+/// The others would not do better.
+fn full(run: &str, message: &str) -> Failure {
+    Failure::failed(format!("{run}: {message}; the sweep ends here, and the same command goes on when there is room"))
+}
+
 /// What would run.
-fn check(tasks: &[Task], output: Output) -> Outcome {
+fn check(tasks: &[Task], keep_invalid: bool, output: Output) -> Outcome {
+    if output.is_json() {
+        let run = |task: &Task| {
+            json!({
+                "run": task.cell.name,
+                "varied": task.cell.varied,
+                "nodes": task.prepared.placement.nodes.len(),
+                "architecture": task.prepared.plan.architecture.name(),
+                "at_most_s": task.prepared.longest().as_secs_f64(),
+                "is": task.state.name(keep_invalid),
+                "due": task.is_due(keep_invalid),
+            })
+        };
+        return Ok(output.json(&json!({ "schema": SCHEMA, "runs": tasks.iter().map(run).collect::<Vec<_>>() }))?);
+    }
     let mut table = Table::new(&["RUN", ">NODES", "ARCHITECTURE", ">AT MOST", "IS"]);
-    for Task { cell, prepared, is_complete, .. } in tasks {
+    for Task { cell, prepared, state, .. } in tasks {
         table.row([
             cell.name.clone(),
             prepared.placement.nodes.len().to_string(),
             prepared.plan.architecture.name().to_owned(),
             format_duration(prepared.longest()),
-            if *is_complete { "complete" } else { "to be run" }.to_owned(),
+            state.name(keep_invalid).to_owned(),
         ]);
     }
     Ok(output.table(&table)?)
@@ -146,7 +225,7 @@ fn check(tasks: &[Task], output: Output) -> Outcome {
 #[derive(Serialize)]
 struct Row<'a> {
     run: &'a str,
-    varied: &'a std::collections::BTreeMap<String, String>,
+    varied: &'a BTreeMap<String, String>,
     completed: u64,
     failed: u64,
     offered_bytes: Option<u64>,

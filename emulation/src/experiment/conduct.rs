@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
+use super::cast::Cast;
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::interrupt::Interrupt;
 use super::job::Job;
-use super::requester::{Phase, Requester, Stage};
+use super::requester::Stage;
 use super::sampler::Sampler;
-use super::stagehands::Stagehands;
-use super::workload::{Settings, Workload, generator};
+use super::stagehands::{Performance, Stagehands};
 use crate::lab::Lab;
 use crate::report::record::Record;
 
@@ -54,6 +52,8 @@ pub(super) struct Course {
     pub(super) interrupted: bool,
     /// One sentence for each daemon that died without the plan's doing.
     pub(super) losses: Vec<String>,
+    /// What came of the schedule.
+    pub(super) performance: Performance,
 }
 
 /// All that a run needs while it goes on.
@@ -77,20 +77,18 @@ struct Ticks {
 }
 
 /// What ends a part of a run.
-enum End<'r> {
+enum End<'c> {
     /// This time.
     At(Instant),
     /// This time, or that nothing is to come.
     Idle(Option<Instant>),
     /// This time, or that all requesters are done.
-    Done(Instant, &'r mut JoinSet<()>),
+    Done(Instant, &'c mut Cast),
 }
 
 impl Conductor<'_> {
     /// Conducts the run to its end. Must be called on a local task set.
-    pub(super) async fn conduct(mut self) -> Result<Course, RunError> {
-        let phase = watch::Sender::new(Phase::Asking);
-        let mut requesters = self.requesters(&phase);
+    pub(super) async fn conduct(mut self, mut cast: Cast) -> Result<Course, RunError> {
         let mut course = Course::default();
         let children = signal(SignalKind::child());
         let children = children.map_err(|error| RunError::Failed(format!("cannot listen to signals: {error}")))?;
@@ -103,38 +101,15 @@ impl Conductor<'_> {
         self.until(end, &mut ticks, &mut course).await?;
         course.ran_s = self.stage.seconds();
         if let Some(prepared) = self.job.plan.filter(|_| !course.interrupted) {
-            phase.send_replace(Phase::Draining);
-            let end = End::Done(Instant::now() + prepared.plan.drain, &mut requesters);
+            cast.drain();
+            let end = End::Done(Instant::now() + prepared.plan.drain, &mut cast);
             self.until(end, &mut ticks, &mut course).await?;
         }
-        phase.send_replace(Phase::Over);
-        while requesters.join_next().await.is_some() {}
+        cast.leave().await;
         course.drain_s = self.stage.seconds() - course.ran_s;
         self.sample().await?;
-        self.stagehands.end(self.stage.origin.elapsed());
+        course.performance = self.stagehands.end(self.stage.origin.elapsed());
         Ok(course)
-    }
-
-    fn requesters(&self, phase: &watch::Sender<Phase>) -> JoinSet<()> {
-        let mut requesters = JoinSet::new();
-        let Some(prepared) = self.job.plan else { return requesters };
-        let plan = &prepared.plan;
-        for (index, (socket, alive)) in self.fleet.nodes().into_iter().enumerate() {
-            let node = &self.stage.nodes[index];
-            let settings = Settings {
-                mix: node.mix,
-                targets: node.targets.clone(),
-                idle: plan.idle,
-                timeout: plan.timeout,
-                stream: plan.stream,
-                end: roost_proto::Time::ZERO + plan.duration,
-            };
-            let workload = Workload::new(settings, generator(plan.seed, &node.name));
-            let stage = Rc::clone(&self.stage);
-            let requester = Requester { stage, node: index, socket, phase: phase.subscribe(), alive };
-            requesters.spawn_local(requester.run(workload));
-        }
-        requesters
     }
 
     /// Goes on until the end, or until somebody stops it.
@@ -142,7 +117,7 @@ impl Conductor<'_> {
         let stage = Rc::clone(&self.stage);
         let mut interrupt = self.interrupt.clone();
         loop {
-            if self.stagehands.work(self.fleet, stage.origin.elapsed()).await? {
+            if self.stagehands.work(self.fleet, stage.origin)? {
                 return Ok(());
             }
             if matches!(end, End::Idle(_)) && self.stagehands.is_over() {
@@ -159,29 +134,38 @@ impl Conductor<'_> {
                 () = stage.journal.broken() => return Err(failure(&stage)),
                 () = end.reached() => return Ok(()),
                 () = at(next) => {}
-                _ = ticks.children.recv() => self.look(course),
-                _ = ticks.looks.tick() => self.look(course),
+                _ = ticks.children.recv() => self.look(course)?,
+                _ = ticks.looks.tick() => self.look(course)?,
                 _ = ticks.seconds.tick() => self.sample().await?,
             }
         }
     }
 
-    fn look(&mut self, course: &mut Course) {
-        for (name, how) in self.fleet.died() {
-            let t = self.stage.seconds();
-            course.losses.push(format!("{name} died after {t:.1} s: it {how}"));
-            self.stage.journal.incident(t, name, format!("died: it {how}"));
-        }
+    fn look(&mut self, course: &mut Course) -> Result<(), RunError> {
+        course.losses.extend(deaths(self.fleet, self.lab, &self.stage)?);
+        Ok(())
     }
 
     async fn sample(&mut self) -> Result<(), RunError> {
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
-        let sample = self.sampler.sample(self.lab, t, active, tally).await?;
+        let sample = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
         self.stage.journal.write(&Record::Sample(sample));
         let (programs, left) = self.stagehands.busy();
-        self.watcher.second(Glance { t, active, completed: tally.completed, failed: tally.failed, programs, left });
+        let failed = tally.failed + tally.timed_out;
+        self.watcher.second(Glance { t, active, completed: tally.completed, failed, programs, left });
         Ok(())
     }
+}
+
+/// Writes down which daemons have died without the plan's doing: a sentence each.
+pub(super) fn deaths(fleet: &mut Fleet, lab: &Lab, stage: &Stage) -> Result<Vec<String>, RunError> {
+    let t = stage.seconds();
+    let died = fleet.look(lab)?.into_iter().map(|(name, how)| {
+        let loss = format!("{name} died after {t:.1} s: it {how}");
+        stage.journal.incident(t, name, format!("died: it {how}"));
+        loss
+    });
+    Ok(died.collect())
 }
 
 impl End<'_> {
@@ -190,13 +174,10 @@ impl End<'_> {
         match self {
             Self::At(end) => sleep_until(*end).await,
             Self::Idle(end) => at(*end).await,
-            Self::Done(end, requesters) => {
-                let all = async { while requesters.join_next().await.is_some() {} };
-                tokio::select! {
-                    () = sleep_until(*end) => {}
-                    () = all => {}
-                }
-            }
+            Self::Done(end, cast) => tokio::select! {
+                () = sleep_until(*end) => {}
+                () = cast.done() => {}
+            },
         }
     }
 }

@@ -19,9 +19,6 @@ use crate::scenario::topology::HostIndex;
 /// How long a daemon may take to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How long it may take to tell what it has counted before it is ended.
-const LAST_WORD: Duration = Duration::from_millis(250);
-
 /// What a daemon is to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -161,20 +158,30 @@ impl Daemon {
     }
 
     /// Keeps what its process has counted, before that is ended.
-    pub(super) async fn keep_counters(&mut self) {
-        let ask = Self::status(self.launch.socket.clone());
-        if let Ok(Some(status)) = tokio::time::timeout(LAST_WORD, ask).await {
-            self.counted.add(&status);
-        }
+    pub(super) fn keep(&mut self, status: &Status) {
+        self.counted.add(status);
     }
 
     /// What all its processes have used. Of one that was killed it is what
     /// was seen last.
     pub(super) fn usage(&mut self) -> Usage {
-        if let Some(usage) = self.child.as_ref().and_then(|child| Usage::of(child.id()).ok()) {
-            self.last = usage;
-        }
+        // What was seen last is the best there is.
+        let _ = self.look_at_usage();
         add(self.before, self.last)
+    }
+
+    /// How long its processes have waited for a processor; `None` if it runs
+    /// and the system does not tell.
+    pub(super) fn waited(&mut self) -> Option<Duration> {
+        let known = self.look_at_usage() || !self.is_running();
+        known.then(|| add(self.before, self.last).waited)
+    }
+
+    /// Whether what it uses now is known.
+    fn look_at_usage(&mut self) -> bool {
+        let Some(usage) = self.child.as_ref().and_then(|child| Usage::of(child.id()).ok()) else { return false };
+        self.last = usage;
+        true
     }
 
     /// Kills it: it says nothing to anybody.

@@ -23,6 +23,10 @@ pub enum RunError {
     /// This system lacks something, such as one of Roost's programs.
     #[error("{0}")]
     Missing(String),
+    /// Records cannot be written: the disk is full, or has gone. Another run
+    /// would not do better.
+    #[error("{0}")]
+    Records(String),
     /// Anything else; one sentence.
     #[error("{0}")]
     Failed(String),
@@ -32,6 +36,14 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// What went wrong with the records of a run.
+    pub(crate) fn records(path: &Path, error: &io::Error) -> Self {
+        match Self::file("write", path, error) {
+            Self::Failed(why) => Self::Records(why),
+            other => other,
+        }
+    }
+
     /// What went wrong with a file: `doing` is "read", "create" and the like.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         // A run's own folder is its working folder, which nobody else knows.

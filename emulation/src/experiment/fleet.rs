@@ -1,46 +1,75 @@
 //! All daemons of a run: started in order, watched, asked, and ended.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_control::{State, Status};
-use roost_proto::{NodeId, Scheme, Service};
-use tokio::sync::watch;
+use roost_proto::NodeId;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::daemon::{Daemon, Launch, Role};
 use super::error::RunError;
 use super::identities;
 use super::interrupt::Interrupt;
-use super::placement::{HubPlace, NodePlace, Placement};
-use super::plan::{Architecture, Plan};
-use super::siblings::Programs;
+use super::last_words::LastWords;
+use super::launch::{Maker, identity};
+use super::placement::Placement;
+use super::plan::Plan;
+use super::private::RUN_FOLDER;
+use super::siblings::Binaries;
 use crate::lab::Lab;
 use crate::report::record;
 use crate::scenario::topology::HostIndex;
 
-/// Where all files that are of no use after the run are: below the results
-/// folder, which is the working folder meanwhile. Paths of sockets have room
-/// for 107 bytes, so these are relative.
-pub(super) const RUN_FOLDER: &str = "run";
 /// Where the daemons' logs are.
-const LOGS: &str = "logs";
+pub(super) const LOGS: &str = "logs";
 /// How long daemons may take until all are attached.
 const READY: Duration = Duration::from_secs(60);
 /// Time between two looks at daemons that are starting.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long daemons may take to leave before they are killed.
-const LEAVE: Duration = Duration::from_secs(3);
-/// The port of a hub for UDP and TCP, and the one for QUIC.
-const PORT: u16 = 7700;
-const QUIC_PORT: u16 = 7701;
+pub(super) const LEAVE: Duration = Duration::from_secs(3);
+/// How many daemons are asked at once.
+const ASKED_AT_ONCE: usize = 16;
 
 /// All daemons of a run: hubs first.
 pub(super) struct Fleet {
-    daemons: Vec<Daemon>,
-    alive: Vec<watch::Sender<bool>>,
-    /// Those that the plan has stopped.
-    stopped: Vec<bool>,
+    members: Vec<Member>,
+}
+
+/// A daemon, and what the plan wants of it.
+struct Member {
+    daemon: Daemon,
+    /// Whether its node may ask.
+    alive: Arc<watch::Sender<bool>>,
+    state: Wanted,
+    /// What its process says that it has counted, when it is soon to be ended.
+    last_words: Option<LastWords>,
+}
+
+/// What a daemon is to do.
+#[derive(Debug)]
+enum Wanted {
+    /// It is to run.
+    Runs,
+    /// It was started again, and this waits until it is attached.
+    Returns { _until_attached: AbortOnDrop },
+    /// It was asked to leave; when it has gone it is to be started again, if so.
+    Leaves { and_returns: bool },
+    /// It is to be gone.
+    Gone,
+}
+
+/// A task that ends when this value goes.
+#[derive(Debug)]
+pub(super) struct AbortOnDrop(pub(super) AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What becomes known when all are ready.
@@ -54,7 +83,7 @@ pub(super) struct Ready {
 impl Fleet {
     /// No daemons at all.
     pub(super) const fn none() -> Self {
-        Self { daemons: Vec::new(), alive: Vec::new(), stopped: Vec::new() }
+        Self { members: Vec::new() }
     }
 
     /// Makes the identities and the files of all daemons; starts none.
@@ -62,19 +91,17 @@ impl Fleet {
         plan: &Plan,
         placement: &Placement,
         lab: &Lab,
-        programs: &Programs,
+        binaries: &Binaries,
         interrupt: &Interrupt,
         step: impl Fn(),
     ) -> Result<Self, RunError> {
-        for folder in [RUN_FOLDER, LOGS] {
-            std::fs::create_dir_all(folder).map_err(|error| RunError::file("make", Path::new(folder), &error))?;
-        }
+        std::fs::create_dir_all(LOGS).map_err(|error| RunError::file("make", Path::new(LOGS), &error))?;
         let group = Path::new(RUN_FOLDER).join("group");
-        identities::make_group(programs, &group)?;
+        identities::make_group(binaries, &group)?;
         // An empty file of its own, so that the settings of this machine's daemons stay out.
         let empty = Path::new(RUN_FOLDER).join("empty.toml");
         std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
-        let maker = Maker { plan, placement, lab, programs };
+        let maker = Maker { plan, placement, lab, binaries, empty: &empty };
         let mut launches = Vec::new();
         for index in 0..placement.hubs.len() {
             launches.push(maker.hub(index)?);
@@ -84,22 +111,20 @@ impl Fleet {
         }
         for launch in &launches {
             interrupt.check()?;
-            identities::issue(programs, &group, &launch.name, launch.title, &identity(&launch.name))?;
+            identities::issue(binaries, &group, &launch.name, launch.title, &identity(&launch.name))?;
             step();
         }
-        let alive = launches.iter().map(|_| watch::Sender::new(true)).collect();
-        let stopped = vec![false; launches.len()];
-        Ok(Self { daemons: launches.into_iter().map(Daemon::new).collect(), alive, stopped })
+        Ok(Self { members: launches.into_iter().map(Member::new).collect() })
     }
 
     /// Starts the hubs and, when they serve, the nodes; waits until all are attached.
     pub(super) async fn start(&mut self, lab: &Lab, step: impl Fn()) -> Result<Ready, RunError> {
         let deadline = Instant::now() + READY;
-        let hubs = self.daemons.iter().filter(|daemon| matches!(daemon.launch.role, Role::Hub(_))).count();
-        let mut statuses = vec![None; self.daemons.len()];
-        for range in [0..hubs, hubs..self.daemons.len()] {
-            for daemon in &mut self.daemons[range.clone()] {
-                daemon.start(lab)?;
+        let hubs = self.members.iter().filter(|member| member.is_hub()).count();
+        let mut statuses = vec![None; self.members.len()];
+        for range in [0..hubs, hubs..self.members.len()] {
+            for member in &mut self.members[range.clone()] {
+                member.daemon.start(lab)?;
             }
             self.wait(range, deadline, &mut statuses, &step).await?;
         }
@@ -115,27 +140,24 @@ impl Fleet {
         step: &impl Fn(),
     ) -> Result<(), RunError> {
         loop {
-            for (index, daemon) in self.daemons[range.clone()].iter_mut().enumerate() {
-                let place = &mut statuses[range.start + index];
-                if place.is_some() {
-                    continue;
-                }
+            let missing: Vec<usize> = range.clone().filter(|index| statuses[*index].is_none()).collect();
+            for index in &missing {
+                let daemon = &mut self.members[*index].daemon;
                 if !daemon.is_running() {
                     return Err(RunError::Failed(format!("{} {}", daemon.launch.name, daemon.epitaph())));
                 }
-                let status = Daemon::status(daemon.launch.socket.clone()).await;
-                *place =
-                    status.filter(|status| matches!(status.state, State::Listening | State::Attached | State::OnLink));
-                if place.is_some() {
-                    step();
-                }
             }
-            let missing: Vec<&Daemon> =
-                range.clone().filter(|i| statuses[*i].is_none()).map(|i| &self.daemons[i]).collect();
+            let sockets = missing.iter().map(|index| Some(self.members[*index].socket())).collect();
+            for (index, status) in missing.iter().zip(ask(sockets, Daemon::status).await) {
+                statuses[*index] = status.filter(is_ready);
+                statuses[*index].iter().for_each(|_| step());
+            }
+            let missing: Vec<usize> = missing.into_iter().filter(|index| statuses[*index].is_none()).collect();
             if missing.is_empty() {
                 return Ok(());
             }
             if Instant::now() > deadline {
+                let missing: Vec<&Daemon> = missing.iter().map(|index| &self.members[*index].daemon).collect();
                 return Err(not_ready(&missing));
             }
             tokio::time::sleep(LOOK).await;
@@ -144,104 +166,201 @@ impl Fleet {
 
     /// The socket of each node, and whether the node runs, in the nodes' order.
     pub(super) fn nodes(&self) -> Vec<(PathBuf, watch::Receiver<bool>)> {
-        let both = self.daemons.iter().zip(&self.alive);
-        let nodes = both.filter(|(daemon, _)| matches!(daemon.launch.role, Role::Node(_)));
-        nodes.map(|(daemon, alive)| (daemon.launch.socket.clone(), alive.subscribe())).collect()
+        let nodes = self.members.iter().filter(|member| !member.is_hub());
+        nodes.map(|member| (member.socket(), member.alive.subscribe())).collect()
     }
 
-    /// Those that have died since the last look, other than by the plan: name and how.
-    pub(super) fn died(&mut self) -> Vec<(String, String)> {
+    /// Looks who has ended. One that was asked to leave and to come back is
+    /// started again; given are those that the plan did not end: name and how.
+    pub(super) fn look(&mut self, lab: &Lab) -> Result<Vec<(String, String)>, RunError> {
         let mut died = Vec::new();
-        for (index, daemon) in self.daemons.iter_mut().enumerate() {
-            if *self.alive[index].borrow() && !daemon.is_running() {
-                self.alive[index].send_replace(false);
-                if !self.stopped[index] {
-                    died.push((daemon.launch.name.clone(), daemon.epitaph()));
+        for member in &mut self.members {
+            if matches!(member.state, Wanted::Gone) || member.daemon.is_running() {
+                continue;
+            }
+            member.alive.send_replace(false);
+            match std::mem::replace(&mut member.state, Wanted::Gone) {
+                Wanted::Leaves { and_returns: true } => member.start_again(lab)?,
+                Wanted::Leaves { and_returns: false } | Wanted::Gone => {}
+                Wanted::Runs | Wanted::Returns { .. } => {
+                    died.push((member.daemon.launch.name.clone(), member.daemon.epitaph()));
                 }
             }
         }
-        died
+        Ok(died)
     }
 
-    fn find(&mut self, host: HostIndex, hub: bool) -> Option<usize> {
-        let fits = |launch: &Launch| launch.host == host && matches!(launch.role, Role::Hub(_)) == hub;
-        self.daemons.iter().position(|daemon| fits(&daemon.launch))
+    fn find(&self, host: HostIndex, hub: bool) -> Option<usize> {
+        self.members.iter().position(|member| member.daemon.launch.host == host && member.is_hub() == hub)
     }
 
-    /// Kills the daemon of a host, having asked what it has counted.
-    pub(super) async fn kill(&mut self, host: HostIndex, hub: bool) {
-        if let Some(index) = self.find(host, hub) {
-            self.stopped[index] = true;
-            self.daemons[index].keep_counters().await;
-            self.daemons[index].kill();
-            self.alive[index].send_replace(false);
+    /// Asks the daemon of a host from now on what it has counted, since it is
+    /// soon to be ended: when that is done nobody waits for an answer.
+    pub(super) fn ask_last_words(&mut self, host: HostIndex, hub: bool) {
+        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
+            && member.is_wanted()
+        {
+            let socket = member.socket();
+            member.last_words.get_or_insert_with(|| LastWords::of(socket));
         }
     }
 
-    /// Asks the daemon of a host to leave, having asked what it has counted.
-    pub(super) async fn stop(&mut self, host: HostIndex, hub: bool) {
-        if let Some(index) = self.find(host, hub) {
-            self.stopped[index] = true;
-            self.daemons[index].keep_counters().await;
-            self.daemons[index].leave();
+    /// Kills the daemon of a host.
+    pub(super) fn kill(&mut self, host: HostIndex, hub: bool) {
+        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
+            member.keep_last_words();
+            member.state = Wanted::Gone;
+            member.daemon.kill();
+            member.alive.send_replace(false);
         }
     }
 
-    /// Starts the daemon of a host again, unless it runs.
+    /// Asks the daemon of a host to leave.
+    pub(super) fn stop(&mut self, host: HostIndex, hub: bool) {
+        if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
+            && !matches!(member.state, Wanted::Gone)
+        {
+            member.keep_last_words();
+            member.state = Wanted::Leaves { and_returns: false };
+            member.daemon.leave();
+        }
+    }
+
+    /// Starts the daemon of a host again, unless it runs; one that is leaving
+    /// when it has gone.
     pub(super) fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
-        let Some(index) = self.find(host, hub) else { return Ok(()) };
-        if !self.daemons[index].is_running() {
-            self.daemons[index].start(lab)?;
+        let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) else { return Ok(()) };
+        match member.state {
+            Wanted::Leaves { .. } if member.daemon.is_running() => {
+                member.state = Wanted::Leaves { and_returns: true };
+                Ok(())
+            }
+            Wanted::Runs | Wanted::Returns { .. } if member.daemon.is_running() => Ok(()),
+            _ => member.start_again(lab),
         }
-        self.stopped[index] = false;
-        self.alive[index].send_replace(true);
-        Ok(())
     }
 
-    /// Asks all daemons that run what they have counted.
+    /// Asks all daemons that run, side by side, what they have counted.
     pub(super) async fn statuses(&mut self) -> Vec<Option<Status>> {
-        let mut statuses = Vec::new();
-        for (daemon, stopped) in self.daemons.iter_mut().zip(&self.stopped) {
-            // One that was asked to leave has said it before.
-            let runs = !stopped && daemon.is_running();
-            statuses.push(if runs { Daemon::status(daemon.launch.socket.clone()).await } else { None });
-        }
-        statuses
+        // One that was asked to leave has said it before.
+        let runs = |member: &mut Member| member.is_wanted() && member.daemon.is_running();
+        let sockets = self.members.iter_mut().map(|member| runs(member).then(|| member.socket()));
+        ask(sockets.collect(), Daemon::status).await
     }
 
     /// The records of what the daemons said and used, `t` seconds after the beginning.
     pub(super) fn records(&mut self, t: f64, statuses: &[Option<Status>]) -> Vec<record::Node> {
-        self.daemons.iter_mut().zip(statuses).map(|(daemon, status)| record(daemon, status.as_ref(), t)).collect()
+        let both = self.members.iter_mut().zip(statuses);
+        both.map(|(member, status)| record(&mut member.daemon, status.as_ref(), t)).collect()
     }
 
-    /// How long each daemon has waited for a processor so far, seconds.
-    pub(super) fn waited(&mut self) -> Vec<(String, f64)> {
-        self.daemons
-            .iter_mut()
-            .map(|daemon| (daemon.launch.name.clone(), daemon.usage().waited.as_secs_f64()))
-            .collect()
+    /// How long each daemon has waited for a processor so far, seconds; none
+    /// where the system does not tell.
+    pub(super) fn waited(&mut self) -> Vec<(String, Option<f64>)> {
+        let daemons = self.members.iter_mut().map(|member| &mut member.daemon);
+        daemons.map(|daemon| (daemon.launch.name.clone(), daemon.waited().map(|wait| wait.as_secs_f64()))).collect()
     }
 
-    /// The daemons that gave no status though they should run.
-    pub(super) fn silent(&mut self, statuses: &[Option<Status>]) -> Vec<String> {
-        let all = self.daemons.iter_mut().zip(statuses).zip(&self.stopped);
-        let silent = all.filter_map(|((daemon, status), stopped)| {
-            (status.is_none() && !stopped && daemon.is_running()).then_some(daemon)
-        });
-        silent.map(|daemon| daemon.launch.name.clone()).collect()
+    /// The daemons that gave no status though the plan wants them to run.
+    pub(super) fn silent(&self, statuses: &[Option<Status>]) -> Vec<String> {
+        let both = self.members.iter().zip(statuses);
+        let silent = both.filter(|(member, status)| status.is_none() && member.is_wanted());
+        silent.map(|(member, _)| member.daemon.launch.name.clone()).collect()
+    }
+
+    /// The daemons that were started again and have not been attached since.
+    pub(super) fn not_back(&self) -> Vec<String> {
+        let is_missing = |member: &&Member| matches!(member.state, Wanted::Returns { .. }) && !*member.alive.borrow();
+        self.members.iter().filter(is_missing).map(|member| member.daemon.launch.name.clone()).collect()
     }
 
     /// Lets all leave: nodes first, since they say good-bye to their hubs.
     pub(super) async fn end(mut self) {
         let deadline = Instant::now() + LEAVE;
         for wants_hubs in [false, true] {
-            let is_due = |daemon: &&mut Daemon| matches!(daemon.launch.role, Role::Hub(_)) == wants_hubs;
-            self.daemons.iter_mut().filter(is_due).for_each(Daemon::leave);
-            while Instant::now() < deadline && self.daemons.iter_mut().filter(is_due).any(Daemon::is_running) {
+            let is_due = |member: &&mut Member| member.is_hub() == wants_hubs;
+            self.members.iter_mut().filter(is_due).for_each(|member| member.daemon.leave());
+            let runs = |member: &mut Member| member.daemon.is_running();
+            while Instant::now() < deadline && self.members.iter_mut().filter(is_due).any(runs) {
                 tokio::time::sleep(LOOK).await;
             }
         }
     }
+}
+
+impl Member {
+    fn new(launch: Launch) -> Self {
+        let alive = Arc::new(watch::Sender::new(true));
+        Self { daemon: Daemon::new(launch), alive, state: Wanted::Runs, last_words: None }
+    }
+
+    const fn is_hub(&self) -> bool {
+        matches!(self.daemon.launch.role, Role::Hub(_))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.daemon.launch.socket.clone()
+    }
+
+    /// Whether the plan wants it to run.
+    const fn is_wanted(&self) -> bool {
+        matches!(self.state, Wanted::Runs | Wanted::Returns { .. })
+    }
+
+    /// Keeps what its process said last, once: before it is ended.
+    fn keep_last_words(&mut self) {
+        if let Some(words) = self.last_words.take().filter(|_| self.is_wanted())
+            && let Some(status) = words.newest()
+        {
+            self.daemon.keep(&status);
+        }
+    }
+
+    /// Starts it again; its node asks when it is attached.
+    fn start_again(&mut self, lab: &Lab) -> Result<(), RunError> {
+        // Those of the process before.
+        self.last_words = None;
+        self.daemon.start(lab)?;
+        let (socket, alive) = (self.socket(), Arc::clone(&self.alive));
+        let attached = tokio::spawn(async move {
+            while !Daemon::status(socket.clone()).await.is_some_and(|status| is_ready(&status)) {
+                tokio::time::sleep(LOOK).await;
+            }
+            alive.send_replace(true);
+        });
+        self.state = Wanted::Returns { _until_attached: AbortOnDrop(attached.abort_handle()) };
+        Ok(())
+    }
+}
+
+/// Whether it serves: a hub that listens, a node that is attached.
+fn is_ready(status: &Status) -> bool {
+    matches!(status.state, State::Listening | State::Attached | State::OnLink)
+}
+
+/// Asks the daemons behind these sockets side by side, some at once.
+async fn ask<F>(sockets: Vec<Option<PathBuf>>, question: fn(PathBuf) -> F) -> Vec<Option<Status>>
+where
+    F: Future<Output = Option<Status>> + Send + 'static,
+{
+    let mut answers = vec![None; sockets.len()];
+    let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
+    let mut asked = JoinSet::new();
+    for (index, socket) in sockets.into_iter().enumerate() {
+        let Some(socket) = socket else { continue };
+        let places = Arc::clone(&places);
+        asked.spawn(async move {
+            let _place = places.acquire().await;
+            (index, question(socket).await)
+        });
+    }
+    while let Some(answer) = asked.join_next().await {
+        // One whose task broke has not answered.
+        if let Ok((index, status)) = answer {
+            answers[index] = status;
+        }
+    }
+    answers
 }
 
 fn not_ready(missing: &[&Daemon]) -> RunError {
@@ -272,110 +391,4 @@ fn record(daemon: &mut Daemon, status: Option<&Status>, t: f64) -> record::Node 
         waited_s: usage.waited.as_secs_f64(),
         memory_bytes: usage.peak_memory_bytes,
     }
-}
-
-fn identity(name: &str) -> PathBuf {
-    Path::new(RUN_FOLDER).join(format!("{name}.id"))
-}
-
-/// Makes the command lines.
-struct Maker<'a> {
-    plan: &'a Plan,
-    placement: &'a Placement,
-    lab: &'a Lab,
-    programs: &'a Programs,
-}
-
-impl Maker<'_> {
-    fn hub(&self, index: usize) -> Result<Launch, RunError> {
-        let hub = &self.placement.hubs[index];
-        let program = self.plan.architecture.hub_program();
-        let mut args =
-            self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
-        let earlier = &self.placement.hubs[..index];
-        if self.plan.architecture != Architecture::ClientServer {
-            for peer in earlier {
-                args.extend(["--peer".into(), self.endpoints(peer)?.into()]);
-            }
-        }
-        self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)
-    }
-
-    fn node(&self, index: usize) -> Result<Launch, RunError> {
-        let node: &NodePlace = &self.placement.nodes[index];
-        let mut args = self.common(&node.name, node.host, |_| 0)?;
-        let flag = match self.plan.architecture {
-            Architecture::ClientServer => "--server",
-            Architecture::SuperNode | Architecture::Multicast | Architecture::SuperNodeMulticast => "--super",
-        };
-        if let Some(discovery) = self.plan.architecture.discovery() {
-            args.extend(["--multicast", "on", "--discovery", discovery].map(OsString::from));
-        }
-        for hub in &node.hubs {
-            args.extend([flag.into(), self.endpoints(&self.placement.hubs[*hub])?.into()]);
-        }
-        let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
-        args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
-        // All others may ask one node at once, and the publication knows no limit.
-        let streams = self.placement.nodes.len().max(8);
-        args.extend(["--max-streams".into(), streams.to_string().into()]);
-        self.launch(Role::Node(index), &node.name, node.host, &node.class, "overlay-node", args)
-    }
-
-    fn common(&self, name: &str, host: HostIndex, port: impl Fn(Scheme) -> u16) -> Result<Vec<OsString>, RunError> {
-        let address = self.address(host)?;
-        let mut args: Vec<OsString> = vec!["--config".into(), Path::new(RUN_FOLDER).join("empty.toml").into()];
-        args.extend(["--identity".into(), identity(name).into()]);
-        args.extend(["--socket".into(), socket(name).into()]);
-        for scheme in Scheme::ALL {
-            args.extend(["--listen".into(), format!("{scheme}://{address}:{}", port(scheme)).into()]);
-        }
-        args.extend(["--drain".into(), format!("{}s", LEAVE.as_secs()).into()]);
-        Ok(args)
-    }
-
-    /// A hub's endpoints as one entry, the preferred one first.
-    fn endpoints(&self, hub: &HubPlace) -> Result<String, RunError> {
-        let address = self.address(hub.host)?;
-        let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
-        let schemes = self.plan.transport.preference();
-        let endpoints = schemes.into_iter().map(|scheme| format!("{scheme}://{address}:{}", port(scheme)));
-        Ok(endpoints.collect::<Vec<_>>().join(","))
-    }
-
-    fn address(&self, host: HostIndex) -> Result<std::net::Ipv4Addr, RunError> {
-        let name = || self.lab.topology().hosts.get(host).map_or("?", |host| host.name.as_str());
-        let missing = || RunError::Topology(format!("host {} is on no link or LAN, so nobody reaches it", name()));
-        self.lab.address(host).ok_or_else(missing)
-    }
-
-    fn launch(
-        &self,
-        role: Role,
-        name: &str,
-        host: HostIndex,
-        class: &str,
-        program: &str,
-        args: Vec<OsString>,
-    ) -> Result<Launch, RunError> {
-        Ok(Launch {
-            role,
-            name: name.to_owned(),
-            host,
-            class: class.to_owned(),
-            title: match (role, self.plan.architecture) {
-                (Role::Node(_), _) => "node",
-                (Role::Hub(_), Architecture::ClientServer) => "server",
-                (Role::Hub(_), _) => "supernode",
-            },
-            program: self.programs.path(program)?,
-            args,
-            socket: socket(name),
-            log: Path::new(LOGS).join(format!("{name}.log")),
-        })
-    }
-}
-
-fn socket(name: &str) -> PathBuf {
-    Path::new(RUN_FOLDER).join(format!("{name}.sock"))
 }

@@ -4,19 +4,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::error::RunError;
-use super::siblings::Programs;
+use super::siblings::Binaries;
 
 /// How long the identities are valid: longer than any run.
 const VALID: &str = "30d";
 
 /// Makes a group in `folder`, which must not be there.
-pub(super) fn make_group(programs: &Programs, folder: &Path) -> Result<(), RunError> {
-    roost(Command::new(programs.path("roost")?).args(["group", "init", "--name", "emulation"]).arg(folder))
+pub(super) fn make_group(binaries: &Binaries, folder: &Path) -> Result<(), RunError> {
+    roost(Command::new(binaries.path("roost")?).args(["group", "init", "--name", "emulation"]).arg(folder))
 }
 
 /// Issues the identity `name` with `role` into the folder `output`.
-pub(super) fn issue(programs: &Programs, group: &Path, name: &str, role: &str, output: &Path) -> Result<(), RunError> {
-    let mut command = Command::new(programs.path("roost")?);
+pub(super) fn issue(binaries: &Binaries, group: &Path, name: &str, role: &str, output: &Path) -> Result<(), RunError> {
+    let mut command = Command::new(binaries.path("roost")?);
     command.args(["group", "issue", "--role", role, "--valid", VALID, "-o"]).arg(output).arg(group).arg(name);
     roost(&mut command)
 }

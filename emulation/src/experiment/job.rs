@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::plan::LabSettings;
-use super::prepare::Prepared;
+use super::prepare::{Prepared, SET_UP};
 use super::script::Script;
 use crate::scenario;
 use crate::scenario::topology::{Action, ProgramAction, Topology, TrafficAction};
@@ -51,6 +51,11 @@ impl Solo {
             ("happenings", Script::of(&self.topology).left().to_string()),
             ("seed", self.seed.to_string()),
         ]
+    }
+
+    /// How long the run takes at most, all in all, if it does not end by itself.
+    pub fn longest(&self) -> Option<Duration> {
+        self.length.map(|length| SET_UP + length)
     }
 
     /// Whether it would do anything, and come to an end.

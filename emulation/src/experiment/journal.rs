@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::error::RunError;
-use crate::report::record::{Outcome, Record, Request};
+use crate::report::metrics::Tally;
+use crate::report::record::Record;
 
 /// The file of raw events, and what is counted on the way into it.
 #[derive(Debug)]
@@ -28,19 +29,6 @@ struct Inner {
     tally: Tally,
 }
 
-/// How many requests have ended, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Completed.
-    pub completed: u64,
-    /// Ended otherwise, those cut by the end of the run left out.
-    pub failed: u64,
-    /// Cut by the end of the run.
-    pub cut: u64,
-    /// Payload bytes received.
-    pub bytes: u64,
-}
-
 impl Journal {
     /// Begins a new file.
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
@@ -53,7 +41,7 @@ impl Journal {
     pub(super) fn write(&self, record: &Record) {
         let mut inner = self.lock();
         if let Record::Request(request) = record {
-            inner.tally.count(request);
+            inner.tally.add(request);
         }
         if inner.failure.is_some() {
             return;
@@ -81,7 +69,7 @@ impl Journal {
 
     /// Why records could not be written, if that happened.
     pub(super) fn failure(&self) -> Option<RunError> {
-        self.lock().failure.as_ref().map(|error| RunError::file("write", &self.path, error))
+        self.lock().failure.as_ref().map(|error| RunError::records(&self.path, error))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -94,17 +82,6 @@ fn write_line(file: &mut File, record: &Record) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     file.write_all(&line)
-}
-
-impl Tally {
-    fn count(&mut self, request: &Request) {
-        self.bytes += request.bytes;
-        match request.outcome {
-            Outcome::Completed => self.completed += 1,
-            Outcome::Failed | Outcome::TimedOut => self.failed += 1,
-            Outcome::Cut => self.cut += 1,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,21 +8,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use roost_proto::NodeId;
+
 use super::bar::Bar;
-use super::conduct::{Conductor, Course};
+use super::cast::Cast;
+use super::conduct::{Conductor, Course, deaths};
 use super::error::RunError;
 use super::fleet::{Fleet, Ready};
 use super::interrupt::Interrupt;
 use super::job::Job;
-use super::journal::{Journal, Tally};
-use super::machine::Processors;
+use super::journal::Journal;
 use super::plan::Transport;
 use super::requester::Stage;
 use super::run::write;
 use super::sampler::Sampler;
 use super::stagehands::Stagehands;
-use super::verdict::{Observed, judge};
+use super::verdict::{Linktest, Observed, Start, judge};
 use crate::lab::Lab;
+use crate::report::metrics::Tally;
 use crate::report::record::{Record, Run, SCHEMA, Verdict};
 use crate::report::{EVENTS_FILE, RUN_FILE};
 
@@ -30,15 +33,6 @@ use crate::report::{EVENTS_FILE, RUN_FILE};
 const SETTLE: Duration = Duration::from_millis(200);
 /// What takes the place of an architecture where no plan says one.
 const NO_ARCHITECTURE: &str = "programs";
-
-/// What linktest said.
-#[derive(Debug, Default)]
-pub(super) struct Linktest {
-    /// One line for each link or LAN.
-    pub(super) lines: Vec<String>,
-    /// How many of them are not as they are described.
-    pub(super) failed: usize,
-}
 
 /// A run from its beginning to its last record.
 pub(super) struct Measurement<'a> {
@@ -48,80 +42,109 @@ pub(super) struct Measurement<'a> {
     pub(super) bar: &'a Bar,
 }
 
-/// What a run is counted against.
-struct Before {
-    sampler: Sampler,
-    /// How long each daemon had waited for a processor.
-    waited: Vec<(String, f64)>,
-    processors: Processors,
-    linktest: Linktest,
+/// What was found before the run.
+pub(super) struct Found {
+    /// What linktest said, unless it was left out.
+    pub(super) linktest: Option<Linktest>,
+    /// What this machine is.
+    pub(super) machine: BTreeMap<String, String>,
+    /// The SHA-256 of each program's file.
+    pub(super) binaries: BTreeMap<String, String>,
 }
 
 impl Measurement<'_> {
     /// Conducts the run, counts, judges, and writes it all down.
-    pub(super) async fn make(
-        &self,
-        fleet: &mut Fleet,
-        ready: Ready,
-        linktest: Linktest,
-        machine: BTreeMap<String, String>,
-    ) -> Result<(Run, Tally), RunError> {
-        let mut run = self.facts(&ready, machine);
+    pub(super) async fn make(&self, fleet: &mut Fleet, ready: Ready, found: Found) -> Result<(Run, Tally), RunError> {
+        let Found { linktest, machine, binaries } = found;
+        let mut run = Run { machine, binaries, ..self.facts(&ready) };
         write_run(&run)?;
         let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
-        for node in fleet.records(0.0, &ready.statuses) {
+        let stagehands = Stagehands::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
+        if self.warm_up() > Duration::ZERO {
+            self.let_warm_up(fleet, &journal, &ready.ids).await?;
+        }
+        let asked = Instant::now();
+        let statuses = fleet.statuses().await;
+        for node in fleet.records(0.0, &statuses) {
             journal.write(&Record::Node(node));
         }
-        let stagehands = Stagehands::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
-        let (waited, processors) = (fleet.waited(), Processors::now());
-        let mut before = Before { sampler: Sampler::begin(self.lab)?, waited, processors, linktest };
-        self.lab.begin()?;
-        let stage = Rc::new(self.stage(Rc::clone(&journal), ready));
+        let unheard = fleet.silent(&statuses);
+        let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
+        let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
+        let cast = Cast::enter(self.job.plan, fleet, &stage);
+        let start = Start { gap: origin.elapsed(), asked_before: origin.saturating_duration_since(asked), unheard };
+        run.started_unix_s = unix_seconds();
         let conductor = Conductor {
             job: self.job,
             lab: self.lab,
             fleet,
             stage: Rc::clone(&stage),
             stagehands,
-            sampler: &mut before.sampler,
+            sampler: &mut sampler,
             interrupt: self.interrupt.clone(),
             watcher: self.bar,
         };
-        let course = conductor.conduct().await?;
-        run.verdict = self.conclude(fleet, &stage, before, &course).await?;
+        let course = conductor.conduct(cast).await?;
+        let observed = Observed { linktest, start, ..self.conclude(fleet, &stage, sampler, &course).await? };
+        run.verdict = judge(observed);
         (run.ran_s, run.drain_s, run.interrupted) = (course.ran_s, course.drain_s, course.interrupted);
         write_run(&run)?;
         journal.failure().map_or(Ok(()), Err)?;
         Ok((run, journal.tally()))
     }
 
-    /// What requesters share; from now on time is counted.
-    fn stage(&self, journal: Rc<Journal>, ready: Ready) -> Stage {
+    fn warm_up(&self) -> Duration {
+        self.job.plan.map_or(Duration::ZERO, |prepared| prepared.plan.warm_up)
+    }
+
+    /// Lets nodes ask before anything is counted. When their time is up nobody
+    /// asks, and what is under way ends: nothing of it is counted later.
+    async fn let_warm_up(&self, fleet: &mut Fleet, journal: &Rc<Journal>, ids: &[NodeId]) -> Result<(), RunError> {
+        let stage = Stage { is_warm_up: true, ..self.stage(Instant::now(), journal, ids) };
+        let mut cast = Cast::enter(self.job.plan, fleet, &Rc::new(stage));
+        let mut interrupt = self.interrupt.clone();
+        tokio::select! {
+            () = cast.done() => {}
+            () = interrupt.wait() => return Err(RunError::Interrupted),
+        }
+        tokio::time::sleep(SETTLE).await;
+        match fleet.look(self.lab)?.first() {
+            Some((name, how)) => Err(RunError::Failed(format!("{name} died before the run had warmed up: it {how}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What requesters share, who ask from this time on.
+    fn stage(&self, origin: Instant, journal: &Rc<Journal>, ids: &[NodeId]) -> Stage {
         let plan = self.job.plan.map(|prepared| &prepared.plan);
         Stage {
-            origin: Instant::now(),
-            journal,
+            origin,
+            is_warm_up: false,
+            journal: Rc::clone(journal),
             transport: plan.map_or(Transport::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
-            ids: ready.ids,
+            ids: ids.to_vec(),
             active: Cell::new(0),
         }
     }
 
-    /// Asks everybody for the last time, and judges.
+    /// Asks everybody for the last time; gives what was seen in all.
     async fn conclude(
         &self,
         fleet: &mut Fleet,
         stage: &Stage,
-        before: Before,
+        sampler: Sampler,
         course: &Course,
-    ) -> Result<Verdict, RunError> {
+    ) -> Result<Observed, RunError> {
         tokio::time::sleep(SETTLE).await;
-        let Before { sampler, linktest, .. } = before;
-        let (t, processors) = (stage.seconds(), Processors::now());
+        let t = stage.seconds();
         let links = sampler.links(self.lab).await?;
+        let Course { mut losses, performance, .. } = course.clone();
+        // One that dies now, before it is asked or while it is, is no silent one.
+        losses.extend(deaths(fleet, self.lab, stage)?);
         let statuses = fleet.statuses().await;
+        losses.extend(deaths(fleet, self.lab, stage)?);
         for node in fleet.records(t, &statuses) {
             stage.journal.write(&Record::Node(node));
         }
@@ -129,30 +152,21 @@ impl Measurement<'_> {
             stage.journal.write(&Record::Link(link));
         }
         let silent = fleet.silent(&statuses).into_iter().map(|name| format!("{name} did not say what it had counted"));
-        let during = |(name, now): (String, f64)| {
-            let earlier = before.waited.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, wait)| *wait);
-            (name, (now - earlier).max(0.0))
-        };
-        Ok(judge(Observed {
-            lateness: sampler.lateness(self.lab),
-            unread: sampler.unread(self.lab),
-            overruns: sampler.overruns(self.lab)?,
-            cpu_busy: processors.busy_since(&before.processors),
-            waited: fleet.waited().into_iter().map(during).collect(),
-            ran_s: t,
-            links_failed: linktest.failed,
-            linktest: linktest.lines,
-            losses: course.losses.iter().cloned().chain(silent).collect(),
-        }))
+        losses.extend(silent);
+        losses.extend(performance.undone);
+        for name in fleet.not_back() {
+            stage.journal.incident(stage.seconds(), name, "was started again, and is not attached at the end");
+        }
+        let (schedule_late, dropped_by_reader) = (performance.late, stage.journal.tally().dropped_by_reader);
+        Ok(Observed { losses, schedule_late, dropped_by_reader, ..sampler.end(self.lab, fleet, t)? })
     }
 
     /// `run.json` as far as it is known at the beginning: it is there then, so
     /// that a run that breaks off can be read.
-    fn facts(&self, ready: &Ready, machine: BTreeMap<String, String>) -> Run {
+    fn facts(&self, ready: &Ready) -> Run {
         let Job { name, topology, seed, length, plan, varied, .. } = self.job;
         let mut versions = BTreeMap::from([("emulate".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
         versions.extend(self.daemon_versions(ready));
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let placement = plan.map(|prepared| &prepared.placement);
         let hubs = placement.map_or(&[][..], |placement| &placement.hubs);
         let architecture = plan.map_or(NO_ARCHITECTURE, |prepared| prepared.plan.architecture.name());
@@ -166,12 +180,15 @@ impl Measurement<'_> {
             hubs: hubs.iter().map(|hub| topology.hosts[hub.host].name.clone()).collect(),
             seed: *seed,
             duration_s: length.unwrap_or_default().as_secs_f64(),
+            warm_up_s: self.warm_up().as_secs_f64(),
             ran_s: 0.0,
             drain_s: 0.0,
-            started_unix_s: since_epoch.as_secs(),
+            started_unix_s: unix_seconds(),
             interrupted: true,
             versions,
-            machine,
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            binaries: BTreeMap::new(),
+            machine: BTreeMap::new(),
             varied: varied.clone(),
             lab: self.lab.facts().clone(),
             verdict: Verdict {
@@ -190,6 +207,10 @@ impl Measurement<'_> {
         let statuses = ready.statuses.iter().flatten();
         statuses.map(|status| (program(status.role).to_owned(), status.version.clone())).collect()
     }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Writes `run.json` under another name first, so that nobody reads half of it.

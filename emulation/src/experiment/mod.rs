@@ -8,6 +8,7 @@
 //!   is to break, and writes down what came of it.
 
 mod bar;
+mod cast;
 mod conduct;
 mod daemon;
 mod error;
@@ -16,11 +17,13 @@ mod identities;
 mod interrupt;
 mod job;
 mod journal;
-mod machine;
+mod last_words;
+mod launch;
 mod measure;
 mod placement;
 pub mod plan;
 mod prepare;
+mod private;
 mod programs;
 mod requester;
 mod run;
@@ -31,15 +34,16 @@ mod stagehands;
 mod traffic;
 mod vary;
 mod verdict;
+mod windows;
 pub mod workload;
 
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::Solo;
-pub use journal::Tally;
 pub use placement::{HubPlace, NodePlace, Placement};
 pub use plan::{Architecture, Plan};
 pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};
 pub(crate) use sampler::since;
+pub use siblings::hashes;
 pub use vary::{Cell, cells, with_values};

@@ -10,7 +10,11 @@ use super::plan::{Fault, FaultKind, Named, Plan, PlanError, Source};
 use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
+use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::{Action, Change, Event, HostIndex, Topology};
+
+/// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
+pub(super) const SET_UP: Duration = Duration::from_secs(10);
 
 /// A plan, its network, and who runs what where. Nothing has been started.
 #[derive(Clone, Debug)]
@@ -79,6 +83,7 @@ impl Prepared {
             ),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
             ("transport", plan.transport.name().to_owned()),
+            ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),
             ("happenings", self.script.left().to_string()),
@@ -91,6 +96,11 @@ impl Prepared {
         super::plan::write(&self.plan, &self.placement, &self.network)
     }
 
+    /// The network as its results keep it.
+    pub fn network_file(&self) -> String {
+        scenario::file::write(&self.network, "")
+    }
+
     /// The file of the topology; the plan's where it makes one.
     pub(super) fn topology_file(&self) -> PathBuf {
         match &self.plan.topology {
@@ -99,9 +109,29 @@ impl Prepared {
         }
     }
 
-    /// How long the run takes at most once all nodes are ready.
+    /// How long the run takes at most, all in all. What is under way after a
+    /// warm-up ends before the run begins.
     pub fn longest(&self) -> Duration {
-        self.plan.duration + self.plan.drain
+        let Plan { warm_up, timeout, stream, duration, drain, .. } = self.plan;
+        let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
+        SET_UP + before + duration + drain
+    }
+
+    /// What is allowed and yet doubtful, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let Plan { drain, timeout, stream, .. } = self.plan;
+        let longest = timeout + stream;
+        let cuts = drain < longest;
+        let duration = crate::units::format_duration;
+        let cut = || {
+            format!(
+                "{}: a drain of {} cuts requests off that may take {} (time-out and stream): make it that long",
+                self.file.display(),
+                duration(drain),
+                duration(longest)
+            )
+        };
+        cuts.then(cut).into_iter().collect()
     }
 }
 
@@ -162,11 +192,12 @@ impl Faults<'_> {
         changes: &[Change],
         topology: &mut Topology,
     ) -> Result<(), PlanError> {
-        let unknown = |named: &Named, what| {
-            PlanError::new(self.file, named.line, format!("the topology has no {what} `{}`", named.name))
+        let unknown = || {
+            let near = did_you_mean(&net.name, topology.nets.iter().map(|net| net.name.as_str()));
+            PlanError::new(self.file, net.line, format!("the topology has no link or LAN `{}`{near}", net.name))
         };
-        let index = topology.net_index(&net.name).ok_or_else(|| unknown(net, "link or LAN"))?;
-        let host = |named: &Named| topology.host_index(&named.name).ok_or_else(|| unknown(named, "host"));
+        let index = topology.net_index(&net.name).ok_or_else(unknown)?;
+        let host = |named: &Named| placement::host(topology, named, self.file);
         let side = from.map(host).transpose()?;
         if let Some((side, named)) = side.zip(from)
             && topology.nets[index].members.iter().all(|member| member.host != side)
@@ -185,8 +216,7 @@ impl Faults<'_> {
     /// The host, if such a daemon runs there.
     fn daemon(&self, topology: &Topology, named: &Named, hub: bool) -> Result<HostIndex, PlanError> {
         let error = |message| PlanError::new(self.file, named.line, message);
-        let host = topology.host_index(&named.name);
-        let host = host.ok_or_else(|| error(format!("the topology has no host `{}`", named.name)))?;
+        let host = placement::host(topology, named, self.file)?;
         let runs_hub = self.placement.hubs.iter().any(|place| place.host == host);
         let runs_node = self.placement.nodes.iter().any(|place| place.host == host);
         match hub {
@@ -236,11 +266,30 @@ mod tests {
     #[test]
     fn faults_of_what_is_not_there_are_refused_with_their_line() {
         let fault = |what: &str| prepared(&format!("[[faults]]\nat = '9s'\n{what}\n")).unwrap_err();
-        assert_eq!(fault("kill = 'node9'"), "p.toml:6: the topology has no host `node9`");
+        assert_eq!(fault("kill = 'sever'"), "p.toml:6: the topology has no host `sever`; did you mean `server`?");
         assert_eq!(fault("kill = 'server'"), "p.toml:6: nothing runs on host server");
         assert_eq!(fault("kill = 'node2'\nhub = true"), "p.toml:6: no super node or server runs on host node2");
-        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`");
+        assert_eq!(fault("down = 'nut'"), "p.toml:6: the topology has no link or LAN `nut`; did you mean `net`?");
         assert_eq!(fault("down = 'net'\nfrom = 'x'"), "p.toml:7: the topology has no host `x`");
+    }
+
+    #[test]
+    fn what_would_come_when_nobody_asks_any_more_is_refused() {
+        let fault = |at: &str| prepared(&format!("[[faults]]\nat = '{at}'\nkill = 'node2'\n"));
+        assert_eq!(fault("60s").unwrap_err(), "p.toml:5: at 60s nodes ask no more: the plan's duration is 60s");
+        assert!(fault("59s").is_ok());
+    }
+
+    #[test]
+    fn a_drain_that_cuts_requests_off_is_told() {
+        assert!(
+            prepared("").unwrap().warnings().is_empty() && prepared("drain = '40s'\n").unwrap().warnings().is_empty()
+        );
+        let warnings = prepared("drain = '39s'\n").unwrap().warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with("p.toml: a drain of 39s cuts requests off"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

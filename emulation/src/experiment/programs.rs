@@ -149,10 +149,6 @@ impl Programs {
             std::thread::sleep(Duration::from_millis(10));
             ended.extend(self.look(now + began.elapsed()));
         }
-        for group in self.groups.drain(..) {
-            // Most are empty by now.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
         ended
     }
 
@@ -192,6 +188,16 @@ impl Programs {
             .process_group(0);
         let spawned = lab.run_in(program.host, || command.spawn()).map_err(|error| error.to_string())?;
         spawned.map_err(|error| format!("sh cannot be started: {error}"))
+    }
+}
+
+impl Drop for Programs {
+    /// A run that broke off leaves none behind.
+    fn drop(&mut self) {
+        for group in self.groups.drain(..) {
+            // Most are empty by now.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 

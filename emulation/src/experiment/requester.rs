@@ -5,16 +5,21 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roost_control::error::Code;
-use roost_control::{Client, ClientError, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::error::{Code, Error};
+use roost_control::{Client, ClientError, Frame, PeerRow, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::{Area, NodeId, Time};
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet, spawn_local};
+use tokio::time::sleep_until;
 
 use super::journal::Journal;
 use super::placement::NodePlace;
 use super::plan::Transport;
 use super::workload::{Ended, Step, Wanted, Workload};
 use crate::report::record::{Outcome, Record, Request};
+
+/// How long a daemon may take to say which associations it has.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// How far a run is; it only goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +35,10 @@ pub(super) enum Phase {
 /// What all requesters of a run share.
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// Time 0 of the run.
+    /// Time 0 of the workload: of the run, or of its warm-up.
     pub(super) origin: Instant,
+    /// Whether nodes only warm up: what they ask for is not written down.
+    pub(super) is_warm_up: bool,
     pub(super) journal: Rc<Journal>,
     pub(super) transport: Transport,
     pub(super) stream: Duration,
@@ -43,18 +50,18 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The time of the run.
-    pub(super) fn now(&self) -> Time {
+    /// The time of the workload.
+    fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
 
-    /// The same in seconds, for records.
+    /// The time of the run in seconds, for records.
     pub(super) fn seconds(&self) -> f64 {
         self.origin.elapsed().as_secs_f64()
     }
 
-    fn instant(&self, time: Time) -> tokio::time::Instant {
-        (self.origin + Duration::from_nanos(time.as_nanos())).into()
+    fn instant(&self, time: Time) -> Instant {
+        self.origin + Duration::from_nanos(time.as_nanos())
     }
 }
 
@@ -67,11 +74,23 @@ pub(super) struct Requester {
     pub(super) phase: watch::Receiver<Phase>,
     /// Whether its daemon runs.
     pub(super) alive: watch::Receiver<bool>,
+    /// Records that wait for what the daemon says of its associations.
+    pub(super) notes: JoinSet<()>,
+}
+
+/// What a daemon said of its associations.
+#[derive(Debug)]
+struct Peers {
+    asked: Instant,
+    answered: Instant,
+    rows: Vec<PeerRow>,
 }
 
 /// What has come of a request so far.
 #[derive(Default)]
 struct Progress {
+    /// Asked for when it was accepted.
+    peers: Option<JoinHandle<Option<Peers>>>,
     provider: Option<NodeId>,
     transport: Option<&'static str>,
     relayed: bool,
@@ -81,7 +100,21 @@ struct Progress {
 }
 
 /// How a request ended, and why if not well.
-struct End(Outcome, Option<String>);
+struct End(Outcome, Option<Why>);
+
+/// Why a request did not end well.
+struct Why {
+    /// As the daemon's API names it.
+    code: Option<String>,
+    /// In the daemon's words.
+    sentence: Option<String>,
+}
+
+impl Why {
+    fn daemon_gone() -> Self {
+        Self { code: Some("daemon-gone".to_owned()), sentence: None }
+    }
+}
 
 impl Requester {
     /// Asks until the workload is done, or all is over.
@@ -91,10 +124,9 @@ impl Requester {
                 workload.stop(self.stage.now());
             }
             match workload.poll(self.stage.now()) {
-                Step::Done => return,
-                Step::Wait(until) => self.wait(until).await,
                 // Each request is ended below, before the next poll.
-                Step::Busy => return,
+                Step::Done | Step::Busy => break,
+                Step::Wait(until) => self.wait(until).await,
                 Step::Request(wanted) => {
                     let ended = self.request(wanted).await;
                     workload.ended(self.stage.now(), ended);
@@ -102,11 +134,12 @@ impl Requester {
                 }
             }
         }
+        while self.notes.join_next().await.is_some() {}
     }
 
     async fn wait(&mut self, until: Time) {
         tokio::select! {
-            () = tokio::time::sleep_until(self.stage.instant(until)) => {}
+            () = sleep_until(self.stage.instant(until).into()) => {}
             _ = self.phase.wait_for(|phase| *phase > Phase::Asking) => {}
         }
     }
@@ -125,28 +158,37 @@ impl Requester {
         let mut progress = Progress::default();
         stage.active.set(stage.active.get() + 1);
         let over = async { self.phase.wait_for(|phase| *phase == Phase::Over).await.map(drop) };
-        let End(outcome, error) = tokio::select! {
+        let End(outcome, why) = tokio::select! {
             biased;
             _ = over => End(Outcome::Cut, None),
             end = receive(&stage, &self.socket, wanted, began, &mut progress) => end,
-            () = tokio::time::sleep_until(stage.instant(wanted.deadline)) => End(Outcome::TimedOut, None),
+            () = sleep_until(stage.instant(wanted.deadline).into()) => End(Outcome::TimedOut, None),
         };
         stage.active.set(stage.active.get() - 1);
-        let drained = *self.phase.borrow() == Phase::Draining;
-        let record = self.record(wanted, began, progress, outcome, error, drained);
-        stage.journal.write(&Record::Request(record));
+        if !stage.is_warm_up {
+            let (error, detail) = why.map(|why| (why.code, why.sentence)).unwrap_or_default();
+            let record = Request { error, detail, ..self.record(wanted, began, &progress, outcome) };
+            self.note(record, stage.instant(began), progress);
+        }
         if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished }
     }
 
-    fn record(
-        &self,
-        wanted: Wanted,
-        began: Time,
-        progress: Progress,
-        outcome: Outcome,
-        error: Option<String>,
-        drained: bool,
-    ) -> Request {
+    /// Writes a request down when its daemon has said which associations it
+    /// has: at the side, so that the next request does not wait for it.
+    fn note(&mut self, mut record: Request, began: Instant, mut progress: Progress) {
+        let stage = Rc::clone(&self.stage);
+        while self.notes.try_join_next().is_some() {}
+        self.notes.spawn_local(async move {
+            if let Some(asked) = progress.peers.take()
+                && let Ok(Some(peers)) = asked.await
+            {
+                record.first_contact = progress.is_first_contact(began, &peers);
+            }
+            stage.journal.write(&Record::Request(record));
+        });
+    }
+
+    fn record(&self, wanted: Wanted, began: Time, progress: &Progress, outcome: Outcome) -> Request {
         let Stage { nodes, ids, .. } = &*self.stage;
         let node = &nodes[self.node];
         let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
@@ -156,22 +198,25 @@ impl Requester {
         // been late in reading what it says.
         let own_elapsed = ms(self.stage.now() - began);
         Request {
-            t: began.as_nanos() as f64 / 1e9,
+            t: (began - Time::ZERO).as_secs_f64(),
             node: node.name.clone(),
             class: node.class.clone(),
             service: wanted.service.name().to_owned(),
             target: nodes[wanted.target].name.clone(),
             provider: provider.map(|place| nodes[place].name.clone()),
             outcome,
-            error,
+            error: None,
+            detail: None,
             first_byte_ms: summary.map(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
             elapsed_ms: summary.map_or(own_elapsed, |summary| summary.elapsed_ms),
             bytes: summary.map_or(progress.bytes, |summary| summary.bytes),
             packets: summary.map_or(0, |summary| summary.packets),
             lost: summary.map_or(0, |summary| summary.lost),
+            dropped_by_reader: summary.map_or(0, |summary| summary.unread),
+            first_contact: None,
             transport: progress.transport.map(str::to_owned),
             relayed: progress.relayed,
-            drained,
+            drained: *self.phase.borrow() == Phase::Draining,
         }
     }
 }
@@ -188,14 +233,27 @@ async fn receive(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time, p
                 progress.bytes += data.len() as u64;
             }
             Ok(Some(Frame::Event(event))) => {
-                if let Some(end) = progress.take(event) {
+                let is_accepted = matches!(event, RequestEvent::Accepted(_));
+                let end = progress.take(event);
+                if is_accepted && !stage.is_warm_up {
+                    progress.peers = Some(spawn_local(peers(socket.clone())));
+                }
+                if let Some(end) = end {
                     return end;
                 }
             }
-            Ok(None) => return End(Outcome::Failed, Some("daemon-gone".to_owned())),
+            Ok(None) => return End(Outcome::Failed, Some(Why::daemon_gone())),
             Err(error) => return end_of(&error),
         }
     }
+}
+
+/// The associations that a daemon has.
+async fn peers(socket: PathBuf) -> Option<Peers> {
+    let asked = Instant::now();
+    let ask = async { Client::connect(&socket).await?.peers().await };
+    let rows = tokio::time::timeout(ANSWER, ask).await.ok()?.ok()?.peers;
+    Some(Peers { asked, answered: Instant::now(), rows })
 }
 
 async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> Result<RequestStream, ClientError> {
@@ -212,15 +270,16 @@ async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> R
 
 fn end_of(error: &ClientError) -> End {
     match error {
-        ClientError::Api(error) => end_of_api(error.code),
-        _ => End(Outcome::Failed, Some("daemon-gone".to_owned())),
+        ClientError::Api(error) => end_of_api(error),
+        _ => End(Outcome::Failed, Some(Why::daemon_gone())),
     }
 }
 
 /// A daemon that says that the time is up was given that time here.
-fn end_of_api(code: Code) -> End {
-    let name = serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned));
-    End(if code == Code::TimedOut { Outcome::TimedOut } else { Outcome::Failed }, name)
+fn end_of_api(error: &Error) -> End {
+    let code = serde_json::to_value(error.code).ok().and_then(|value| value.as_str().map(str::to_owned));
+    let outcome = if error.code == Code::TimedOut { Outcome::TimedOut } else { Outcome::Failed };
+    End(outcome, Some(Why { code, sentence: Some(error.message.clone()) }))
 }
 
 impl Progress {
@@ -239,8 +298,23 @@ impl Progress {
             }
             RequestEvent::Failed { error, summary } => {
                 self.conclude(summary);
-                Some(end_of_api(error.code))
+                Some(end_of_api(&error))
             }
+            _ => None,
+        }
+    }
+
+    /// Whether the association with the provider over this transport came up
+    /// since the request began. What a hub relays needs none.
+    fn is_first_contact(&self, began: Instant, peers: &Peers) -> Option<bool> {
+        let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
+        let is_it = |peer: &&PeerRow| peer.node == provider && peer.transport.name() == transport;
+        let up = peers.rows.iter().filter(is_it).map(|peer| peer.since_s).reduce(f64::max)?;
+        let since_began = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
+        match up {
+            // The daemon answered at some time between these.
+            up if up <= since_began(peers.asked) => Some(true),
+            up if up > since_began(peers.answered) => Some(false),
             _ => None,
         }
     }
@@ -252,5 +326,52 @@ impl Progress {
             self.relayed = summary.relayed;
         }
         self.summary = summary;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::{Role, Scheme};
+
+    use super::*;
+
+    const fn node(number: u8) -> NodeId {
+        NodeId::from_bytes([number; 16])
+    }
+
+    fn row(number: u8, since_s: f64) -> PeerRow {
+        PeerRow {
+            node: node(number),
+            name: String::new(),
+            role: Role::Node,
+            transport: Scheme::Udp,
+            address: String::new(),
+            dialled: true,
+            rtt_ms: 0.0,
+            sent_bytes: 0,
+            received_bytes: 0,
+            sent_messages: 0,
+            received_messages: 0,
+            retransmissions: 0,
+            since_s,
+        }
+    }
+
+    #[test]
+    fn a_first_contact_is_one_whose_association_came_up_since_the_request_began() {
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let progress = Progress { provider: Some(node(1)), transport: Some("udp"), ..Progress::default() };
+        // Asked 300 ms after it began, answered after 310 ms.
+        let first = |rows: &[(u8, f64)], progress: &Progress| {
+            let rows = rows.iter().map(|(number, since_s)| row(*number, *since_s)).collect();
+            progress.is_first_contact(began, &Peers { asked: at(300), answered: at(310), rows })
+        };
+        assert_eq!(first(&[(1, 0.2)], &progress), Some(true));
+        assert_eq!(first(&[(1, 0.4), (2, 0.1)], &progress), Some(false));
+        assert_eq!(first(&[(1, 0.305)], &progress), None, "it may have come up just before or just after");
+        assert_eq!(first(&[(2, 0.2)], &progress), None, "it has gone");
+        assert_eq!(first(&[(1, 0.2), (1, 9.0)], &progress), Some(false), "there were two, and the older was there");
+        assert_eq!(first(&[(1, 0.2)], &Progress { relayed: true, ..progress }), None);
     }
 }

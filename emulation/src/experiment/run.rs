@@ -9,18 +9,20 @@ use roost_terminal::{Output, Steps};
 
 use super::bar::Bar;
 use super::error::RunError;
-use super::fleet::{Fleet, RUN_FOLDER, Ready};
+use super::fleet::{Fleet, LOGS, Ready};
 use super::interrupt::Interrupt;
 use super::job::{Job, Solo};
-use super::journal::Tally;
-use super::machine::machine;
-use super::measure::{Linktest, Measurement};
+use super::measure::{Found, Measurement};
 use super::plan::{Backend, LabSettings};
 use super::prepare::Prepared;
-use super::siblings::Programs;
+use super::private::Private;
+use super::siblings::{self, Binaries};
+use super::verdict::Linktest;
 use crate::lab::{self, Lab, linktest};
+use crate::machine;
+use crate::report::metrics::Tally;
 use crate::report::record::Run;
-use crate::report::{EVENTS_FILE, PLAN_FILE, TOPOLOGY_FILE};
+use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use crate::scenario;
 
 /// A run that came to an end, its own or by Ctrl-C.
@@ -30,7 +32,7 @@ pub struct Finished {
     pub folder: PathBuf,
     /// What is in `run.json`.
     pub run: Run,
-    /// How many requests ended how.
+    /// How requests ended.
     pub tally: Tally,
 }
 
@@ -77,16 +79,45 @@ fn carry_out(job: &Job<'_>, folder: &Path, output: Output, interrupt: &Interrupt
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let session = Session { job, output, interrupt: interrupt.clone() };
     let tasks = tokio::task::LocalSet::new();
-    let result = runtime.block_on(tasks.run_until(session.run()));
-    // Keys, sockets: of no use any more. What cannot be removed does no harm.
-    let _ = fs::remove_dir_all(RUN_FOLDER);
-    let (run, tally) = result.map_err(|error| match error {
-        RunError::Failed(why) if Path::new(EVENTS_FILE).exists() => {
-            RunError::Failed(format!("{why}; what was recorded until then is in {}", folder.display()))
+    let private = job.plan.map(|_| Private::make()).transpose();
+    let result = private.and_then(|_private| runtime.block_on(tasks.run_until(session.run())));
+    match result {
+        Ok((run, tally)) => Ok(Finished { folder, run, tally }),
+        Err(error) => Err(broke_off(error, &folder)),
+    }
+}
+
+/// What is said of a run that broke off. One of which nothing was recorded
+/// leaves the folder as it was, so that the same command may be given again;
+/// but logs that say something may say why. The plan stays with them: by it a
+/// sweep knows the folder for its own.
+fn broke_off(error: RunError, folder: &Path) -> RunError {
+    let is_recorded = Path::new(EVENTS_FILE).exists();
+    if !is_recorded && clear_of_empty(Path::new(LOGS)) {
+        for file in [PLAN_FILE, TOPOLOGY_FILE, RUN_FILE] {
+            // What is not there needs not go.
+            let _ = fs::remove_file(file);
         }
+        return error;
+    }
+    let what = if is_recorded { "what was recorded until then is" } else { "the daemons' logs are" };
+    let kept = |why| format!("{why}; {what} in {}", folder.display());
+    match error {
+        RunError::Failed(why) => RunError::Failed(kept(why)),
+        RunError::Records(why) => RunError::Records(kept(why)),
         other => other,
-    })?;
-    Ok(Finished { folder, run, tally })
+    }
+}
+
+/// Removes the empty files of a folder, and the folder if nothing is left;
+/// whether it is gone.
+fn clear_of_empty(folder: &Path) -> bool {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in files.filter(|file| file.metadata().is_ok_and(|about| about.len() == 0)) {
+        let _ = fs::remove_file(file.path());
+    }
+    let _ = fs::remove_dir(folder);
+    !folder.exists()
 }
 
 /// A run, before it begins to count.
@@ -98,7 +129,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     async fn run(&self) -> Result<(Run, Tally), RunError> {
-        let machine = machine();
+        let (machine, binaries) = (machine::facts(), self.binaries()?);
         self.interrupt.check()?;
         let daemons = self.job.plan.map_or(0, |prepared| {
             let placement = &prepared.placement;
@@ -111,20 +142,26 @@ impl Session<'_> {
         let mut fleet = self.fleet(&lab, &steps)?;
         let ready = self.start(&lab, &mut fleet, &steps).await?;
         steps.end();
+        lab.warnings().iter().for_each(|warning| self.output.say(format!("warning: {warning}")));
         let bar = Bar::start(self.output, self.job);
         let measurement = Measurement { job: self.job, lab: &lab, interrupt: &self.interrupt, bar: &bar };
-        let result = measurement.make(&mut fleet, ready, linktest, machine).await;
+        let found = Found { linktest, machine, binaries };
+        let result = measurement.make(&mut fleet, ready, found).await;
         drop(bar);
         fleet.end().await;
         result
     }
 
+    fn binaries(&self) -> Result<BTreeMap<String, String>, RunError> {
+        self.job.plan.map_or_else(siblings::own_hash, |prepared| siblings::hashes(prepared.plan.architecture))
+    }
+
     fn fleet(&self, lab: &Lab, steps: &Steps) -> Result<Fleet, RunError> {
         let Some(prepared) = self.job.plan else { return Ok(Fleet::none()) };
         steps.say("making identities");
-        let programs = Programs::beside_this()?;
+        let binaries = Binaries::beside_this()?;
         let Prepared { plan, placement, .. } = prepared;
-        Fleet::prepare(plan, placement, lab, &programs, &self.interrupt, || steps.advance())
+        Fleet::prepare(plan, placement, lab, &binaries, &self.interrupt, || steps.advance())
     }
 
     async fn start(&self, lab: &Lab, fleet: &mut Fleet, steps: &Steps) -> Result<Ready, RunError> {
@@ -137,17 +174,23 @@ impl Session<'_> {
     }
 
     /// Whether the links are as they are described, before anything uses them.
-    fn linktest(&self, lab: &Lab, steps: &Steps) -> Result<Linktest, RunError> {
+    fn linktest(&self, lab: &Lab, steps: &Steps) -> Result<Option<Linktest>, RunError> {
         if !self.job.linktest {
-            return Ok(Linktest::default());
+            return Ok(None);
         }
         steps.say("testing the links");
         let options = linktest::Options { quick: true, ..linktest::Options::default() };
         let report = linktest::run(lab, lab.topology(), &options, self.interrupt.flag(), &mut |_| {})?;
         self.interrupt.check()?;
-        let failed: BTreeSet<&str> = report.failures().map(|failure| failure.net.as_str()).collect();
+        let nets: BTreeSet<&str> = report.failures().map(|failure| failure.net.as_str()).collect();
         let routes = usize::from(report.reach.as_ref().is_some_and(|reach| reach.failed > 0));
-        Ok(Linktest { failed: failed.len() + routes, lines: report.lines() })
+        let (failed, lines) = (nets.len() + routes, report.lines());
+        if failed > 0 {
+            // Now, so that nobody waits an hour for a run that is not valid.
+            let nets = nets.into_iter().chain((routes > 0).then_some("the routes")).collect::<Vec<_>>().join(", ");
+            self.output.say(format!("warning: not as described: {nets}; the run will not be valid"));
+        }
+        Ok(Some(Linktest { failed, lines, not_measured: report.not_measured() }))
     }
 }
 

@@ -2,13 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::error::RunError;
-use super::journal::Tally;
+use super::fleet::Fleet;
+use super::verdict::{Observed, Seconds};
+use super::windows::Windows;
 use crate::lab::Lab;
-use crate::lab::carrier::Lateness;
+use crate::lab::carrier::{Begun, Lateness, WireCounts};
+use crate::machine::Processors;
+use crate::report::metrics::Tally;
 use crate::report::record::{Link, Sample};
 use crate::scenario::topology::NetKind;
+
+/// Time between two looks at how long daemons have waited, seconds: each costs
+/// some files of `/proc` for each thread of each of them.
+const LOOK_AT_DAEMONS: f64 = 2.0;
 
 /// Counters as they were when the workload began, and at the last look.
 pub(super) struct Sampler {
@@ -17,16 +26,32 @@ pub(super) struct Sampler {
     overruns: u64,
     first: Lateness,
     unread: Lateness,
-    last: Lateness,
+    last: Last,
+    seconds: Seconds,
+    windows: Windows,
+}
+
+/// What was seen at the last look.
+struct Last {
+    lateness: Lateness,
+    processors: Option<Processors>,
+    /// When daemons were looked at.
+    daemons: f64,
 }
 
 impl Sampler {
-    /// Begins to count.
-    pub(super) fn begin(lab: &Lab) -> Result<Self, RunError> {
+    /// Makes now the time 0 of the run and begins to count; tells that time. What
+    /// takes long to read is read before it, and links count from that very time.
+    pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<(Self, Instant), RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
-        let (first, unread) = (lab.lateness(), lab.unread());
-        Ok(Self { lans, before: lab.counters()?, overruns: lab.overruns()?, last: first.clone(), first, unread })
+        let (waited, overruns, processors) = (fleet.waited(), lab.overruns()?, Processors::now());
+        let Begun { at, links: before, .. } = lab.begin()?;
+        let (first, unread, seconds) = (lab.lateness(), lab.unread(), Seconds::default());
+        let mut windows = Windows::default();
+        windows.take(0.0, processors, waited);
+        let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
+        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows }, at))
     }
 
     /// What each direction has carried since the beginning. The carrier is asked
@@ -38,32 +63,39 @@ impl Sampler {
         Ok(now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect())
     }
 
-    /// How late packets were since the beginning.
-    pub(super) fn lateness(&self, lab: &Lab) -> Lateness {
-        lab.lateness().since(&self.first)
-    }
-
-    /// How long packets stood unread since the beginning.
-    pub(super) fn unread(&self, lab: &Lab) -> Lateness {
-        lab.unread().since(&self.unread)
-    }
-
-    /// Packets that the emulation lost since the beginning.
-    pub(super) fn overruns(&self, lab: &Lab) -> Result<u64, RunError> {
-        Ok(lab.overruns()?.saturating_sub(self.overruns))
+    /// What was seen of the emulation itself since the beginning, `t` seconds ago.
+    pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
+        self.windows.take(t, Processors::now(), fleet.waited());
+        let wires = lab.wires();
+        let named = |is: fn(&WireCounts) -> bool| {
+            let both = lab.interfaces().iter().zip(&wires).filter(|(_, counts)| is(counts));
+            both.map(|(name, _)| name.clone()).collect()
+        };
+        Ok(Observed {
+            broken: named(|counts| counts.broken),
+            uncounted: named(|counts| counts.uncounted),
+            lateness: lab.lateness().since(&self.first),
+            unread: lab.unread().since(&self.unread),
+            overruns: lab.overruns()?.saturating_sub(self.overruns),
+            seconds: self.seconds,
+            windows: self.windows,
+            ..Observed::default()
+        })
     }
 
     /// How it is going, `t` seconds after the beginning.
     pub(super) async fn sample(
         &mut self,
         lab: &Arc<Lab>,
+        fleet: &mut Fleet,
         t: f64,
-        active: u32,
-        tally: Tally,
+        (active, tally): (u32, Tally),
     ) -> Result<Sample, RunError> {
         let lateness = lab.lateness();
-        let late = lateness.since(&self.last).quantile(0.99);
-        self.last = lateness;
+        let second = lateness.since(&self.last.lateness);
+        self.seconds.take(&second);
+        self.last.lateness = lateness;
+        let cpu_busy = self.look_at_processors(fleet, t);
         let links = self.links(lab).await?;
         let (offered_bytes, delivered_bytes) = self.totals(&links);
         Ok(Sample {
@@ -72,9 +104,24 @@ impl Sampler {
             delivered_bytes,
             active,
             completed: tally.completed,
-            failed: tally.failed,
-            lateness_p99_ms: late.as_secs_f64() * 1e3,
+            failed: tally.failed + tally.timed_out,
+            lateness_p99_ms: second.quantile(0.99).as_secs_f64() * 1e3,
+            cpu_busy,
         })
+    }
+
+    /// The part of the processors in use since the last look.
+    fn look_at_processors(&mut self, fleet: &mut Fleet, t: f64) -> Option<f64> {
+        let processors = Processors::now();
+        let waited = if t - self.last.daemons >= LOOK_AT_DAEMONS {
+            self.last.daemons = t;
+            fleet.waited()
+        } else {
+            Vec::new()
+        };
+        self.windows.take(t, processors, waited);
+        let earlier = std::mem::replace(&mut self.last.processors, processors);
+        processors.zip(earlier).and_then(|(now, earlier)| now.busy_since(&earlier))
     }
 
     /// Bytes from hosts into links, and out of links to hosts. A link has its
@@ -93,7 +140,7 @@ pub(crate) fn since(now: Link, before: &Link) -> Link {
     Link {
         // What was inside at the beginning left later: it came in as well.
         packets_in: now.packets_in - before.packets_in + before.in_flight,
-        bytes_in: now.bytes_in - before.bytes_in,
+        bytes_in: now.bytes_in - before.bytes_in + before.in_flight_bytes,
         packets_out: now.packets_out - before.packets_out,
         bytes_out: now.bytes_out - before.bytes_out,
         multicast_bytes_in: now.multicast_bytes_in - before.multicast_bytes_in,

@@ -44,6 +44,16 @@ pub(super) enum Act {
     Halt,
 }
 
+impl Act {
+    /// The daemon that it ends: its host, and whether it is the hub.
+    pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
+        match self {
+            Self::Kill(host, hub) | Self::Stop(host, hub) => Some((*host, *hub)),
+            _ => None,
+        }
+    }
+}
+
 /// A schedule, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
@@ -90,6 +100,15 @@ impl Script {
     /// When something is due next.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.open.first().map(|(at, _)| *at)
+    }
+
+    /// What will end a daemon and waits for its time only, soonest first: when,
+    /// on which host, and whether it is the hub.
+    pub(super) fn endings(&self) -> impl Iterator<Item = (Duration, HostIndex, bool)> {
+        self.open.iter().filter_map(|(at, place)| {
+            let (host, hub) = self.items.get(*place)?.as_ref()?.act.ends_daemon()?;
+            Some((*at, host, hub))
+        })
     }
 
     /// The program that the item at `place` started has ended.

@@ -1,16 +1,25 @@
 //! The other programs of Roost, which are installed beside this one.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::error::RunError;
+use super::plan::Architecture;
+
+/// This program, also when its file has been replaced since.
+const OWN: &str = "/proc/self/exe";
 
 /// The programs that experiments run.
 #[derive(Clone, Debug)]
-pub(super) struct Programs {
+pub(super) struct Binaries {
     folder: PathBuf,
 }
 
-impl Programs {
+impl Binaries {
     /// Those beside this program.
     pub(super) fn beside_this() -> Result<Self, RunError> {
         let own = std::env::current_exe();
@@ -28,5 +37,58 @@ impl Programs {
             "{name} is not in {}, where this program is: install it there, or build all of them with `cargo build --bins`",
             self.folder.display()
         )))
+    }
+}
+
+/// The SHA-256 of every program that a run of this architecture is made with,
+/// this one among them, by name: those of a version may differ still.
+///
+/// # Errors
+/// When one is not there.
+pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
+    let binaries = Binaries::beside_this()?;
+    let mut paths = vec![("emulate", OWN.into())];
+    for name in ["roost", "overlay-node", architecture.hub_program()] {
+        paths.push((name, binaries.path(name)?));
+    }
+    // Side by side: builds for debugging are large, and slow at this.
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = paths.iter().map(|(name, path)| (*name, scope.spawn(move || hash(path)))).collect();
+        let hashes = threads.into_iter().map(|(name, thread)| {
+            let hash = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((name.to_owned(), hash))
+        });
+        hashes.collect()
+    })
+}
+
+/// The same of this program alone.
+pub(super) fn own_hash() -> Result<BTreeMap<String, String>, RunError> {
+    Ok(BTreeMap::from([("emulate".to_owned(), hash(Path::new(OWN))?)]))
+}
+
+fn hash(path: &Path) -> Result<String, RunError> {
+    let failed = |error| RunError::file("read", path, &error);
+    let mut hasher = Sha256::new();
+    std::io::copy(&mut File::open(path).map_err(failed)?, &mut hasher).map_err(failed)?;
+    let mut text = String::with_capacity(64);
+    for byte in hasher.finalize() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_content() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "abc").unwrap();
+        // FIPS 180-2, appendix B.1.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash(file.path()).unwrap(), expected);
     }
 }

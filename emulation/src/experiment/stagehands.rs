@@ -2,11 +2,12 @@
 //! started, programs and traffic run, links change.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::RunError;
 use super::fleet::Fleet;
 use super::journal::Journal;
+use super::last_words::AHEAD;
 use super::programs::{Ended, Programs};
 use super::script::{Act, Item, Script};
 use super::traffic::Traffic;
@@ -22,6 +23,20 @@ pub(super) struct Stagehands<'a> {
     programs: Programs,
     traffic: Option<Traffic>,
     had_work: bool,
+    /// Daemons that are ended until then have been asked for their last words.
+    heard: Duration,
+    late: Option<Duration>,
+    /// A sentence for each thing that was to be done to traffic and was not.
+    undone: Vec<String>,
+}
+
+/// What came of a schedule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Performance {
+    /// How late the latest act was; those of the lab are exact. None if there was no other.
+    pub(super) late: Option<Duration>,
+    /// One sentence for each thing that should have been done and was not.
+    pub(super) undone: Vec<String>,
 }
 
 impl<'a> Stagehands<'a> {
@@ -29,12 +44,15 @@ impl<'a> Stagehands<'a> {
     pub(super) fn new(lab: &'a Lab, journal: &'a Journal, script: Script, base: &Path) -> Result<Self, RunError> {
         let (programs, traffic) = (Programs::of(lab, base)?, Some(Traffic::of(lab)?));
         let had_work = script.has_work();
-        Ok(Self { lab, journal, script, programs, traffic, had_work })
+        let (heard, late, undone) = (Duration::ZERO, None, Vec::new());
+        Ok(Self { lab, journal, script, programs, traffic, had_work, heard, late, undone })
     }
 
     /// When to call [`Self::work`] next, if no program ends before.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        [self.script.deadline(), self.programs.deadline()].into_iter().flatten().min()
+        let mut endings = self.script.endings().map(|(at, _, _)| at);
+        let asking = endings.find(|at| *at > self.heard).map(|at| at.saturating_sub(AHEAD));
+        [self.script.deadline(), self.programs.deadline(), asking].into_iter().flatten().min()
     }
 
     /// Whether all programs and all traffic that were to be have been, and
@@ -49,28 +67,52 @@ impl<'a> Stagehands<'a> {
         (self.programs.running(), self.script.left())
     }
 
-    /// Does all that is due `now` after the beginning; whether that ends the run.
-    pub(super) async fn work(&mut self, fleet: &mut Fleet, now: Duration) -> Result<bool, RunError> {
-        let ended = self.programs.look(now);
+    /// Does all that is due; whether that ends the run, which began at `origin`.
+    pub(super) fn work(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
+        let ended = self.programs.look(origin.elapsed());
         self.note(ended);
-        while let Some((place, item)) = self.script.next(now) {
-            let t = now.as_secs_f64();
-            self.journal.incident(t, item.object.clone(), item.what.clone());
-            if item.act == Act::Halt {
+        while let Some((place, item)) = self.script.next(origin.elapsed()) {
+            if self.carry_out(fleet, place, item, origin.elapsed())? {
                 return Ok(true);
             }
-            if let Err(why) = self.act(fleet, place, &item, now).await? {
-                self.journal.incident(t, item.object, format!("was not done: {why}"));
+        }
+        self.ask_last_words(fleet, origin.elapsed());
+        Ok(false)
+    }
+
+    /// Asks those daemons that are ended soon, so that they are ended in time.
+    fn ask_last_words(&mut self, fleet: &mut Fleet, now: Duration) {
+        self.heard = now + AHEAD;
+        for (_, host, hub) in self.script.endings().take_while(|(at, _, _)| *at <= self.heard) {
+            fleet.ask_last_words(host, hub);
+        }
+    }
+
+    /// Does one thing, and writes it down; whether that ends the run.
+    fn carry_out(&mut self, fleet: &mut Fleet, place: usize, item: Item, now: Duration) -> Result<bool, RunError> {
+        // What the lab does by itself it has done at its time.
+        let t = if item.act == Act::Told { item.at } else { now }.as_secs_f64();
+        if item.act != Act::Told && item.after.is_none() {
+            self.late = self.late.max(Some(now.saturating_sub(item.at)));
+        }
+        self.journal.incident(t, item.object.clone(), item.what.clone());
+        if item.act == Act::Halt {
+            return Ok(true);
+        }
+        if let Err(why) = self.act(fleet, place, &item, now)? {
+            if matches!(item.act, Act::Traffic(..)) {
+                self.undone.push(format!("`{}` was not done: {why}", item.what));
             }
-            if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
-                self.script.ended(place);
-            }
+            self.journal.incident(t, item.object, format!("was not done: {why}"));
+        }
+        if !matches!(item.act, Act::Program(_, ProgramAction::Start(_) | ProgramAction::Run(_))) {
+            self.script.ended(place);
         }
         Ok(false)
     }
 
     /// Does one thing; the inner error is what is said if it is not possible.
-    async fn act(
+    fn act(
         &mut self,
         fleet: &mut Fleet,
         place: usize,
@@ -80,8 +122,8 @@ impl<'a> Stagehands<'a> {
         match &item.act {
             Act::Told | Act::Halt => {}
             Act::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            Act::Kill(host, hub) => fleet.kill(*host, *hub).await,
-            Act::Stop(host, hub) => fleet.stop(*host, *hub).await,
+            Act::Kill(host, hub) => fleet.kill(*host, *hub),
+            Act::Stop(host, hub) => fleet.stop(*host, *hub),
             Act::Start(host, hub) => fleet.restart(self.lab, *host, *hub)?,
             Act::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));
@@ -108,12 +150,15 @@ impl<'a> Stagehands<'a> {
     }
 
     /// Ends all that still runs, and writes down what it counted.
-    pub(super) fn end(mut self, now: Duration) {
+    pub(super) fn end(mut self, now: Duration) -> Performance {
         for Ended { record, .. } in self.programs.end(now) {
             self.journal.write(&Record::Program(record));
         }
-        for record in self.traffic.take().map(Traffic::end).unwrap_or_default() {
+        let Self { late, mut undone, .. } = self;
+        for (record, loss) in self.traffic.take().map(Traffic::end).unwrap_or_default() {
             self.journal.write(&Record::Traffic(record));
+            undone.extend(loss);
         }
+        Performance { late, undone }
     }
 }

@@ -4,29 +4,25 @@
 //! Each is a thread inside its host, so that its sockets are the host's. A
 //! packet's bytes are those of its UDP payload, or of one write to TCP.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+mod threads;
 
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::threads::{Listening, Shared, count_tcp, count_udp, listen, send_tcp, send_udp, spawn};
 use super::error::RunError;
-use crate::lab::{Lab, LabError};
+use crate::lab::Lab;
 use crate::report::record;
 use crate::scenario::topology::{HostIndex, TrafficAction, TrafficAgent};
 use crate::units::Rate;
 
-/// How often a thread that waits looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
-/// How far a sender may fall behind before it lets the rest be.
-const MAX_LAG: Duration = Duration::from_secs(1);
-/// How long after a failed connection the next one is tried.
-const RETRY: Duration = Duration::from_millis(500);
+/// The part of its packets that a source may let be.
+const SKIPPED: f64 = 0.01;
 /// The most agents of a run: each is a thread.
 const MAX_AGENTS: usize = 1024;
-/// The largest UDP payload.
-const MAX_PAYLOAD: usize = 65_507;
 
 /// The agents of a topology.
 #[derive(Debug)]
@@ -44,18 +40,6 @@ struct Agent {
     rate: Rate,
     interval: Option<f64>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What an agent's thread and its owner both see.
-#[derive(Debug, Default)]
-struct Shared {
-    quits: AtomicBool,
-    sends: AtomicBool,
-    packet_bytes: AtomicU32,
-    /// Time between packets; 0 is none.
-    gap_nanos: AtomicU64,
-    packets: AtomicU64,
-    bytes: AtomicU64,
 }
 
 impl Traffic {
@@ -117,18 +101,22 @@ impl Traffic {
         self.agents.iter().any(|agent| agent.shared.sends.load(Relaxed))
     }
 
-    /// Ends all, and gives what they counted.
-    pub(super) fn end(mut self) -> Vec<record::Traffic> {
+    /// Ends all, and gives what they counted; with it a sentence if that is not
+    /// what they were to send.
+    pub(super) fn end(mut self) -> Vec<(record::Traffic, Option<String>)> {
         for agent in &self.agents {
             agent.shared.quits.store(true, Relaxed);
         }
-        for agent in &mut self.agents {
-            if let Some(thread) = agent.thread.take() {
-                // Its counters stay whatever became of it.
-                let _ = thread.join();
-            }
-        }
-        self.agents.iter().map(Agent::record).collect()
+        self.agents.iter_mut().for_each(Agent::join);
+        self.agents.iter().map(|agent| (agent.record(), agent.loss())).collect()
+    }
+}
+
+impl Drop for Agent {
+    /// A run that broke off leaves none behind.
+    fn drop(&mut self) {
+        self.shared.quits.store(true, Relaxed);
+        self.join();
     }
 }
 
@@ -170,6 +158,13 @@ impl Agent {
         Ok(Self { name, host, role: "sink", is_tcp, shared, rate, interval, thread })
     }
 
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Its counters stay whatever became of it.
+            let _ = thread.join();
+        }
+    }
+
     fn start(&mut self) -> Result<(), String> {
         if self.role == "sink" {
             return Err(format!("{} is a sink: it does not send", self.name));
@@ -202,168 +197,36 @@ impl Agent {
             protocol: if self.is_tcp { "tcp" } else { "udp" }.to_owned(),
             packets: self.shared.packets.load(Relaxed),
             bytes: self.shared.bytes.load(Relaxed),
-        }
-    }
-}
-
-impl Shared {
-    fn count(&self, bytes: usize) {
-        self.packets.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes as u64, Relaxed);
-    }
-
-    /// Sleeps until `time`, or until it is to stop; whether it may go on sending.
-    fn sleep_until(&self, time: Instant) -> bool {
-        loop {
-            if self.quits.load(Relaxed) || !self.sends.load(Relaxed) {
-                return false;
-            }
-            let left = time.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            thread::sleep(left.min(LOOK));
+            skipped: self.shared.skipped.load(Relaxed),
+            failed: self.shared.failed.load(Relaxed),
+            error: self.shared.error.get().cloned(),
         }
     }
 
-    /// Waits until it is to send; `false` if it is to end.
-    fn wait(&self) -> bool {
-        while !self.quits.load(Relaxed) {
-            if self.sends.load(Relaxed) {
-                return true;
-            }
-            thread::sleep(Duration::from_millis(1));
+    /// What it did not send though it was to, unless it may be the network's doing.
+    fn loss(&self) -> Option<String> {
+        let Self { name, shared, .. } = self;
+        let [sent, skipped, failed] =
+            [&shared.packets, &shared.skipped, &shared.failed].map(|count| count.load(Relaxed));
+        let why = shared.error.get().map(|error| format!(": {error}")).unwrap_or_default();
+        if self.is_tcp {
+            let is_alone = !shared.connected.load(Relaxed) && shared.error.get().is_some();
+            return is_alone.then(|| format!("{name} was never connected{why}"));
         }
-        false
-    }
-}
-
-/// A thread inside a host: it inherits where it was started.
-fn spawn(lab: &Lab, host: HostIndex, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabError> {
-    let start = || thread::Builder::new().name("traffic".to_owned()).spawn(body);
-    lab.run_in(host, start)?.map_err(|error| LabError::Kernel { what: "start a thread".to_owned(), source: error })
-}
-
-enum Listening {
-    Udp(UdpSocket),
-    Tcp(TcpListener),
-}
-
-fn listen(lab: &Lab, host: HostIndex, is_tcp: bool, port: u16) -> Result<Listening, RunError> {
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
-    let bound = lab.run_in(host, || {
-        Ok::<_, std::io::Error>(if is_tcp {
-            let listener = TcpListener::bind(any)?;
-            listener.set_nonblocking(true)?;
-            Listening::Tcp(listener)
-        } else {
-            let socket = UdpSocket::bind(any)?;
-            socket.set_read_timeout(Some(LOOK))?;
-            Listening::Udp(socket)
-        })
-    })?;
-    bound.map_err(|error| RunError::Failed(error.to_string()))
-}
-
-fn send_udp(shared: &Shared, to: SocketAddrV4) {
-    let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return };
-    send_paced(shared, |packet| {
-        // A queue that is full loses a packet, as the network would.
-        if socket.send_to(packet, to).is_ok() {
-            shared.count(packet.len());
+        if failed > 0 || shared.error.get().is_some() {
+            return Some(format!("{name} did not send all that it was to: {failed} packets failed{why}"));
         }
-        true
-    });
-}
-
-fn send_tcp(shared: &Shared, to: SocketAddrV4) {
-    while shared.wait() {
-        let Ok(mut stream) = TcpStream::connect_timeout(&to.into(), Duration::from_secs(5)) else {
-            thread::sleep(RETRY);
-            continue;
-        };
-        // Else a link that is down would keep it from ending.
-        let _ = stream.set_write_timeout(Some(LOOK));
-        send_once(shared, |packet| write(shared, &mut stream, packet));
-    }
-}
-
-/// Writes a packet; whether the connection lives.
-fn write(shared: &Shared, stream: &mut TcpStream, packet: &[u8]) -> bool {
-    let mut rest = packet;
-    while !rest.is_empty() && !shared.quits.load(Relaxed) {
-        match stream.write(rest) {
-            Ok(0) => return false,
-            Ok(sent) => rest = &rest[sent..],
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return false,
-        }
-    }
-    shared.count(packet.len());
-    true
-}
-
-fn send_paced(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
-    while shared.wait() {
-        send_once(shared, &mut send);
-    }
-}
-
-/// Sends from one start to the next stop, or until `send` fails.
-fn send_once(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
-    let buffer = vec![0; MAX_PAYLOAD];
-    let mut due = Instant::now();
-    while shared.sleep_until(due) {
-        let bytes = (shared.packet_bytes.load(Relaxed) as usize).clamp(1, MAX_PAYLOAD);
-        if !send(&buffer[..bytes]) {
-            return;
-        }
-        due += Duration::from_nanos(shared.gap_nanos.load(Relaxed));
-        due = due.max(Instant::now().checked_sub(MAX_LAG).unwrap_or(due));
-    }
-}
-
-fn count_udp(shared: &Shared, socket: &UdpSocket) {
-    let mut buffer = vec![0; MAX_PAYLOAD];
-    while !shared.quits.load(Relaxed) {
-        if let Ok(bytes) = socket.recv(&mut buffer) {
-            shared.count(bytes);
-        }
-    }
-}
-
-fn count_tcp(shared: &Arc<Shared>, listener: &TcpListener) {
-    let mut readers = Vec::new();
-    while !shared.quits.load(Relaxed) {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                let counting = Arc::clone(shared);
-                readers.push(thread::spawn(move || count_stream(&counting, stream)));
-            }
-            Err(_) => thread::sleep(LOOK / 10),
-        }
-    }
-    for reader in readers {
-        // What it has counted stays.
-        let _ = reader.join();
-    }
-}
-
-fn count_stream(shared: &Shared, mut stream: TcpStream) {
-    let timed = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK)));
-    let mut buffer = vec![0; MAX_PAYLOAD];
-    while timed.is_ok() && !shared.quits.load(Relaxed) {
-        match stream.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(bytes) => shared.count(bytes),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return,
-        }
+        let wanted = sent + skipped;
+        (skipped as f64 > SKIPPED * wanted as f64)
+            .then(|| format!("{name} sent {sent} of {wanted} packets: this machine was too slow for its rate"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+    use std::thread;
+
     use super::*;
 
     fn agent(rate: Rate, interval: Option<f64>, is_tcp: bool) -> Agent {
@@ -393,6 +256,23 @@ mod tests {
         assert_eq!(gap(&traffic), 500_000_000);
         traffic.perform(0, TrafficAction::Rate(Rate::from_bps(80_000))).unwrap();
         assert_eq!(gap(&traffic), 100_000_000);
+    }
+
+    #[test]
+    fn what_a_source_did_not_send_is_counted_and_told() {
+        let slow = agent(Rate::from_bps(400_000), None, false);
+        assert_eq!(slow.loss(), None);
+        slow.shared.gap_nanos.store(10_000_000, Relaxed);
+        slow.shared.packets.store(990, Relaxed);
+        slow.shared.skip(Duration::from_millis(109));
+        assert_eq!((slow.record().skipped, slow.loss()), (10, None), "1 % may be missing");
+        slow.shared.skip(Duration::from_millis(10));
+        assert_eq!(slow.loss().unwrap(), "cbr0 sent 990 of 1001 packets: this machine was too slow for its rate");
+        let alone = agent(Rate::UNLIMITED, None, true);
+        alone.shared.note("connect", &ErrorKind::ConnectionRefused.into());
+        assert_eq!(alone.loss().unwrap(), "cbr0 was never connected: cannot connect: connection refused");
+        alone.shared.connected.store(true, Relaxed);
+        assert_eq!(alone.loss(), None, "a connection that breaks may be the network's doing");
     }
 
     #[test]

@@ -3,48 +3,115 @@
 //! | criterion | limit | why |
 //! |---|---|---|
 //! | lateness, 99th percentile | 1 ms | Emulab's own acceptance test lets a round trip err by 3.5 ms; a packet that crosses three links here then errs by less. It is 1 % of the shortest published path (100 ms) |
+//! | the same, second by second | 5 % of the seconds beyond it | a percentile over the whole run hides that everything stood still for a second |
+//! | lateness, most | 50 ms | half of the shortest published path: no figure survives it |
 //! | wait to be read, 99th percentile | 1 ms | what a packet waited in its host before the emulator took it is added to its delay, and no lateness tells of it |
+//! | begin of the workload | 1 ms after time 0 of the links | as much of the links' traffic is in no request |
+//! | the schedule's lateness | 100 ms | the shortest published path: nobody further away could tell. What links do by schedule is exact |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
-//! | processors in use | 95 % | beyond it what is measured is this machine |
-//! | waiting for a processor | 10 % of the run, for each daemon | a daemon is then slowed down by its neighbours, which on hosts of their own it would not be |
+//! | datagrams dropped by the reader | 0 | the network delivered them, and this program was too slow to take them from the daemon |
+//! | interfaces | none broke | what a host sends after its interface is gone goes nowhere |
+//! | traffic agents | sent what they were to, but for 1 % | a sender that does not keep its rate is not the one described |
+//! | processors in use | 95 % of any ten seconds | beyond it what is measured is this machine |
+//! | waiting for a processor | 10 % of any ten seconds, for each daemon | a daemon is then slowed down by its neighbours, which on hosts of their own it would not be |
 //! | links | as described | what linktest found |
 //! | daemons | all run | one that died, other than by the plan, answers nobody |
+//!
+//! What could not be measured is not met. There are two exceptions, of which the
+//! verdict tells and that is all: a link test that the plan leaves out, and paths
+//! that it cannot measure, such as those of more than 100 Mbit/s.
 
 use std::time::Duration;
 
+use super::windows::Windows;
 use crate::lab::carrier::Lateness;
 use crate::report::record::Verdict;
 
 /// The most lateness of 99 % of the packets.
 const LATENESS_P99: Duration = Duration::from_millis(1);
+/// The most of the seconds whose own 99th percentile may be beyond that.
+const LATE_SECONDS: f64 = 0.05;
+/// The most lateness of any packet.
+const LATENESS_MAX: Duration = Duration::from_millis(50);
 /// The most that 99 % of the packets may have waited to be read.
 const UNREAD_P99: Duration = Duration::from_millis(1);
-/// The most of all processors that may be in use.
+/// The most between time 0 of the links and the first request.
+const START_GAP: Duration = Duration::from_millis(1);
+/// The latest that anything of the schedule may have been done.
+const SCHEDULE_LATE: Duration = Duration::from_millis(100);
+/// The most of all processors that may be in use in any window.
 const CPU_BUSY: f64 = 0.95;
-/// The most of the run that a daemon may wait for a processor.
+/// The most of any window that a daemon may wait for a processor.
 const STARVED: f64 = 0.10;
+
+/// How many seconds had packets, and how many of them were late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seconds {
+    all: u32,
+    late: u32,
+}
+
+impl Seconds {
+    /// Takes in how late the packets of one second were.
+    pub(super) fn take(&mut self, lateness: &Lateness) {
+        self.all += u32::from(lateness.packets() > 0);
+        self.late += u32::from(lateness.quantile(0.99) > LATENESS_P99);
+    }
+
+    fn late_part(self) -> Option<f64> {
+        (self.all > 0).then(|| f64::from(self.late) / f64::from(self.all))
+    }
+}
+
+/// What linktest said.
+#[derive(Debug, Default)]
+pub(super) struct Linktest {
+    /// One line for each link or LAN.
+    pub(super) lines: Vec<String>,
+    /// How many of them are not as they are described.
+    pub(super) failed: usize,
+    /// What it could not tell, one sentence each.
+    pub(super) not_measured: Vec<String>,
+}
+
+/// How the beginning of a run went.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    /// How long after time 0, from which links count, nodes began to ask.
+    pub(super) gap: Duration,
+    /// How long before it the first daemon was asked what it had counted.
+    pub(super) asked_before: Duration,
+    /// The daemons that did not say.
+    pub(super) unheard: Vec<String>,
+}
 
 /// What was seen of the emulation itself.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
+    /// How it began.
+    pub(super) start: Start,
+    /// How late the latest act of the schedule was.
+    pub(super) schedule_late: Option<Duration>,
+    /// Datagrams that this program was too slow to take from daemons.
+    pub(super) dropped_by_reader: u64,
+    /// Interfaces that broke, and those of which it is not known what was lost there.
+    pub(super) broken: Vec<String>,
+    pub(super) uncounted: Vec<String>,
     /// How late packets were.
     pub(super) lateness: Lateness,
+    /// The same second by second.
+    pub(super) seconds: Seconds,
     /// How long packets stood in their hosts at most, before they were read.
     pub(super) unread: Lateness,
     /// Packets that the core did not get.
     pub(super) overruns: u64,
-    /// The part of all processors in use, 0 to 1.
-    pub(super) cpu_busy: f64,
-    /// How long each daemon waited for a processor, seconds.
-    pub(super) waited: Vec<(String, f64)>,
-    /// How long the run was, seconds.
-    pub(super) ran_s: f64,
-    /// What linktest said, and how many links failed.
-    pub(super) linktest: Vec<String>,
-    /// See `linktest`.
-    pub(super) links_failed: usize,
+    /// What was used of the processors, and who waited for them.
+    pub(super) windows: Windows,
+    /// What linktest said, unless it was left out.
+    pub(super) linktest: Option<Linktest>,
     /// One sentence for each daemon that died without the plan's doing, or
-    /// did not say at the end what it had counted.
+    /// did not say at the end what it had counted, and for each traffic agent
+    /// that did not do what it was to do.
     pub(super) losses: Vec<String>,
 }
 
@@ -52,33 +119,160 @@ pub(super) struct Observed {
 pub(super) fn judge(observed: Observed) -> Verdict {
     let lateness = &observed.lateness;
     let micros = |part| lateness.quantile(part).as_nanos() as f64 / 1e3;
-    let longest = observed.waited.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let starved = longest.filter(|_| observed.ran_s > 0.0).map(|(name, wait)| (name.clone(), wait / observed.ran_s));
-    let reasons = reasons(&observed, starved.as_ref());
+    let mut not_measured = not_measured(&observed);
+    let unknown = not_measured.iter().map(|what| format!("it was not measured {what}"));
+    let reasons: Vec<String> = reasons(&observed).into_iter().chain(unknown).collect();
+    match &observed.linktest {
+        Some(linktest) => not_measured.extend(linktest.not_measured.iter().cloned()),
+        None => not_measured.push("whether links are as described: linktest was left out".to_owned()),
+    }
+    let read = observed.unread.packets() > 0;
+    let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
     Verdict {
         valid: reasons.is_empty(),
         reasons,
+        not_measured,
         lateness_us: lateness.doublings_us(),
         lateness_p50_us: micros(0.5),
         lateness_p99_us: micros(0.99),
         lateness_p999_us: micros(0.999),
         lateness_max_us: lateness.max().as_nanos() as f64 / 1e3,
-        unread_p99_us: observed.unread.quantile(0.99).as_nanos() as f64 / 1e3,
+        late_seconds: observed.seconds.late_part(),
+        read_wait_p99_us: read.then(|| observed.unread.quantile(0.99).as_nanos() as f64 / 1e3),
         overruns: observed.overruns,
-        cpu_busy: observed.cpu_busy,
-        most_starved: starved,
-        linktest: observed.linktest,
+        dropped_by_reader: observed.dropped_by_reader,
+        start_gap_ms: Some(millis(observed.start.gap)),
+        daemons_before_ms: Some(millis(observed.start.asked_before)),
+        schedule_late_ms: observed.schedule_late.map(millis),
+        cpu_busy: observed.windows.busy(),
+        most_starved: observed.windows.most_starved(),
+        linktest: observed.linktest.map(|linktest| linktest.lines).unwrap_or_default(),
     }
 }
 
-fn reasons(observed: &Observed, starved: Option<&(String, f64)>) -> Vec<String> {
+/// Of what nothing is known though it has to be.
+fn not_measured(observed: &Observed) -> Vec<String> {
+    let mut missing = Vec::new();
+    if observed.lateness.packets() == 0 {
+        missing.push("how late packets were: none was delivered".to_owned());
+    } else if observed.seconds.all == 0 {
+        missing.push("how late packets were second by second: it ran for less than one".to_owned());
+    }
+    if observed.unread.packets() == 0 {
+        missing.push("how long packets waited to be read: none was read".to_owned());
+    }
+    if observed.windows.busy().is_none() {
+        missing.push("how much of the processors was in use: /proc/stat does not tell".to_owned());
+    }
+    let unknown = observed.windows.unknown();
+    if !unknown.is_empty() {
+        missing.push(format!("how long {} waited for a processor: /proc does not tell", unknown.join(", ")));
+    }
+    if !observed.uncounted.is_empty() {
+        missing.push(format!("how many packets were lost at {}: the kernel does not tell", some(&observed.uncounted)));
+    }
+    if !observed.start.unheard.is_empty() {
+        let names = some(&observed.start.unheard);
+        missing.push(format!("what {names} had counted before the run: asked, it did not say"));
+    }
+    missing
+}
+
+/// The first of some names, and how many more there are.
+fn some(names: &[String]) -> String {
+    match names {
+        [first, _, _, _, ..] => format!("{first} and {} others", names.len() - 1),
+        few => few.join(", "),
+    }
+}
+
+fn reasons(observed: &Observed) -> Vec<String> {
+    let mut reasons = lateness_reasons(observed);
+    reasons.extend(time_reasons(observed));
+    if observed.overruns > 0 {
+        reasons.push(format!("{} packets were lost by the emulator, not by the network described", observed.overruns));
+    }
+    if observed.dropped_by_reader > 0 {
+        reasons.push(format!(
+            "{} datagrams came and are missing in the figures: the emulator was too slow to take them from the daemons",
+            observed.dropped_by_reader
+        ));
+    }
+    if !observed.broken.is_empty() {
+        reasons.push(format!(
+            "the interface of {} broke: nothing was carried from there any more",
+            some(&observed.broken)
+        ));
+    }
+    if let Some(busy) = observed.windows.busy().filter(|busy| *busy > CPU_BUSY) {
+        reasons.push(format!(
+            "{:.0} % of the processors were in use for ten seconds; {:.0} % is the limit",
+            busy * 100.0,
+            CPU_BUSY * 100.0
+        ));
+    }
+    if let Some((name, part)) = observed.windows.most_starved().filter(|(_, part)| *part > STARVED) {
+        reasons.push(format!(
+            "{name} waited for a processor for {:.0} % of ten seconds; {:.0} % is the limit",
+            part * 100.0,
+            STARVED * 100.0
+        ));
+    }
+    if let Some(linktest) = observed.linktest.as_ref().filter(|linktest| linktest.failed > 0) {
+        let all = linktest.lines.len();
+        reasons.push(format!("{} of {all} tested links were not as they are described", linktest.failed));
+    }
+    reasons.extend(observed.losses.iter().cloned());
+    reasons
+}
+
+/// Whether things happened when they were to.
+fn time_reasons(observed: &Observed) -> Vec<String> {
     let mut reasons = Vec::new();
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    if observed.start.gap > START_GAP {
+        reasons.push(format!(
+            "nodes began to ask {:.1} ms after links began to count; {} ms is the limit: an idle machine",
+            millis(observed.start.gap),
+            START_GAP.as_millis()
+        ));
+    }
+    if let Some(late) = observed.schedule_late.filter(|late| *late > SCHEDULE_LATE) {
+        reasons.push(format!(
+            "something of the schedule was done {:.0} ms late; {} ms is the limit: fewer hosts, or an idle machine",
+            millis(late),
+            SCHEDULE_LATE.as_millis()
+        ));
+    }
+    reasons
+}
+
+fn lateness_reasons(observed: &Observed) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let late = observed.lateness.quantile(0.99);
     if late > LATENESS_P99 {
         reasons.push(format!(
             "1 packet in 100 was delivered more than {:.1} ms late; {} ms is the limit: fewer hosts, or an idle machine",
-            late.as_secs_f64() * 1e3,
+            millis(late),
             LATENESS_P99.as_millis()
+        ));
+    }
+    if observed.seconds.late_part().is_some_and(|part| part > LATE_SECONDS) {
+        reasons.push(format!(
+            "in {} of {} seconds 1 packet in 100 was delivered more than {} ms late; {:.0} % of them is the limit",
+            observed.seconds.late,
+            observed.seconds.all,
+            LATENESS_P99.as_millis(),
+            LATE_SECONDS * 100.0
+        ));
+    }
+    let most = observed.lateness.max();
+    if most > LATENESS_MAX {
+        reasons.push(format!(
+            "a packet was delivered {:.0} ms late; {} ms is the limit: for a moment the emulator stood still",
+            millis(most),
+            LATENESS_MAX.as_millis()
         ));
     }
     let unread = observed.unread.quantile(0.99);
@@ -86,55 +280,127 @@ fn reasons(observed: &Observed, starved: Option<&(String, f64)>) -> Vec<String> 
         reasons.push(format!(
             "1 packet in 100 may have waited {:.1} ms in its host before the emulator read it; {} ms is the limit: \
              fewer hosts, lower rates, or an idle machine",
-            unread.as_secs_f64() * 1e3,
+            millis(unread),
             UNREAD_P99.as_millis()
         ));
     }
-    if observed.overruns > 0 {
-        reasons.push(format!("{} packets were lost by the emulator, not by the network described", observed.overruns));
-    }
-    if observed.cpu_busy > CPU_BUSY {
-        reasons.push(format!("{:.0} % of the processors were in use; 95 % is the limit", observed.cpu_busy * 100.0));
-    }
-    if let Some((name, part)) = starved.filter(|(_, part)| *part > STARVED) {
-        reasons.push(format!("{name} waited for a processor for {:.0} % of the run; 10 % is the limit", part * 100.0));
-    }
-    if observed.links_failed > 0 {
-        let all = observed.linktest.len();
-        reasons.push(format!("{} of {all} tested links were not as they are described", observed.links_failed));
-    }
-    reasons.extend(observed.losses.iter().cloned());
     reasons
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Processors;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn windows(busy: f64, waited: &[(&str, f64)]) -> Windows {
+        let mut windows = Windows::default();
+        for t in [0.0, 10.0] {
+            let waited = waited.iter().map(|(name, part)| ((*name).to_owned(), Some(part * t)));
+            windows.take(t, Some(Processors { busy: busy * t, all: t }), waited.collect());
+        }
+        windows
+    }
+
+    fn seconds(all: u32, late: u32) -> Seconds {
+        Seconds { all, late }
+    }
+
+    fn quiet() -> Observed {
+        Observed {
+            lateness: Lateness::of(&[ms(1); 200]),
+            seconds: seconds(60, 0),
+            unread: Lateness::of(&[ms(1)]),
+            windows: windows(0.5, &[("a", 0.01), ("b", 0.02)]),
+            linktest: Some(Linktest { lines: vec![String::new(); 4], ..Linktest::default() }),
+            ..Observed::default()
+        }
+    }
+
+    #[track_caller]
+    fn refused(observed: Observed, word: &str) {
+        let verdict = judge(observed);
+        assert!(!verdict.valid && verdict.reasons.len() == 1 && verdict.reasons[0].contains(word), "{verdict:?}");
+    }
 
     #[test]
-    fn a_quiet_run_is_valid_and_each_limit_has_its_sentence() {
-        let quiet = || Observed {
-            cpu_busy: 0.5,
-            waited: vec![("a".to_owned(), 1.0), ("b".to_owned(), 2.0)],
-            ran_s: 60.0,
-            ..Observed::default()
-        };
+    fn a_quiet_run_is_valid() {
         let verdict = judge(quiet());
-        assert!(verdict.valid && verdict.reasons.is_empty());
+        assert!(verdict.valid && verdict.reasons.is_empty() && verdict.not_measured.is_empty(), "{verdict:?}");
+        assert_eq!((verdict.read_wait_p99_us, verdict.lateness_p99_us), (Some(1e3), 1e3));
+        assert_eq!((verdict.cpu_busy, verdict.late_seconds), (Some(0.5), Some(0.0)));
         assert_eq!(verdict.most_starved.map(|(name, _)| name).as_deref(), Some("b"));
-        let part = |observed: Observed, word: &str| {
-            let verdict = judge(observed);
-            assert!(!verdict.valid && verdict.reasons.len() == 1 && verdict.reasons[0].contains(word), "{verdict:?}");
-        };
-        let late = |millis| Lateness::of(&[Duration::from_millis(millis)]);
-        part(Observed { lateness: late(5), ..quiet() }, "delivered more than 5.0 ms late");
-        part(Observed { unread: late(7), ..quiet() }, "may have waited 7.0 ms in its host");
-        let bound = judge(Observed { unread: late(1), lateness: late(1), ..quiet() });
-        assert!(bound.valid && (bound.unread_p99_us, bound.lateness_p99_us) == (1e3, 1e3), "{bound:?}");
-        part(Observed { overruns: 3, ..quiet() }, "3 packets were lost by the emulator");
-        part(Observed { cpu_busy: 0.97, ..quiet() }, "97 % of the processors");
-        part(Observed { waited: vec![("c".to_owned(), 9.0)], ..quiet() }, "c waited for a processor for 15 %");
-        part(Observed { links_failed: 1, linktest: vec![String::new(); 4], ..quiet() }, "1 of 4 tested links");
-        part(Observed { losses: vec!["a died".to_owned()], ..quiet() }, "a died");
+    }
+
+    #[test]
+    fn each_limit_has_its_sentence() {
+        refused(Observed { lateness: Lateness::of(&[ms(5)]), ..quiet() }, "delivered more than 5.0 ms late");
+        refused(Observed { unread: Lateness::of(&[ms(7)]), ..quiet() }, "may have waited 7.0 ms in its host");
+        refused(Observed { overruns: 3, ..quiet() }, "3 packets were lost by the emulator");
+        refused(Observed { windows: windows(0.97, &[]), ..quiet() }, "97 % of the processors");
+        refused(Observed { windows: windows(0.5, &[("c", 0.15)]), ..quiet() }, "c waited for a processor for 15 %");
+        let linktest = Some(Linktest { lines: vec![String::new(); 4], failed: 1, ..Linktest::default() });
+        refused(Observed { linktest, ..quiet() }, "1 of 4 tested links");
+        refused(Observed { losses: vec!["a died".to_owned()], ..quiet() }, "a died");
+        refused(Observed { dropped_by_reader: 2, ..quiet() }, "2 datagrams came and are missing");
+        refused(Observed { broken: vec!["a on l".to_owned()], ..quiet() }, "the interface of a on l broke");
+    }
+
+    #[test]
+    fn what_did_not_happen_at_its_time_is_not_met() {
+        let start = |gap| Start { gap, asked_before: ms(400), ..Start::default() };
+        refused(Observed { start: start(ms(3)), ..quiet() }, "nodes began to ask 3.0 ms after links");
+        refused(Observed { schedule_late: Some(ms(250)), ..quiet() }, "was done 250 ms late; 100 ms is the limit");
+        let verdict = judge(Observed { start: start(ms(1)), schedule_late: Some(ms(100)), ..quiet() });
+        assert!(verdict.valid, "{verdict:?}");
+        assert_eq!((verdict.start_gap_ms, verdict.daemons_before_ms), (Some(1.0), Some(400.0)));
+        assert_eq!((verdict.schedule_late_ms, judge(quiet()).schedule_late_ms), (Some(100.0), None));
+    }
+
+    #[test]
+    fn a_moment_of_standstill_is_not_lost_among_many_packets() {
+        let mut packets = vec![ms(0); 9_999];
+        packets.push(ms(51));
+        refused(Observed { lateness: Lateness::of(&packets), ..quiet() }, "51 ms late; 50 ms is the limit");
+        refused(Observed { seconds: seconds(60, 4), ..quiet() }, "in 4 of 60 seconds");
+        assert!(judge(Observed { seconds: seconds(60, 3), ..quiet() }).valid);
+        let mut seconds = Seconds::default();
+        for lateness in [Lateness::default(), Lateness::of(&[ms(1)]), Lateness::of(&[ms(2)])] {
+            seconds.take(&lateness);
+        }
+        assert_eq!(seconds, Seconds { all: 2, late: 1 });
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_met() {
+        refused(Observed { lateness: Lateness::default(), ..quiet() }, "how late packets were: none was delivered");
+        refused(Observed { seconds: seconds(0, 0), ..quiet() }, "second by second");
+        refused(Observed { unread: Lateness::default(), ..quiet() }, "not measured how long packets waited");
+        refused(Observed { windows: Windows::default(), ..quiet() }, "how much of the processors was in use");
+        let names = || ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        refused(Observed { uncounted: names(), ..quiet() }, "how many packets were lost at a and 3 others");
+        let start = Start { unheard: names()[..2].to_vec(), ..Start::default() };
+        refused(Observed { start, ..quiet() }, "what a, b had counted before the run");
+        let mut unknown = windows(0.5, &[]);
+        unknown.take(20.0, None, vec![("d".to_owned(), None)]);
+        refused(Observed { windows: unknown, ..quiet() }, "how long d waited for a processor");
+    }
+
+    #[test]
+    fn a_link_test_that_was_left_out_is_told() {
+        let verdict = judge(Observed { linktest: None, ..quiet() });
+        assert!(verdict.valid && verdict.not_measured.len() == 1, "{verdict:?}");
+        assert!(verdict.not_measured[0].contains("linktest was left out"));
+    }
+
+    #[test]
+    fn what_the_link_test_cannot_measure_is_told() {
+        let not_measured = vec!["whether the rate of l is as described: above 100 Mbit/s".to_owned()];
+        let linktest = Some(Linktest { not_measured: not_measured.clone(), ..Linktest::default() });
+        let verdict = judge(Observed { linktest, ..quiet() });
+        assert!(verdict.valid && verdict.not_measured == not_measured, "{verdict:?}");
     }
 }

@@ -72,6 +72,19 @@ impl FromStr for Backend {
     }
 }
 
+/// How much the system really keeps for a carrier that is held up, in words;
+/// none if it reads from a TAP device. Root gets [`RECEIVE_BUFFER_BYTES`], but
+/// for root of a user namespace, who gets as anybody else what
+/// `net.core.rmem_max` allows.
+pub(crate) fn receive_buffer(connection: &Connection) -> Option<String> {
+    // The kernel doubles what it was asked for, to allow for its own part.
+    let bytes = rustix::net::sockopt::socket_recv_buffer_size(&connection.fd).ok()? / 2;
+    Some(match bytes < RECEIVE_BUFFER_BYTES as usize {
+        true => format!("{bytes} of {RECEIVE_BUFFER_BYTES} bytes"),
+        false => format!("{RECEIVE_BUFFER_BYTES} bytes"),
+    })
+}
+
 /// The two namespaces that an interface is between.
 pub(crate) struct Sides<'a> {
     /// The carrier's.
@@ -92,10 +105,12 @@ pub(crate) enum Device {
         /// What the kernel drops of them.
         statistics: DeviceStatistics,
     },
-    /// The outer end of a veth pair, by its number in the carrier's namespace.
+    /// A veth pair.
     Veth {
-        /// That number.
+        /// The number of its outer end in the carrier's namespace.
         outer_index: u32,
+        /// What the kernel drops on either way, as the inner end counts it.
+        statistics: DeviceStatistics,
     },
 }
 
@@ -114,16 +129,15 @@ impl Device {
         // Before the inner end: an end that goes up second sends at once.
         sides.outer_requests.apply(&[Request::Up { index: outer_index }])?;
         kernel::finish_checksums(&interface.name)?;
-        Ok(Self::Veth { outer_index })
+        Ok(Self::Veth { outer_index, statistics: DeviceStatistics::open(&interface.name)? })
     }
 
     /// What the carrier needs of it; to be called in the carrier's namespace.
     pub(crate) fn connect(self) -> io::Result<Connection> {
         match self {
-            Self::Tap { fd, statistics } => Ok(Connection { fd, statistics: Some(statistics) }),
-            Self::Veth { outer_index } => {
-                let fd = kernel::open_packet_socket(outer_index, RECEIVE_BUFFER_BYTES)?;
-                Ok(Connection { fd, statistics: None })
+            Self::Tap { fd, statistics } => Ok(Connection { fd, statistics }),
+            Self::Veth { outer_index, statistics } => {
+                Ok(Connection { fd: kernel::open_packet_socket(outer_index, RECEIVE_BUFFER_BYTES)?, statistics })
             }
         }
     }
@@ -134,6 +148,6 @@ impl Device {
 pub(crate) struct Connection {
     /// Where one read or write moves one frame.
     pub(crate) fd: OwnedFd,
-    /// What its device drops, if that is not told by the descriptor.
-    pub(crate) statistics: Option<DeviceStatistics>,
+    /// What its device does with frames.
+    pub(crate) statistics: DeviceStatistics,
 }

@@ -15,13 +15,16 @@
 //!
 //! Hosts have their own interfaces, routes, sockets, `/proc/sys/net` and name.
 //! They share what the machine has: processors, memory, files, and the
-//! processes of the sandbox. Nothing leads out of the lab: a host reaches the
-//! others and nobody else.
+//! processes of the sandbox. No network leads out of the lab: a host reaches the
+//! others and nobody else. Files do: whoever listens on a Unix socket that has
+//! a path is reached from every host, as everywhere on the machine. Only those
+//! that look up names are kept out of the way.
 //!
 //! In every host, what the system sends unasked or withholds is off: IPv6 on
 //! its links, filters on where packets come from, ICMP redirects and the limit
-//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that allow it. A host with more than one interface forwards, unless the
-//! topology has no routing. Multicast leaves by the first interface.
+//! on ICMP errors. TCP has [one congestion control](Tcp) on all machines that
+//! allow it. A host with more than one interface forwards, unless the topology
+//! has no routing. Multicast leaves by the first interface.
 
 pub mod carrier;
 mod device;
@@ -47,7 +50,7 @@ use std::time::{Duration, Instant};
 use roost_proto::Time;
 use rustix::thread::UnshareFlags;
 
-use self::carrier::{Carrier, Lateness, Wire, WireCounts};
+use self::carrier::{Begun, Carrier, Lateness, Wire, WireCounts};
 pub use self::device::Backend;
 pub use self::error::LabError;
 use self::hosts::Host;
@@ -85,7 +88,10 @@ pub struct Lab {
     hosts: Vec<Namespace>,
     topology: Topology,
     begun: Mutex<Option<Time>>,
+    /// The hosts' interfaces, for people.
+    interfaces: Vec<String>,
     facts: BTreeMap<String, String>,
+    warnings: Vec<String>,
     /// For as long as it lives.
     _names: Option<Names>,
 }
@@ -108,10 +114,15 @@ impl Lab {
         let backend = options.backend.choose().map_err(no_tap)?;
         let tcp = options.tcp.choose()?;
         let plans = plan::plan(&topology);
-        let interfaces = plans.iter().map(|plan| plan.interfaces.len()).sum();
-        limits::raise_open_files(plans.len(), interfaces)?;
+        let count = plans.iter().map(|plan| plan.interfaces.len()).sum();
+        limits::raise_open_files(plans.len(), count)?;
+        let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
         let (network, wiring) = wiring::build(&topology, options.seed);
-        let (hosts, wires) = split(hosts::make(&plans, backend, tcp.given.as_deref())?, &plans, &wiring);
+        let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
+        let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
+        let (hosts, wires) = split(hosts, &plans, &wiring);
+        let name = |wire: &Wire| interface_name(&topology, wire);
+        let interfaces = wires.iter().map(name).collect();
         let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
         let mut facts = carrier.facts();
         // Hosts do without where the system has none.
@@ -120,9 +131,10 @@ impl Lab {
         facts.insert("names".to_owned(), known);
         facts.insert("backend".to_owned(), backend.to_string());
         facts.insert("tcp".to_owned(), tcp.fact);
-        facts.insert("interfaces".to_owned(), interfaces.to_string());
+        facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
+        facts.insert("interfaces".to_owned(), count.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), facts, _names: names.ok() })
+        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), interfaces, facts, warnings, _names: names.ok() })
     }
 
     /// What it was made from, with all addresses filled in.
@@ -164,14 +176,15 @@ impl Lab {
     }
 
     /// Makes now the time 0 of the topology's schedule: what it does to links
-    /// and LANs happens from now on, each at its exact time.
+    /// and LANs happens from now on, each at its exact time. Tells when that was,
+    /// and what links had carried at that very time.
     ///
     /// # Errors
     /// When the schedule is too long, or the carrier has ended.
-    pub fn begin(&self) -> Result<(), LabError> {
+    pub fn begin(&self) -> Result<Begun, LabError> {
         let begun = self.carrier.begin()?;
-        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun);
-        Ok(())
+        *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
+        Ok(begun)
     }
 
     /// The time since [`begin`](Self::begin), or since the start if it has not begun.
@@ -223,9 +236,19 @@ impl Lab {
         self.carrier.wires()
     }
 
+    /// The same interfaces in the same order, as `HOST on NET`.
+    pub fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
     /// How packets are carried, for the record of a run.
     pub const fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
+    }
+
+    /// What this system does not let it have, and what to do: a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Ends it: delivers what is under way for at most `drain`, then takes
@@ -248,10 +271,18 @@ fn split(hosts: Vec<Host>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<
         for (end, interface) in host.interfaces.into_iter().zip(&plan.interfaces) {
             let Some(port) = wiring.port(interface.net, interface.member) else { continue };
             let (net, address) = (interface.net, interface.address);
-            wires.push(Wire { fd: end.fd, port, net, address, statistics: end.statistics });
+            wires.push(Wire { fd: end.fd, port, net, address, statistics: Some(end.statistics) });
         }
     }
     (namespaces, wires)
+}
+
+/// As people call it: a host has one interface on a net.
+fn interface_name(topology: &Topology, wire: &Wire) -> String {
+    let net = &topology.nets[wire.net];
+    let member = net.members.iter().find(|member| member.address == Some(wire.address));
+    let host = member.map_or("?", |member| topology.hosts[member.host].name.as_str());
+    format!("{host} on {}", net.name)
 }
 
 fn no_tap(error: std::io::Error) -> LabError {

@@ -1,5 +1,10 @@
-//! Hosts by their names: files over `/etc/hosts` and `/etc/resolv.conf`, which
-//! only the sandbox sees.
+//! Hosts by their names: files over those that say how names are looked up,
+//! which only the sandbox sees.
+//!
+//! Names are looked up in `/etc/hosts` alone. A system may be told to ask a
+//! daemon first, which answers on a Unix socket and knows the world outside:
+//! `/etc/nsswitch.conf` names those of systemd, and the C library asks `nscd`
+//! wherever its socket is.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,14 +19,16 @@ use crate::scenario::Topology;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLVER: &str = "/etc/resolv.conf";
+const SWITCH: &str = "/etc/nsswitch.conf";
+/// The folder of the socket of `nscd`.
+const CACHE: &str = "/run/nscd";
 /// There is no name server to ask; without this, each unknown name would be waited for.
 const NO_SERVER: &str = "# No name server in a lab.\noptions attempts:1 timeout:1\n";
 
 /// The names, for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Names {
-    _hosts: Cover,
-    _resolver: Option<Cover>,
+    _covers: Vec<Cover>,
 }
 
 impl Names {
@@ -33,11 +40,16 @@ impl Names {
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
         let lab = lines(topology);
         let text = without(&fs::read_to_string(HOSTS)?, &lab) + "\n" + &lab;
-        Ok(Self { _hosts: Cover::of(HOSTS, &text)?, _resolver: Cover::of(RESOLVER, NO_SERVER).ok() })
+        let mut covers = vec![Cover::of(HOSTS, &text)?];
+        // Where there is none of these, there is nothing to hide.
+        covers.extend(Cover::of(RESOLVER, NO_SERVER));
+        covers.extend(fs::read_to_string(SWITCH).and_then(|text| Cover::of(SWITCH, &files_only(&text))));
+        covers.extend(Cover::with_nothing(CACHE));
+        Ok(Self { _covers: covers })
     }
 }
 
-/// A file mounted over another.
+/// A file or folder mounted over another.
 #[derive(Debug)]
 struct Cover(&'static str);
 
@@ -48,6 +60,12 @@ impl Cover {
         file.write_all(text.as_bytes())?;
         fs::set_permissions(file.path(), Permissions::from_mode(0o644))?;
         mount_bind(file.path(), path)?;
+        Ok(Self(path))
+    }
+
+    fn with_nothing(path: &'static str) -> io::Result<Self> {
+        // As above, the mount keeps the folder.
+        mount_bind(tempfile::tempdir()?.path(), path)?;
         Ok(Self(path))
     }
 }
@@ -93,6 +111,13 @@ fn without(machine: &str, lab: &str) -> String {
     text
 }
 
+/// The machine's switch, but for where hosts are looked up.
+fn files_only(machine: &str) -> String {
+    let is_of_hosts = |line: &&str| line.trim_start().starts_with("hosts:");
+    let others = machine.lines().filter(|line| !is_of_hosts(line));
+    others.chain(["hosts: files"]).fold(String::new(), |text, line| text + line + "\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +131,12 @@ mod tests {
             without(machine, "10.1.1.2 h0 h0-net0\n10.1.1.3 h1\n"),
             "127.0.0.1 localhost\n127.0.1.1 H0.example\n"
         );
+    }
+
+    #[test]
+    fn hosts_are_looked_up_in_files_alone() {
+        let machine = "passwd: files systemd\n hosts:  mymachines resolve [!UNAVAIL=return] dns\nnetworks: files\n";
+        assert_eq!(files_only(machine), "passwd: files systemd\nnetworks: files\nhosts: files\n");
     }
 
     #[test]

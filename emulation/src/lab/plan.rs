@@ -23,6 +23,8 @@ const QUEUE_PACKETS: u32 = 4096;
 /// only the system's own namespace may raise) and any number that was set.
 /// Each costs some 400 bytes and 3 microseconds.
 const NEIGHBOURS: usize = 300_000;
+/// Neighbours that were asked for that the kernel keeps by default.
+const ASKED_FOR: usize = 1024;
 
 /// One host.
 #[derive(Clone, Debug)]
@@ -133,6 +135,21 @@ fn known(nets: &[Net]) -> Vec<usize> {
     known
 }
 
+/// What is to be known of LANs so large that not all members know all others
+/// from the start, if there are any.
+pub(crate) fn warning(nets: &[Net]) -> Option<String> {
+    let asked_for = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
+    let asked_for: usize = nets.iter().zip(known(nets)).map(asked_for).sum();
+    (asked_for > ASKED_FOR).then(|| {
+        format!(
+            "up to {asked_for} pairs of neighbours on large LANs have to find one another, and for all hosts together \
+             this system remembers {ASKED_FOR} unless it was told otherwise; what does not fit is lost, so \
+             `sudo sysctl -w net.ipv4.neigh.default.gc_thresh3={}` before",
+            asked_for.next_power_of_two()
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +172,8 @@ mod tests {
         let (all, few): (Vec<usize>, Vec<usize>) = ((0..2000).collect(), (0..100).collect());
         let topology = fixture::nets(2000, &[&all, &few]);
         assert_eq!(known(&topology.nets), [145, 100]);
+        let warning = warning(&topology.nets).unwrap();
+        assert!(warning.contains("3710000 pairs") && warning.contains("gc_thresh3=4194304"), "{warning}");
+        assert_eq!(self::warning(&topology.nets[1..]), None);
     }
 }

@@ -3,7 +3,8 @@
 //! A namespace begins with the system's own, so that the same experiment gives
 //! other figures on the next machine. Hosts have CUBIC instead, Linux's default
 //! (RFC 9438), where the system lets a namespace choose it: it does so for
-//! those in `net.ipv4.tcp_allowed_congestion_control`.
+//! those in `net.ipv4.tcp_allowed_congestion_control`. Where it does not, hosts
+//! have Reno, which every kernel has and lets everybody have, and it is said.
 
 use std::fmt;
 use std::io;
@@ -19,7 +20,7 @@ const MAX_NAME: usize = 15;
 /// Which congestion control TCP has in hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tcp {
-    /// CUBIC where a namespace may choose it, else the system's.
+    /// CUBIC where a namespace may choose it, else Reno, else the system's.
     #[default]
     Cubic,
     /// The system's.
@@ -35,44 +36,74 @@ pub(crate) struct Chosen {
     pub(crate) given: Option<String>,
     /// For the record of a run.
     pub(crate) fact: String,
+    /// What whoever runs it is to know: hosts do not have what is usual.
+    pub(crate) warning: Option<String>,
 }
+
+/// What hosts are given where nothing else is asked for, the best first.
+const USUAL: [&str; 2] = ["cubic", "reno"];
 
 impl Tcp {
     /// Tries it in a namespace of its own.
     pub(crate) fn choose(&self) -> Result<Chosen, LabError> {
-        let cannot = |error| LabError::kernel("look at TCP in a namespace", error);
-        let wanted = match self {
-            Self::Cubic => Some("cubic"),
-            Self::System => None,
-            Self::Named(name) => Some(name.as_str()),
-        };
-        let (refused, has) = attempt(wanted).map_err(cannot)?;
-        match (self, wanted, refused) {
-            (Self::Named(name), _, Some(error)) => Err(LabError::System(format!(
-                "no host can have the TCP congestion control {name} ({error}): it has to be in \
-                 net.ipv4.tcp_allowed_congestion_control, which `sudo sysctl -w` sets"
-            ))),
-            (_, Some(name), None) => Ok(Chosen { given: Some(name.to_owned()), fact: has }),
-            (_, Some(name), Some(_)) => {
-                let fact = format!("{has}, the system's: it does not let namespaces have {name}");
-                Ok(Chosen { given: None, fact })
-            }
-            (_, None, _) => Ok(Chosen { given: None, fact: format!("{has}, the system's") }),
+        match self {
+            Self::Cubic => usual(|name| attempt(Some(name))),
+            Self::System => Ok(Chosen::the_system_s(&attempt(None)?.1)),
+            Self::Named(name) => match attempt(Some(name))? {
+                (None, has) => Ok(Chosen { given: Some(name.clone()), fact: has, warning: None }),
+                (Some(error), _) => Err(LabError::System(format!(
+                    "no host can have the TCP congestion control {name} ({error}): it has to be in \
+                     net.ipv4.tcp_allowed_congestion_control, which `sudo sysctl -w` sets"
+                ))),
+            },
         }
     }
 }
 
+impl Chosen {
+    fn the_system_s(has: &str) -> Self {
+        Self { given: None, fact: format!("{has}, the system's"), warning: None }
+    }
+}
+
+/// The best of the usual ones that `attempt` is not refused.
+fn usual(attempt: impl Fn(&str) -> Result<(Option<io::Error>, String), LabError>) -> Result<Chosen, LabError> {
+    let [best, ..] = USUAL;
+    let mut system = String::new();
+    for name in USUAL {
+        let (refused, has) = attempt(name)?;
+        if refused.is_none() && name == best {
+            return Ok(Chosen { given: Some(name.to_owned()), fact: has, warning: None });
+        }
+        if refused.is_none() {
+            let fact = format!("{has}: the system does not let namespaces have {best}");
+            return Ok(Chosen { given: Some(name.to_owned()), warning: Some(warning(name)), fact });
+        }
+        system = has;
+    }
+    let fact = format!("{system}, the system's: it does not let namespaces have {}", USUAL.join(" or "));
+    Ok(Chosen { given: None, warning: Some(warning(&system)), fact })
+}
+
+fn warning(has: &str) -> String {
+    format!(
+        "TCP in hosts has {has}, since this system does not let namespaces have cubic: \
+         as root, add cubic to net.ipv4.tcp_allowed_congestion_control with `sysctl -w`"
+    )
+}
+
 /// Why it was refused, if it was, and what a namespace has then.
-fn attempt(wanted: Option<&str>) -> io::Result<(Option<io::Error>, String)> {
+fn attempt(wanted: Option<&str>) -> Result<(Option<io::Error>, String), LabError> {
     let body = || {
         Namespace::create()?;
         let refused = wanted.and_then(|name| namespace::set_tcp(name).err());
         Ok((refused, namespace::tcp()?))
     };
-    thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, body)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    });
+    result.map_err(|error: io::Error| LabError::kernel("look at TCP in a namespace", error))
 }
 
 impl FromStr for Tcp {
@@ -103,6 +134,25 @@ impl fmt::Display for Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_refused_is_replaced_and_that_is_said() {
+        let chosen = |allowed: &'static [&str]| {
+            let attempt = |name: &str| match allowed.contains(&name) {
+                true => Ok((None, name.to_owned())),
+                false => Ok((Some(io::ErrorKind::PermissionDenied.into()), "bbr".to_owned())),
+            };
+            usual(attempt).unwrap()
+        };
+        let cubic = chosen(&["reno", "cubic"]);
+        assert_eq!((cubic.given.as_deref(), cubic.fact.as_str(), cubic.warning), (Some("cubic"), "cubic", None));
+        let reno = chosen(&["reno"]);
+        assert_eq!(reno.given.as_deref(), Some("reno"));
+        assert!(reno.fact.starts_with("reno: ") && reno.warning.unwrap().contains("has reno, since"), "{}", reno.fact);
+        let system = chosen(&[]);
+        assert_eq!(system.given, None);
+        assert!(system.fact.starts_with("bbr, the system's: ") && system.warning.unwrap().contains("has bbr"));
+    }
 
     #[test]
     fn names_are_read_as_they_are_written() {

@@ -7,7 +7,7 @@ use super::tcl::value::Value;
 use super::world::Kind;
 
 /// Classes that Emulab knows and that have no effect here.
-const IDLE: [&str; 3] = ["Topography", "Path", "Console"];
+const IDLE: [&str; 2] = ["Path", "Console"];
 
 /// `new class ?argument?`.
 pub(crate) fn new(interp: &mut Interp, words: &[Value]) -> Outcome {
@@ -29,9 +29,10 @@ pub(crate) fn new(interp: &mut Interp, words: &[Value]) -> Outcome {
             }
         }
         "Firewall" => {
-            interp.warn("there are no firewalls here: left out");
-            interp.add_new("Firewall", Kind::Idle("Firewall"))
+            interp.expect_simulator(arguments, "Firewall")?;
+            interp.new_firewall()
         }
+        "Topography" => interp.add_new("Topography", Kind::Topography { loaded: false }),
         other if super::traffic::is_class(other) => interp.new_traffic(other),
         other => match IDLE.into_iter().find(|idle| *idle == other) {
             Some(class) => {

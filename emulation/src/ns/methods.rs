@@ -24,6 +24,8 @@ impl Object {
             Kind::Agent(agent) => &agent.class,
             Kind::Application(application) => &application.class,
             Kind::Blockstore(_) => "Blockstore",
+            Kind::Firewall(_) => "Firewall",
+            Kind::Topography { .. } => "Topography",
             Kind::Idle(class) => class,
             Kind::Null(_) => "NullClass",
         }
@@ -77,6 +79,8 @@ impl Interp {
             Kind::Agent(_) => self.agent_method(id, method.as_str(), arguments),
             Kind::Application(_) => self.application_method(id, method.as_str(), arguments),
             Kind::Blockstore(_) => self.blockstore_method(id, method.as_str(), arguments),
+            Kind::Firewall(_) => self.firewall_method(id, method.as_str(), arguments),
+            Kind::Topography { .. } => self.topography_method(id, method.as_str(), arguments),
             Kind::Queue(_) | Kind::Idle(_) => {
                 self.ignored(format!(
                     "\"{}\" of a {} has no effect here",
@@ -134,8 +138,8 @@ impl Interp {
             (Kind::Node(_), "type") => "pc",
             (Kind::Node(_), "osid" | "fixed" | "startup" | "cmdline" | "role" | "X_" | "Y_") => "",
             (Kind::Node(_), "simulated" | "isvirt" | "isremote") => "0",
-            (Kind::Application(_), "packetSize_") => "210",
-            (Kind::Application(_), "rate_") => "100Mbps",
+            (Kind::Application(_), "packetSize_") => super::traffic::PACKET_BYTES,
+            (Kind::Application(_), "rate_") => super::traffic::RATE,
             (Kind::Application(_), "interval_" | "iptos_") => "",
             (Kind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => "",
             (Kind::Net(_), "netmask") => "255.255.255.0",
@@ -157,11 +161,10 @@ impl Interp {
         let class = self.world.object(id).class().to_owned();
         let number = number::prefix(value).map(|(number, _)| number);
         let known = match (&self.world.object(id).kind, name) {
-            (Kind::Queue(_), "limit_") => Some(number.is_some_and(|limit| (1.0..=1e9).contains(&limit))),
-            (Kind::Queue(_), "thresh_" | "maxthresh_" | "linterm_") => {
-                Some(number.is_some_and(|it| (0.0..=1e9).contains(&it)))
+            (Kind::Queue(_), "limit_" | "thresh_" | "maxthresh_" | "linterm_" | "q_weight_") => {
+                self.remark_queue_value(name, value);
+                Some(number.is_some())
             }
-            (Kind::Queue(_), "q_weight_") => Some(number.is_some_and(|weight| (0.0..=1.0).contains(&weight))),
             (Kind::Queue(_), "red_" | "gentle_" | "queue-in-bytes_") => {
                 Some(matches!(value, "0" | "1" | "true" | "false"))
             }
@@ -171,7 +174,9 @@ impl Interp {
             (Kind::Application(_), "interval_") => {
                 Some(value.is_empty() || number.is_some_and(|seconds| seconds >= 0.0))
             }
-            (Kind::Application(_), "rate_") => Some(value.is_empty() || super::units::rate(value).is_ok()),
+            (Kind::Application(_), "rate_") => {
+                Some(matches!(value, "" | "0") || super::units::bandwidth(value).is_ok())
+            }
             (Kind::Program, "node" | "command" | "dir" | "timeout" | "expected-exit-code") => Some(true),
             (Kind::Node(_), "type" | "osid") | (Kind::Application(_), "iptos_") => Some(true),
             _ => None,
@@ -183,6 +188,15 @@ impl Interp {
                 self.ignored(format!("\"set {}\" of a {class} has no effect here", short(name)));
                 Ok(())
             }
+        }
+    }
+
+    /// Emulab keeps whatever is set; a queue here has to make something of it.
+    pub(crate) fn remark_queue_value(&mut self, name: &str, value: &str) {
+        if let (Some(read), Some(used)) = (number::prefix(value), super::units::queue_value(name, value))
+            && (read.1 != value.len() || (read.0 - used).abs() > 0.0)
+        {
+            self.warn(format!("\"{}\" for {name} of a queue is taken for {used}", short(value)));
         }
     }
 

@@ -20,9 +20,11 @@
 //! assert_eq!(error.to_string(), "typo.ns:2: can't read \"a\": no such variable");
 //! ```
 
+mod assigned;
 mod build;
 mod classes;
 mod events;
+mod firewall;
 mod methods;
 mod naming;
 mod nets;
@@ -125,14 +127,20 @@ pub fn parse(name: &str, source: &str, limits: &Limits) -> Result<Topology, NsEr
     let mut interp = Interp::new(limits.clone());
     interp.world.file = name.to_owned();
     interp.set_up().map_err(error)?;
-    match interp.run_file(&as_read(source)) {
-        Ok(()) | Err(Flow::Exit) => {}
+    let text = as_read(source);
+    let mut end = u32::try_from(text.lines().count()).unwrap_or(u32::MAX).max(1);
+    match interp.run_file(&text) {
+        Ok(()) => {}
+        Err(Flow::Exit) => end = interp.exit_line,
         Err(Flow::Fault(fault) | Flow::Refused(fault)) => return Err(error(*fault)),
         // `run_file` has made faults of these.
         Err(Flow::Break | Flow::Continue | Flow::Return(_)) => {}
     }
     let Some((mut topology, lines)) = interp.world.finished.take() else {
-        return Err(error(Fault::new("there is no \"$ns run\": nothing tells where the description ends")));
+        return Err(error(Fault::at(
+            end,
+            "the file ends here without a \"$ns run\", which says that all is described",
+        )));
     };
     topology.name = title(name);
     topology.notes = interp.world.take_notes();

@@ -32,20 +32,6 @@ impl Interp {
         Ok(named)
     }
 
-    /// Emulab's own procedures assign their variables by the same `set`: one
-    /// that shares its name with a global of the file ends the wait for a
-    /// name. Files that make objects in procedures can depend on it.
-    pub(crate) fn assigns(&mut self, command: &str) {
-        if self.world.pending.is_none() {
-            return;
-        }
-        let command = command.trim_start_matches("::");
-        let names = ASSIGNED.iter().find(|(name, _)| *name == command).map_or(&[][..], |(_, names)| names);
-        if names.iter().any(|name| self.is_global(name)) {
-            self.world.pending = None;
-        }
-    }
-
     fn rename_object(&mut self, id: Id, name: &str) -> Result<(), Flow> {
         if self.world.name(id) == name {
             return Ok(());
@@ -114,42 +100,4 @@ const RESERVED: [&str; 44] = [
     "usage",
     "var_import",
     "xmlencode",
-];
-
-/// What some of Emulab's procedures assign.
-const ASSIGNED: [(&str, &[&str]); 16] = [
-    (
-        "at",
-        &[
-            "ptime",
-            "time",
-            "eventlist",
-            "rc",
-            "obj",
-            "cmd",
-            "evargs",
-            "vnode",
-            "vname",
-            "otype",
-            "etype",
-            "args",
-            "atstring",
-            "cl",
-        ],
-    ),
-    ("link", &["reallink", "dir", "name"]),
-    ("lanlink", &["port", "name"]),
-    ("cost", &["reallink"]),
-    ("connect", &["error"]),
-    ("tb-set-hardware", &["remote", "isv", "issub"]),
-    ("tb-set-ip", &["caller", "port"]),
-    ("tb-set-ip-interface", &["sim", "reallink", "caller", "port"]),
-    ("tb-set-ip-lan", &["caller", "port"]),
-    ("tb-set-ip-link", &["caller", "port"]),
-    ("tb-set-lan-loss", &["adjloss"]),
-    ("tb-set-link-loss", &["reallink", "lossrate", "adjloss"]),
-    ("tb-set-link-simplex-params", &["port", "adjloss", "np", "onp", "realdelay", "realbw", "val"]),
-    ("tb-set-netmask", &["netmaskint"]),
-    ("tb-set-node-lan-delay", &["port", "rdelay", "val"]),
-    ("tb-set-node-startcmd", &["newprog"]),
 ];

@@ -201,6 +201,7 @@ impl Interp {
         match method {
             "cost" => {
                 arity(arguments, 1, 1, "$link cost number")?;
+                self.assigned(&["cost"]);
                 self.set_cost(id, &arguments[0])
             }
             "Queue" => {
@@ -231,12 +232,22 @@ impl Interp {
     fn read_shape(&mut self, bandwidth: &Value, delay: &Value) -> Result<(Bandwidth, Shape), Flow> {
         let bandwidth = units::bandwidth(bandwidth.as_str()).map_err(Flow::refuse)?;
         let delay = self.read_delay(delay.as_str())?;
-        Ok((bandwidth, Shape { kbps: bandwidth.kbps(), delay: delay / 2, loss: 0.0 }))
+        Ok((bandwidth, Shape { kbps: bandwidth.of_net(), delay: delay / 2, loss: 0.0 }))
+    }
+
+    /// Reads the rate of what is no new link or LAN, in kbit/s.
+    pub(crate) fn read_rate(&mut self, text: &str) -> Result<u64, Flow> {
+        let rate = units::bandwidth(text).map_err(Flow::refuse)?;
+        if !matches!(rate, Bandwidth::Any | Bandwidth::BestEffort) {
+            self.assigned(if units::has_unit(text) { &["val"] } else { &["unit", "val"] });
+        }
+        Ok(rate.kbps())
     }
 
     /// Reads a delay, and remarks if Emulab would make something else of it.
     pub(crate) fn read_delay(&mut self, text: &str) -> Result<Duration, Flow> {
         let delay = units::delay(text).map_err(Flow::refuse)?;
+        self.assigned(if units::has_unit(text) { &["val"] } else { &["unit", "val"] });
         if let Some(remark) = units::delay_remark(text, delay) {
             self.warn(remark);
         }

@@ -35,8 +35,23 @@ impl Interp {
                 self.add_new("Custom", Kind::Idle("Custom"))
             }
             "ip" => self.node_ip(id, arguments),
-            "topography" | "add-desire" | "add-attribute" | "set-fw-style" | "add-rule" | "set_hwtype"
-            | "set_fixed" | "add_ipalias" | "want_ipaliases" | "set_numeric_id" => {
+            "topography" => {
+                arity(arguments, 1, 1, "$node topography topography")?;
+                self.place_node(id, &arguments[0])
+            }
+            "add-desire" | "add-attribute" | "set-fw-style" | "add-rule" | "set_hwtype" | "set_fixed"
+            | "add_ipalias" | "want_ipaliases" | "set_numeric_id" => {
+                self.assigned(match method {
+                    "add-desire" => &["desirelist"],
+                    "add-attribute" => &["attributes"],
+                    "set-fw-style" => &["fw_style"],
+                    "add-rule" => &["fw_rules"],
+                    "set_hwtype" => &["type", "isremote", "isvirt", "issubnode"],
+                    "set_fixed" => &["fixed"],
+                    "add_ipalias" => &["targetport", "curlist", "ipaliaslist"],
+                    "want_ipaliases" => &["targetport", "wantipaliaslist"],
+                    _ => &["numeric_id"],
+                });
                 self.ignored(format!("\"{method}\" of a node has no effect here"));
                 Ok(Value::default())
             }
@@ -61,7 +76,11 @@ impl Interp {
             return Ok(Value::default());
         };
         member.address = given.or(member.address);
-        Ok(member.address.map_or_else(Value::default, |address| Value::from(address.to_string())))
+        let address = member.address;
+        if given.is_some() {
+            self.assigned(&["ip", "iplist"]);
+        }
+        Ok(address.map_or_else(Value::default, |address| Value::from(address.to_string())))
     }
 
     fn add_route(&mut self, id: Id, arguments: &[Value]) -> Outcome {
@@ -81,6 +100,7 @@ impl Interp {
             return Err(Flow::refuse(format!("\"{name}\" has a route to \"{}\" already", arguments[0].as_str())));
         }
         node.routes.push((to, via));
+        self.assigned(&["routelist"]);
         Ok(Value::default())
     }
 
@@ -90,10 +110,7 @@ impl Interp {
         let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);
         let timeout = match last("-timeout") {
             "" => None,
-            text => match units::time(text) {
-                Some(time) => Some(time),
-                None => return Err(Flow::refuse(format!("\"{}\" is no time: write seconds, or 1h20m3s", short(text)))),
-            },
+            text => Some(units::stored_time(text).map_err(Flow::refuse)?),
         };
         let id = self.new_program()?;
         let name = self.world.name(node).to_owned();
@@ -104,7 +121,8 @@ impl Interp {
         set("dir", last("-dir").to_owned());
         set("expected-exit-code", last("-expected-exit-code").to_owned());
         if let Some(timeout) = timeout {
-            set("timeout", timeout.as_secs_f64().to_string());
+            set("timeout", timeout);
+            self.assigned(&["to"]);
         }
         Ok(Value::from(self.world.name(id)))
     }
@@ -116,13 +134,25 @@ impl Interp {
             return Err(Flow::refuse(format!("there are more than {MAX_PROGRAMS} programs")));
         }
         let name = format!("Program{}", self.world.next_numbered(0));
-        if !std::mem::replace(&mut self.world.has_program_group, true) {
-            // Emulab makes a group of all programs beside the first.
-            self.world.next_numbered(0);
-        }
         let id = self.world.add(name, self.line, Kind::Program)?;
+        let group = self.program_group()?;
+        if let Kind::Group(programs) = &mut self.world.object_mut(group).kind {
+            programs.push(id);
+        }
         self.world.expect_name(id);
         Ok(id)
+    }
+
+    /// Emulab makes a group of all programs, and a variable of it, beside the first.
+    fn program_group(&mut self) -> Result<Id, Flow> {
+        if let Some(group) = self.world.program_group {
+            return Ok(group);
+        }
+        self.world.next_numbered(0);
+        let group = self.world.add(ALL_PROGRAMS.to_owned(), self.line, Kind::Group(Vec::new()))?;
+        self.set(&["::", ALL_PROGRAMS].concat(), Value::from(ALL_PROGRAMS))?;
+        self.world.program_group = Some(group);
+        Ok(group)
     }
 
     /// The command that a node runs from the start, and how it ended is
@@ -158,6 +188,9 @@ impl Interp {
         Ok(name)
     }
 }
+
+/// The group of all programs.
+const ALL_PROGRAMS: &str = "__all_programs";
 
 /// Where a program keeps its command without the wrapper.
 pub(crate) const PLAIN: &str = " plain";

@@ -5,7 +5,6 @@ use super::tcl::flow::{Flow, Outcome};
 use super::tcl::interp::Interp;
 use super::tcl::short;
 use super::tcl::value::Value;
-use super::units;
 use super::world::{Id, Kind};
 use crate::scenario::topology::MAX_EVENTS;
 
@@ -46,7 +45,7 @@ impl Interp {
             if members.contains(&id) {
                 continue;
             }
-            if members.first().is_some_and(|first| kind_of(self, *first) != kind) || kind == "EventGroup" {
+            if members.first().is_some_and(|first| kind_of(self, *first) != kind) {
                 return Err(Flow::refuse(format!(
                     "\"{}\" does not fit into the group: all members must be of one kind",
                     short(word.as_str())
@@ -142,12 +141,7 @@ impl Interp {
             return self.no_such_method(id, method, "at");
         }
         arity(arguments, 2, 2, "$timeline at time \"object event\"")?;
-        let Some(time) = units::time(arguments[0].as_str()) else {
-            return Err(Flow::refuse(format!(
-                "\"{}\" is no time: write seconds such as 12.5, or 1h20m3s",
-                short(arguments[0].as_str())
-            )));
-        };
+        let time = self.read_time(arguments[0].as_str())?;
         let made = self.make_events(arguments[1].as_str())?;
         if let Kind::Timeline(events) = &mut self.world.object_mut(id).kind {
             events.extend(made.into_iter().map(|made| (time, made)));

@@ -32,10 +32,7 @@ impl Interp {
             "event-timeline" => self.event_timeline(),
             "event-group" => self.event_group(arguments),
             "rtproto" => self.rtproto(arguments),
-            "node-config" => {
-                self.ignored("\"node-config\" has no effect here");
-                Ok(Value::default())
-            }
+            "node-config" => self.node_config(arguments),
             "define-template-parameter" => self.template_parameter(arguments),
             "make-simulated" => self.make_simulated(arguments),
             "run" => {
@@ -110,6 +107,9 @@ impl Interp {
             self.world.object_mut(id).variables.insert("type".to_owned(), Value::from("sim"));
         }
         self.world.expect_name(id);
+        if let Some(topography) = self.world.topography.clone() {
+            self.place_node(id, &topography)?;
+        }
         Ok(Value::from(name))
     }
 
@@ -124,15 +124,7 @@ impl Interp {
                 self.warn("events \"at swapout\" are never reached here, but are listed at 0");
                 std::time::Duration::ZERO
             }
-            _ => match units::time(text) {
-                Some(time) => time,
-                None => {
-                    return Err(Flow::refuse(format!(
-                        "\"{}\" is no time: write seconds such as 12.5, or 1h20m3s",
-                        short(text)
-                    )));
-                }
-            },
+            _ => self.read_time(text)?,
         };
         for mut made in self.make_events(arguments[1].as_str())? {
             if text == "swapout" {
@@ -141,6 +133,14 @@ impl Interp {
             self.world.schedule.push((time, made));
         }
         self.check_events()
+    }
+
+    /// Reads a time of the schedule.
+    pub(crate) fn read_time(&mut self, text: &str) -> Result<std::time::Duration, Flow> {
+        let time = units::time(text).map_err(Flow::refuse)?;
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        self.assigned(if is_number { &["retval"] } else { &["hours", "mins", "secs", "retval"] });
+        Ok(time)
     }
 
     /// Refuses more events than a topology may have.
@@ -154,6 +154,7 @@ impl Interp {
     fn rtproto(&mut self, arguments: &[Value]) -> Outcome {
         arity(arguments, 1, usize::MAX, "$ns rtproto Static")?;
         self.extra(arguments, 1, "rtproto");
+        self.assigned(&["default_ip_routing_type"]);
         let routing = match arguments[0].as_str() {
             "Session" | "ospf" => "ospf",
             "Manual" => "manual",
@@ -196,6 +197,14 @@ impl Interp {
             return Err(Flow::refuse("\"$ns run\" may stand only once"));
         }
         self.finish_blockstores()?;
+        if std::mem::take(&mut self.world.security_level) {
+            // Emulab puts a firewall before experiments above its lowest level.
+            let firewall = self.new_firewall()?;
+            let here = std::mem::replace(&mut self.current, 0);
+            let named = self.name_object("fw", &firewall);
+            self.current = here;
+            named?;
+        }
         self.world.finished = Some(super::build::build(self)?);
         Ok(Value::default())
     }

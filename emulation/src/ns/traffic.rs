@@ -20,6 +20,10 @@ const AGENTS: [&str; 9] = [
 
 const APPLICATIONS: [&str; 3] = ["Application/Traffic/CBR", "Application/FTP", "Application/Telnet"];
 
+/// Bytes in a packet of a source that says nothing of them, and its rate.
+pub(crate) const PACKET_BYTES: &str = "210";
+pub(crate) const RATE: &str = "100Mbps";
+
 /// The system that ns runs on, for the traffic that ns itself makes.
 const NSE_SYSTEM: &str = "FBSD-STD";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::tcl::number;
 use super::tcl::short;
-use crate::scenario::topology::MAX_DELAY;
+use crate::scenario::topology::{MAX_DELAY, Queue, Red};
 
 /// The slowest and the fastest that a link may be, kbit/s.
 const SLOWEST: u64 = 10;
@@ -24,16 +24,26 @@ pub(crate) enum Bandwidth {
     Kbps(u64),
     /// `*`: any; nothing limits it here.
     Any,
-    /// `~`: as it comes; nothing limits it here.
+    /// `~`: as it comes; nothing limits a link or LAN of it here.
     BestEffort,
 }
 
 impl Bandwidth {
-    /// Whole kbit/s; 0 where nothing limits it.
-    pub(crate) fn kbps(self) -> u64 {
+    /// Whole kbit/s of a new link or LAN; 0 where nothing limits it.
+    pub(crate) fn of_net(self) -> u64 {
         match self {
             Self::Kbps(kbps) => kbps,
             Self::Any | Self::BestEffort => 0,
+        }
+    }
+
+    /// Whole kbit/s of anything else; 0 where nothing limits it. Emulab's
+    /// parser writes the slowest rate for `~`, and only the LANs that are made
+    /// with it are known by that.
+    pub(crate) fn kbps(self) -> u64 {
+        match self {
+            Self::BestEffort => SLOWEST,
+            rate => rate.of_net(),
         }
     }
 }
@@ -123,6 +133,11 @@ pub(crate) fn event_delay(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Whether a unit follows the number.
+pub(crate) fn has_unit(text: &str) -> bool {
+    amount(text, "").is_ok_and(|(_, unit)| !unit.is_empty())
+}
+
 fn amount<'a>(text: &'a str, what: &str) -> Result<(f64, &'a str), String> {
     match number::prefix(text.trim_start()) {
         Some((amount, len)) => Ok((amount, text.trim_start()[len..].split_whitespace().next().unwrap_or_default())),
@@ -131,7 +146,17 @@ fn amount<'a>(text: &'a str, what: &str) -> Result<(f64, &'a str), String> {
 }
 
 /// Reads a time of the schedule: `12.5` seconds, or `1h20m3s`.
-pub(crate) fn time(text: &str) -> Option<Duration> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    relative(text).ok_or_else(|| format!("\"{}\" is no time: write seconds such as 12.5, or 1h20m3s", short(text)))
+}
+
+/// A time as Emulab stores it: a number as it was written, `1m30s` as seconds.
+pub(crate) fn stored_time(text: &str) -> Result<String, String> {
+    let read = time(text)?;
+    Ok(if is_plain_number(text) { text.to_owned() } else { read.as_secs().to_string() })
+}
+
+fn relative(text: &str) -> Option<Duration> {
     if is_plain_number(text) {
         return seconds(text.parse().ok()?);
     }
@@ -171,6 +196,23 @@ pub(crate) fn loss(text: &str) -> Result<f64, String> {
 /// The loss of each of two legs that lose `loss` together.
 pub(crate) fn half_loss(loss: f64) -> f64 {
     1.0 - (1.0 - loss).sqrt()
+}
+
+/// What a queue here makes of a number for one of its parameters: a whole one
+/// but for the weight, and ns's default where it makes no sense; nothing if
+/// it is no number, or no such parameter.
+pub(crate) fn queue_value(name: &str, text: &str) -> Option<f64> {
+    let (default, range) = match name {
+        "limit_" => (f64::from(Queue::DEFAULT.limit), 1.0..=1e9),
+        "thresh_" => (f64::from(Red::DEFAULT.min_threshold), 1.0..=1e9),
+        "maxthresh_" => (f64::from(Red::DEFAULT.max_threshold), 1.0..=1e9),
+        "linterm_" => (f64::from(Red::DEFAULT.linterm), 1.0..=1e9),
+        "q_weight_" => (Red::DEFAULT.weight, f64::MIN_POSITIVE..=1.0),
+        _ => return None,
+    };
+    let (number, _) = number::prefix(text)?;
+    let number = if name == "q_weight_" { number } else { number.trunc() };
+    Some(if range.contains(&number) { number } else { default })
 }
 
 /// Reads an address: four numbers with points.
@@ -271,11 +313,13 @@ mod tests {
             ("3s", 3.0),
             ("", 0.0),
         ] {
-            assert_eq!(time(text), Some(Duration::from_secs_f64(seconds)), "{text}");
+            assert_eq!(time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
         for text in ["-1", "1e3", "5 s", "3s2m", "1.5s", "swapout", "99999999999", "5."] {
-            assert_eq!(time(text), None, "{text}");
+            assert!(time(text).is_err(), "{text}");
         }
+        let stored = ["5.0", "05", "1m30s", ".5"].map(|text| stored_time(text).unwrap());
+        assert_eq!(stored, ["5.0", "05", "90", ".5"]);
     }
 
     #[test]

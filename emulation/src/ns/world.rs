@@ -46,10 +46,14 @@ pub(crate) struct World {
     pub sync_server: Option<Id>,
     /// What `$ns at` schedules.
     pub schedule: Vec<(Duration, Made)>,
+    /// Whether `tb-set-security-level` asks for a firewall.
+    pub security_level: bool,
     /// Whether a `$ns make-simulated` runs.
     pub simulated: bool,
-    /// The group of all programs exists.
-    pub has_program_group: bool,
+    /// The group of all programs, once there is one.
+    pub program_group: Option<Id>,
+    /// What `$ns node-config -topography` names, where new nodes are.
+    pub topography: Option<Value>,
     /// How many nodes, nets, interfaces and programs there are.
     pub nodes: usize,
     pub nets: usize,
@@ -61,6 +65,8 @@ pub(crate) struct World {
     pub finished: Option<(Topology, Lines)>,
     notes: Notes,
     noted: BTreeSet<(bool, u32, String)>,
+    /// How many remarks were not kept.
+    left_out: usize,
 }
 
 /// One object.
@@ -91,6 +97,11 @@ pub(crate) enum Kind {
     Agent(Agent),
     Application(Application),
     Blockstore(Blockstore),
+    Firewall(Firewall),
+    /// Where robots move; whether it has an extent.
+    Topography {
+        loaded: bool,
+    },
     /// Known to Emulab, with no effect here: the name of its class.
     Idle(&'static str),
     /// Of this class, which Emulab does not know.
@@ -108,6 +119,8 @@ pub(crate) struct Node {
     pub agents: Vec<Id>,
     /// What `add-route` says: where to, by whom.
     pub routes: Vec<(Id, Id)>,
+    /// Whether it stands on a topography.
+    pub placed: bool,
 }
 
 /// A link or LAN.
@@ -171,6 +184,14 @@ pub(crate) struct Blockstore {
     pub class: Option<String>,
     pub sized: bool,
     pub leased: bool,
+}
+
+/// A firewall: no more than a host of some system here.
+pub(crate) struct Firewall {
+    pub os: &'static str,
+    /// The rules' numbers.
+    pub rules: BTreeSet<u32>,
+    pub is_child: bool,
 }
 
 /// What an agent sends.
@@ -279,15 +300,26 @@ impl World {
     /// Every remark, in the order of lines.
     pub(crate) fn take_notes(&mut self) -> Notes {
         let mut notes = std::mem::take(&mut self.notes);
+        if self.left_out > 0 {
+            let text = format!("there are {} more remarks than the {MAX_NOTES} that are kept", self.left_out);
+            notes.warnings.push(Note { line: 0, text });
+        }
         notes.ignored.sort();
         notes.warnings.sort();
         notes
     }
 
     fn note(&mut self, warning: bool, line: u32, text: String) {
-        if self.noted.len() >= MAX_NOTES || !self.noted.insert((warning, line, text.clone())) {
+        let noted = (warning, line, text);
+        if self.noted.contains(&noted) {
             return;
         }
+        if self.noted.len() >= MAX_NOTES {
+            self.left_out += 1;
+            return;
+        }
+        let text = noted.2.clone();
+        self.noted.insert(noted);
         let list = if warning { &mut self.notes.warnings } else { &mut self.notes.ignored };
         list.push(Note { line, text });
     }

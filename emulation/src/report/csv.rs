@@ -4,7 +4,7 @@
 
 use super::metrics::{LinkUse, Metrics, NodeUse, Service};
 use super::read::Results;
-use super::record::{Program, Run, Traffic};
+use super::record::{Program, Request, Run, Traffic};
 
 /// A file's name and its text.
 pub(super) type File = (&'static str, String);
@@ -14,6 +14,7 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<File> {
     let run = &results.run;
     let mut files = vec![
         ("summary.csv", summary(run, metrics)),
+        ("requests.csv", requests(&results.requests)),
         ("services.csv", services(metrics)),
         ("latency.csv", latency(metrics)),
         ("nodes.csv", nodes(metrics)),
@@ -94,8 +95,11 @@ fn summary(run: &Run, metrics: &Metrics) -> String {
     }
     traffic(metrics, &mut row);
     row("lateness-p99", "core", number(run.verdict.lateness_p99_us), "us");
-    row("unread-p99", "core", number(run.verdict.unread_p99_us), "us");
+    row("read-wait-p99", "core", maybe(run.verdict.read_wait_p99_us), "us");
     row("overruns", "core", run.verdict.overruns.to_string(), "packets");
+    row("dropped-by-reader", "core", run.verdict.dropped_by_reader.to_string(), "packets");
+    row("start-gap", "core", maybe(run.verdict.start_gap_ms), "ms");
+    row("schedule-late", "core", maybe(run.verdict.schedule_late_ms), "ms");
     csv.0
 }
 
@@ -119,7 +123,7 @@ fn services(metrics: &Metrics) -> String {
     let mut csv = Csv::new(
         "service,class,asked,completed,failed,timed_out,cut,drained,success_ratio,\
          latency_mean_ms,latency_p50_ms,latency_p95_ms,latency_p99_ms,latency_max_ms,\
-         payload_bytes,packets,lost,relayed",
+         payload_bytes,packets,lost,relayed,first_contacts,first_contact_p50_ms,warm,warm_p50_ms",
     );
     for service in metrics.services.iter().chain(&metrics.classes) {
         csv.row(service_cells(service));
@@ -127,7 +131,7 @@ fn services(metrics: &Metrics) -> String {
     csv.0
 }
 
-fn service_cells(service: &Service) -> [String; 18] {
+fn service_cells(service: &Service) -> [String; 22] {
     let (requests, latency) = (&service.requests, &service.latency);
     [
         service.service.clone(),
@@ -148,6 +152,48 @@ fn service_cells(service: &Service) -> [String; 18] {
         service.packets.to_string(),
         service.lost.to_string(),
         service.relayed.to_string(),
+        service.first_contacts.count.to_string(),
+        maybe(service.first_contacts.p50),
+        service.warm.count.to_string(),
+        maybe(service.warm.p50),
+    ]
+}
+
+/// One request a row, in the order in which they ended.
+fn requests(requests: &[Request]) -> String {
+    let mut csv = Csv::new(
+        "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
+         bytes,packets,lost,dropped_by_reader,transport,relayed,drained,detail",
+    );
+    for request in requests {
+        csv.row(request_cells(request));
+    }
+    csv.0
+}
+
+fn request_cells(request: &Request) -> [String; 20] {
+    let flag = |value: bool| u8::from(value).to_string();
+    [
+        number(request.t),
+        request.node.clone(),
+        request.class.clone(),
+        request.service.clone(),
+        request.target.clone(),
+        request.provider.clone().unwrap_or_default(),
+        request.outcome.name().to_owned(),
+        request.error.clone().unwrap_or_default(),
+        request.first_contact.map_or_else(String::new, flag),
+        maybe(request.latency_ms()),
+        maybe(request.first_byte_ms),
+        number(request.elapsed_ms),
+        request.bytes.to_string(),
+        request.packets.to_string(),
+        request.lost.to_string(),
+        request.dropped_by_reader.to_string(),
+        request.transport.clone().unwrap_or_default(),
+        flag(request.relayed),
+        flag(request.drained),
+        request.detail.clone().unwrap_or_default(),
     ]
 }
 
@@ -269,7 +315,7 @@ fn programs(programs: &[Program]) -> String {
 }
 
 fn agents(agents: &[Traffic]) -> String {
-    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes");
+    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes,skipped,failed,error");
     for agent in agents {
         csv.row([
             agent.agent.clone(),
@@ -278,6 +324,9 @@ fn agents(agents: &[Traffic]) -> String {
             agent.protocol.clone(),
             agent.packets.to_string(),
             agent.bytes.to_string(),
+            agent.skipped.to_string(),
+            agent.failed.to_string(),
+            agent.error.clone().unwrap_or_default(),
         ]);
     }
     csv.0

@@ -76,15 +76,22 @@ pub struct Measure {
     pub unit: Unit,
     /// Which way it is wanted to go.
     pub better: Better,
+    /// Whether so few requests lie beyond the quantile that it is a guess, and has no interval.
+    pub few: bool,
 }
 
 impl Measure {
     fn new(kind: Kind, name: impl Into<String>, unit: Unit, better: Better) -> Self {
-        Self { kind, name: name.into(), unit, better }
+        Self { kind, name: name.into(), unit, better, few: false }
     }
 
-    /// A value of it as people read it.
+    /// A value of it as people read it: in brackets when it is a guess.
     pub(super) fn show(&self, value: f64) -> String {
+        let text = self.plain(value);
+        if self.few { format!("({text})") } else { text }
+    }
+
+    fn plain(&self, value: f64) -> String {
         match self.unit {
             Unit::Count if value.fract() == 0.0 && value >= 0.0 => count(value as u64),
             Unit::Count => three(value),
@@ -124,11 +131,15 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
         for (thousandths, value) in QUANTILES.into_iter().zip([one.latency.p50, one.latency.p95, one.latency.p99]) {
             let kind = Kind::Latency(one.service.clone(), thousandths);
             let which = if thousandths == 500 { "median".to_owned() } else { format!("p{}", thousandths / 10) };
-            add(kind, &format!("{} latency, {which}", one.service), Unit::Ms, Better::Lower, value);
+            let name = format!("{} latency, {which}", one.service);
+            let few = !one.latency.tells(thousandths);
+            all.push((Measure { few, ..Measure::new(kind, name, Unit::Ms, Better::Lower) }, value));
         }
         let kind = Kind::MeanLatency(one.service.clone());
-        add(kind, &format!("{} latency, mean", one.service), Unit::Ms, Better::Lower, one.latency.mean);
+        let name = format!("{} latency, mean", one.service);
+        all.push((Measure::new(kind, name, Unit::Ms, Better::Lower), one.latency.mean));
     }
+    let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
     let traffic = &metrics.traffic;
     let whole = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
     add(Kind::Offered, "traffic offered by hosts", Unit::Bytes, Better::Neither, whole(traffic.offered_bytes));
@@ -163,6 +174,20 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!((kinds.len(), names.len()), (count, count));
+    }
+
+    #[test]
+    fn a_quantile_of_few_requests_is_marked() {
+        let results = synthetic::Shape { requests: 2500, ..synthetic::Shape::default() }.make().results;
+        let all = measures(&Metrics::of(&results));
+        let few = |service: &str, thousandths| {
+            let kind = Kind::Latency(service.into(), thousandths);
+            all.iter().find(|(measure, _)| measure.kind == kind).unwrap().0.few
+        };
+        // Some 1000 tracks and 330 videos: ten of the former lie beyond p99, three of the latter.
+        assert!(!few("video", 500) && !few("video", 950) && few("video", 990));
+        let measure = Measure { few: true, ..all[0].0.clone() };
+        assert_eq!(measure.show(7.0), "(7)");
     }
 
     #[test]

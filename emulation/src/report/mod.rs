@@ -7,12 +7,12 @@
 mod compare;
 mod csv;
 mod figure;
+mod likeness;
 mod measure;
 pub mod metrics;
 mod page;
 mod read;
 pub mod record;
-pub mod statistics;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;

@@ -61,6 +61,9 @@ pub struct Request {
     /// Why it failed, as the daemon's API names it: `not-found`, `busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The same in the daemon's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// From the request to the first byte, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_ms: Option<f64>,
@@ -74,6 +77,15 @@ pub struct Request {
     /// See `packets`.
     #[serde(default)]
     pub lost: u64,
+    /// Of `packets` those that this emulator was too slow to take from the
+    /// daemon: the network delivered them, and they are missing here all the same.
+    #[serde(default, alias = "unread")]
+    pub dropped_by_reader: u64,
+    /// Whether requester and provider had no association over this transport
+    /// when it was made, so that a handshake is in its latency. Unknown where
+    /// nobody provided, where a hub relayed, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_contact: Option<bool>,
     /// `udp`, `tcp` or `quic`, if it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
@@ -111,6 +123,18 @@ pub enum Outcome {
     Cut,
 }
 
+impl Outcome {
+    /// Its name in records and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed-out",
+            Self::Cut => "cut",
+        }
+    }
+}
+
 /// See [`Record::Sample`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -128,6 +152,9 @@ pub struct Sample {
     pub failed: u64,
     /// How late the core delivered in this second, 99th percentile, milliseconds.
     pub lateness_p99_ms: f64,
+    /// The part of all processors that was in use in this second, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_busy: Option<f64>,
 }
 
 /// See [`Record::Node`].
@@ -186,6 +213,9 @@ pub struct Link {
     pub dropped_down: u64,
     /// Still inside when it was counted.
     pub in_flight: u64,
+    /// See `in_flight`.
+    #[serde(default)]
+    pub in_flight_bytes: u64,
     /// The rate it had when it was counted, bits per second; 0 is no limit.
     #[serde(default)]
     pub rate_bps: u64,
@@ -260,6 +290,16 @@ pub struct Traffic {
     pub packets: u64,
     /// Bytes of their payload.
     pub bytes: u64,
+    /// Packets that a source let be because it was behind its rate: over UDP
+    /// this machine was too slow, over TCP it may have been the network.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Packets that the system did not take from a source.
+    #[serde(default)]
+    pub failed: u64,
+    /// What went wrong first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// `run.json`: what was run, where, and whether its figures can be trusted.
@@ -284,6 +324,9 @@ pub struct Run {
     pub seed: u64,
     /// How long the workload was to run, seconds.
     pub duration_s: f64,
+    /// How long nodes had asked before, unmeasured, seconds.
+    #[serde(default)]
+    pub warm_up_s: f64,
     /// How long it did run, seconds; less after Ctrl-C.
     pub ran_s: f64,
     /// How long the drain took, seconds.
@@ -294,6 +337,12 @@ pub struct Run {
     pub interrupted: bool,
     /// The programs' versions, by name.
     pub versions: BTreeMap<String, String>,
+    /// How this program was built: `debug` or `release`.
+    #[serde(default)]
+    pub build: String,
+    /// The SHA-256 of each program's file, by name.
+    #[serde(default)]
+    pub binaries: BTreeMap<String, String>,
     /// This machine: kernel, processors, memory, load before the run.
     pub machine: BTreeMap<String, String>,
     /// What a sweep varied and this run's value of it, as a person would write
@@ -312,8 +361,12 @@ pub struct Run {
 pub struct Verdict {
     /// Whether every criterion was met.
     pub valid: bool,
-    /// Each criterion that was not met, one sentence each.
+    /// Each criterion that was not met or could not be measured, one sentence each.
     pub reasons: Vec<String>,
+    /// Of what nothing is known, and why. A criterion of which nothing is known is
+    /// not met, but for links that were not measured.
+    #[serde(default)]
+    pub not_measured: Vec<String>,
     /// How late packets were delivered, against the model: upper bound of the
     /// bucket in microseconds → packets.
     pub lateness_us: Vec<(u64, u64)>,
@@ -325,15 +378,32 @@ pub struct Verdict {
     pub lateness_p999_us: f64,
     /// See `lateness_p50_us`.
     pub lateness_max_us: f64,
+    /// The part of the seconds, 0 to 1, whose own 99th percentile was beyond the limit.
+    #[serde(default)]
+    pub late_seconds: Option<f64>,
     /// How long packets stood unread in their hosts at most, before the emulator
     /// took them: 99th percentile of an upper bound, microseconds.
-    #[serde(default)]
-    pub unread_p99_us: f64,
+    #[serde(default, alias = "unread_p99_us")]
+    pub read_wait_p99_us: Option<f64>,
     /// Packets that the core did not get because it was too slow to take them.
     pub overruns: u64,
-    /// The part of all processors that was in use, 0 to 1.
-    pub cpu_busy: f64,
-    /// The host that waited longest for a processor, and for what part of the run.
+    /// Datagrams of streams that came to their daemon and that this emulator was
+    /// too slow to take from it.
+    #[serde(default)]
+    pub dropped_by_reader: u64,
+    /// How long after time 0, from which links count, nodes began to ask, milliseconds.
+    #[serde(default)]
+    pub start_gap_ms: Option<f64>,
+    /// How long before time 0 the first daemon was asked what it had counted, milliseconds.
+    #[serde(default)]
+    pub daemons_before_ms: Option<f64>,
+    /// How late the schedule's latest happening was, milliseconds; those of links
+    /// are exact, and not among them. None if there was no other.
+    #[serde(default)]
+    pub schedule_late_ms: Option<f64>,
+    /// The part of all processors that was in use in the worst ten seconds, 0 to 1.
+    pub cpu_busy: Option<f64>,
+    /// The daemon that waited most for a processor in any ten seconds, and for what part of them.
     pub most_starved: Option<(String, f64)>,
     /// What linktest said before the run, link by link; empty if it was left out.
     pub linktest: Vec<String>,

@@ -80,6 +80,9 @@ impl Shape {
         let mut random = SplitMix64::new(self.seed);
         let mut results = Results::new(Path::new("results/made-up"), self.run(), Some(self.plan()));
         results.requests = (0..self.requests).map(|_| self.request(&mut random)).collect();
+        for request in results.requests.iter_mut().filter(|request| request.provider.is_some()) {
+            request.first_contact = Some(request.t < f64::from(self.seconds) / 4.0);
+        }
         results.requests.sort_by(|a, b| (a.t + a.elapsed_ms / 1e3).total_cmp(&(b.t + b.elapsed_ms / 1e3)));
         results.samples = self.samples(&results.requests, &mut random);
         self.daemons(&mut results, &mut random);
@@ -108,11 +111,14 @@ impl Shape {
             hubs: vec!["hub".into()],
             seed: self.seed,
             duration_s: f64::from(self.seconds),
+            warm_up_s: 0.0,
             ran_s: f64::from(self.seconds),
             drain_s: 9.4,
             started_unix_s: 1_790_000_000,
             interrupted: false,
             versions: facts(&[("emulate", "0.1.0"), ("overlay-node", "0.1.0"), ("supernode", "0.1.0")]),
+            build: "release".into(),
+            binaries: BTreeMap::new(),
             machine: facts(&[("kernel", "Linux 6.18.5"), ("processors", "2"), ("memory", "24 GiB")]),
             varied: BTreeMap::new(),
             lab: facts(&[("backend", "tap"), ("realtime", "no"), ("frame_overhead", "14")]),
@@ -126,14 +132,20 @@ impl Shape {
         Verdict {
             valid: self.valid,
             reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            not_measured: Vec::new(),
             lateness_us: vec![(10, 4_000), (20, 21_000), (50, 30_000), (100, 6_000), (200, 700), (500, 40), (1000, 3)],
             lateness_p50_us: 24.0,
             lateness_p99_us: 130.0,
             lateness_p999_us: 310.0,
             lateness_max_us: 840.0,
-            unread_p99_us: 90.0,
+            late_seconds: Some(0.0),
+            read_wait_p99_us: Some(90.0),
             overruns: 0,
-            cpu_busy: 0.46,
+            dropped_by_reader: 0,
+            start_gap_ms: Some(0.2),
+            daemons_before_ms: Some(31.0),
+            schedule_late_ms: None,
+            cpu_busy: Some(0.46),
             most_starved: Some(("n4".into(), 0.011)),
             linktest: vec!["lan0: delay, rate and loss as described".into()],
         }
@@ -172,11 +184,14 @@ impl Shape {
             provider: done.then(|| self.host(random)),
             outcome,
             error: error.map(Into::into),
+            detail: None,
             first_byte_ms: done.then_some(if stream { latency } else { rounded(latency * 0.6) }),
             elapsed_ms: if stream && done { rounded(latency + 10_000.0) } else { latency },
             bytes: if done { bytes } else { 0 },
-            packets: if stream && done { bytes / 1316 } else { 0 },
+            packets: if stream && done { bytes / 1128 } else { 0 },
             lost: if stream && done { random.below(3) } else { 0 },
+            dropped_by_reader: 0,
+            first_contact: None,
             transport: Some(if stream { "udp".into() } else { "tcp".into() }),
             relayed: self.architecture == "client-server",
             drained: false,
@@ -199,6 +214,7 @@ impl Shape {
                 completed,
                 failed: requests.iter().filter(ended).count() as u64 - completed,
                 lateness_p99_ms: rounded(0.08 + 0.1 * unit(random).powi(4)),
+                cpu_busy: Some(0.46),
             }
         };
         (1..=self.seconds).map(|second| at(f64::from(second), random)).collect()
@@ -288,11 +304,14 @@ fn hand_requests(results: &mut Results) {
         provider: None,
         outcome,
         error: None,
+        detail: None,
         first_byte_ms: None,
         elapsed_ms: 500.0,
         bytes,
         packets: 0,
         lost: 0,
+        dropped_by_reader: 0,
+        first_contact: None,
         transport: None,
         relayed: false,
         drained: false,

@@ -1,5 +1,7 @@
 //! Figures and names as people read them.
 
+use super::metrics::Distribution;
+
 /// Text for HTML and XML, in an element or between double quotes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -111,6 +113,20 @@ pub(super) fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> Stri
     value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), write)
 }
 
+/// A quantile of latencies, in brackets where so few lie beyond it that it is a guess.
+pub(super) fn quantile(latency: &Distribution, thousandths: u32) -> String {
+    let text = or_dash(latency.quantile(thousandths), milliseconds);
+    if latency.count == 0 || latency.tells(thousandths) { text } else { format!("({text})") }
+}
+
+/// How long the slowest took: the 99th percentile, or the longest of too few for it.
+pub(super) fn slowest(latency: &Distribution) -> String {
+    if latency.tells(990) {
+        return format!("99 % within {}", or_dash(latency.p99, milliseconds));
+    }
+    format!("the longest {}", or_dash(latency.max, milliseconds))
+}
+
 /// `1 request`, `2 requests`.
 pub(super) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
@@ -154,6 +170,13 @@ mod tests {
         );
         assert_eq!([ratio(1.0), ratio(0.5), ratio(1.386), ratio(12.0)], ["1.00", "0.500", "1.39", "12.0"]);
         assert_eq!(or_dash(None, bytes), "–");
+    }
+
+    #[test]
+    fn a_guess_is_in_brackets() {
+        let of = |count: usize| Distribution::of(vec![80.0; count]);
+        assert_eq!([quantile(&of(19), 500), quantile(&of(20), 500), quantile(&of(0), 500)], ["(80 ms)", "80 ms", "–"]);
+        assert_eq!([slowest(&of(999)), slowest(&of(1000))], ["the longest 80 ms", "99 % within 80 ms"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::measure::measures;
 use super::metrics::Metrics;
 use super::read::{ReadError, read};
 use super::record::Run;
-use super::words::{bytes, count, milliseconds, or_dash, percent};
+use super::words::{bytes, count, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
 
 /// What was written.
@@ -41,6 +41,12 @@ pub enum WriteError {
     NoRun {
         /// Which.
         folder: PathBuf,
+    },
+    /// The runs of two sides cannot be compared like with like; nothing was written.
+    #[error("these cannot be compared: {reason}; name runs of one kind, or the same kinds on both sides")]
+    Unlike {
+        /// Why.
+        reason: String,
     },
     /// A page or a figure was asked for under a name that is neither; nothing was written.
     #[error("{} is neither a page (.html) nor a figure (.svg)", path.display())]
@@ -111,8 +117,8 @@ fn headline(metrics: &Metrics) -> Vec<(String, String)> {
         format!("{} of {} ({success})", count(requests.completed), count(requests.asked)),
     )];
     for one in &metrics.services {
-        let (p50, p99) = (or_dash(one.latency.p50, milliseconds), or_dash(one.latency.p99, milliseconds));
-        lines.push((format!("{} latency", one.service), format!("median {p50}, 99 % within {p99}")));
+        let (median, slowest) = (quantile(&one.latency, 500), slowest(&one.latency));
+        lines.push((format!("{} latency", one.service), format!("median {median}, {slowest}")));
     }
     let ports = or_dash(traffic.port_per_service, bytes);
     let each = or_dash(traffic.offered_per_service, bytes);
@@ -216,6 +222,21 @@ mod tests {
         run.write(folder.path());
         let page = fs::read_to_string(write(folder.path()).unwrap().page).unwrap();
         assert!(page.contains("Packets dropped") && !page.contains("Completed services"));
+    }
+
+    #[test]
+    fn a_hub_is_shown_by_its_host_and_its_role() {
+        let mut run = synthetic::small();
+        let results = &mut run.results;
+        let mut span = results.nodes.remove("hub").unwrap();
+        (span.first.node, span.last.node) = ("n1-hub".into(), "n1-hub".into());
+        results.nodes.insert("n1-hub".into(), span);
+        results.run.hubs = vec!["n1".into()];
+        let metrics = Metrics::of(results);
+        let text = page::of_run(results, &metrics);
+        assert!(text.contains("n1 (supernode)") && !text.contains("n1-hub"));
+        let load = figure::of_run(results, &metrics).into_iter().find(|figure| figure.name == "load").unwrap();
+        assert_eq!(load.title, "The busiest daemon, n1 (supernode), used 11 % of a processor");
     }
 
     #[test]

@@ -36,6 +36,15 @@ pub enum AddressError {
     },
 }
 
+impl AddressError {
+    /// The link or LAN that has no addresses.
+    pub fn net(&self) -> &str {
+        match self {
+            Self::Full { net, .. } | Self::Exhausted { net } => net,
+        }
+    }
+}
+
 /// The same topology with an address for every interface.
 ///
 /// The choice depends on the topology alone, so that it repeats. Addresses

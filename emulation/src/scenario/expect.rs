@@ -14,6 +14,11 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
+use super::load::LoadError;
+
+/// Whether two figures are the same.
+type Same = fn(f64, f64) -> bool;
+
 /// How far losses may be apart: listings have nine digits.
 const LOSS_TOLERANCE: f64 = 2e-9;
 /// How far times and delays may be apart, in their own units.
@@ -40,6 +45,17 @@ pub fn differences(ours: &Value, expected: &Value) -> Vec<String> {
         found.named(list, &ours[list], &expected[list], Differences::fields);
     }
     found.lines
+}
+
+/// What is wrong with how a file was refused that had to be: each mistake is on a line.
+pub fn refusal_differences(error: &LoadError) -> Vec<String> {
+    match error {
+        LoadError::Wrong { problems, .. } => {
+            let lineless = problems.iter().filter(|problem| problem.line == 0);
+            lineless.map(|problem| format!("it is refused without a line: {}", problem.text)).collect()
+        }
+        other => vec![format!("it is not read at all: {other}")],
+    }
 }
 
 #[derive(Default)]
@@ -80,8 +96,9 @@ impl Differences {
             let ours = &ours[key];
             let same = match (number(ours), number(expected)) {
                 (Some(a), Some(b)) => (a - b).abs() < TOLERANCE,
-                // Emulab keeps the braces around a folder.
-                _ => text(ours) == text(expected) || text(ours) == text(expected).trim_matches(['{', '}']),
+                // Emulab keeps the braces that it puts around a folder.
+                _ if key == "dir" => text(ours) == unbraced(&text(expected)),
+                _ => text(ours) == text(expected),
             };
             if !same {
                 self.add(&format!("{place}.{key}"), ours, expected);
@@ -94,19 +111,20 @@ impl Differences {
             if ours["kind"] != expected["kind"] {
                 found.add(&format!("{place}.kind"), &ours["kind"], &expected["kind"]);
             }
-            found.members(place, items(&ours["members"]), items(&expected["members"]));
+            let same_delay = if expected["kind"] == "link" { same_half } else { same_lan_delay };
+            found.members(place, items(&ours["members"]), items(&expected["members"]), same_delay);
             for expected in items(&expected["one_way"]) {
                 let same = |way: &&Value| way["frm"] == expected["frm"] && way["to"] == expected["to"];
                 let place = format!("{place} {} to {}", shown(&expected["frm"]), shown(&expected["to"]));
                 match items(&ours["one_way"]).iter().find(same) {
-                    Some(ours) => found.leg(&place, ours, expected),
+                    Some(ours) => found.leg(&place, ours, expected, same_whole),
                     None => found.lines.push(format!("{place} is missing")),
                 }
             }
         });
     }
 
-    fn members(&mut self, place: &str, ours: &[Value], expected: &[Value]) {
+    fn members(&mut self, place: &str, ours: &[Value], expected: &[Value], same_delay: Same) {
         if ours.len() != expected.len() {
             self.lines.push(format!("{place} has {} members, not {}", ours.len(), expected.len()));
             return;
@@ -122,7 +140,7 @@ impl Differences {
                 self.add(&format!("{place}.ip"), &ours["ip"], &expected["ip"]);
             }
             for leg in ["to_net", "from_net"] {
-                self.leg(&format!("{place}.{leg}"), &ours[leg], &expected[leg]);
+                self.leg(&format!("{place}.{leg}"), &ours[leg], &expected[leg], same_delay);
             }
             let (ours, expected) = (queue(&ours["queue"]), queue(&expected["queue"]));
             for (key, ours) in &ours {
@@ -136,10 +154,8 @@ impl Differences {
         }
     }
 
-    fn leg(&mut self, place: &str, ours: &Value, expected: &Value) {
-        for (key, near) in
-            [("bw_kbps", same_rate as fn(f64, f64) -> bool), ("delay_ms", same_delay), ("loss", same_loss)]
-        {
+    fn leg(&mut self, place: &str, ours: &Value, expected: &Value, same_delay: Same) {
+        for (key, near) in [("bw_kbps", same_rate as Same), ("delay_ms", same_delay), ("loss", same_loss)] {
             let same = match (number(&ours[key]), number(&expected[key])) {
                 (Some(ours), Some(expected)) => near(ours, expected),
                 (_, None) => true,
@@ -246,9 +262,19 @@ fn same_rate(ours: f64, expected: f64) -> bool {
     (ours - expected).abs() < TOLERANCE
 }
 
-fn same_delay(ours: f64, expected: f64) -> bool {
-    let lost_fraction = ours < WHOLE_FROM_MS && ours >= expected && ours - expected < 1.0;
-    (ours - expected).abs() < TOLERANCE || lost_fraction
+/// A delay as it was written: Emulab keeps its whole milliseconds.
+fn same_whole(ours: f64, expected: f64) -> bool {
+    same_rate(ours, expected) || (ours < WHOLE_FROM_MS && same_rate(ours.floor(), expected))
+}
+
+/// Half of a delay.
+fn same_half(ours: f64, expected: f64) -> bool {
+    same_whole(2.0 * ours, 2.0 * expected)
+}
+
+/// A leg of a LAN: half of the LAN's delay, or one of its own.
+fn same_lan_delay(ours: f64, expected: f64) -> bool {
+    same_half(ours, expected) || same_whole(ours, expected)
 }
 
 fn same_loss(ours: f64, expected: f64) -> bool {
@@ -277,6 +303,11 @@ fn queue(queue: &Value) -> BTreeMap<&'static str, String> {
     }
     all.insert("type", kind);
     all
+}
+
+/// What stands between the braces, if there are some around it.
+fn unbraced(text: &str) -> &str {
+    text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text)
 }
 
 fn by_name(list: &Value) -> BTreeMap<String, &Value> {
@@ -308,73 +339,4 @@ fn shown(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn listing() -> Value {
-        let leg = json!({"bw_kbps": 1000, "delay_ms": 0.5, "loss": 0.005012563});
-        let member = |node: &str, ip: &str, auto: bool| json!({"node": node, "port": 0, "ip": ip, "ip_is_auto": auto, "to_net": leg, "from_net": leg});
-        json!({
-            "nodes": [{"name": "a", "hardware": "pc", "routing": "none"}, {"name": "b", "hardware": "pc", "routing": "none"}],
-            "lans": [{"name": "l", "kind": "link", "members": [member("a", "10.1.1.1", false), member("b", "10.1.1.2", true)],
-                "one_way": [{"frm": "a", "to": "b", "bw_kbps": 1000, "delay_ms": 1, "loss": 0.01}]}],
-            "counts": {"nodes": 2, "links": 1},
-            "events": [{"t": 1.0, "object": "l", "node": "", "type": "LINK", "event": "DOWN", "args": ""},
-                {"t": 1.0, "object": "l", "node": "*", "type": "LINK", "event": "UP", "args": ""}],
-            "programs": [{"name": "p", "node": "a", "command": "date"}]
-        })
-    }
-
-    fn after(change: impl FnOnce(&mut Value)) -> Vec<String> {
-        let mut ours = listing();
-        ours["lans"][0]["one_way"][0]["delay_ms"] = json!(1);
-        change(&mut ours);
-        differences(&ours, &listing())
-    }
-
-    #[test]
-    fn what_is_left_open_may_differ() {
-        assert_eq!(after(|_| {}), [""; 0]);
-        assert_eq!(after(|ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.1.77")), [""; 0]);
-        assert_eq!(after(|ours| ours["events"].as_array_mut().unwrap().reverse()), [""; 0]);
-        assert_eq!(after(|ours| ours["nodes"].as_array_mut().unwrap().reverse()), [""; 0]);
-        assert_eq!(after(|ours| ours["lans"][0]["members"][0]["to_net"]["delay_ms"] = json!(0.7)), [""; 0]);
-        assert_eq!(
-            after(|ours| ours["lans"][0]["members"][0]["queue"] = json!({"limit": 50, "type": "DropTail"})),
-            [""; 0]
-        );
-    }
-
-    #[test]
-    fn everything_else_is_told() {
-        type Change = fn(&mut Value);
-        let changes: [(&str, Change); 10] = [
-            ("lans.l.members[0].ip is 10.1.1.9", |ours| ours["lans"][0]["members"][0]["ip"] = json!("10.1.1.9")),
-            ("lans.l has addresses of 2 subnets", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.2.2")),
-            ("10.1.1.1, which was chosen", |ours| ours["lans"][0]["members"][1]["ip"] = json!("10.1.1.1")),
-            ("lans.l.members[0].node is b", |ours| ours["lans"][0]["members"].as_array_mut().unwrap().reverse()),
-            ("lans.l.members[1].to_net.bw_kbps is 1001", |ours| {
-                ours["lans"][0]["members"][1]["to_net"]["bw_kbps"] = json!(1001);
-            }),
-            ("lans.l.members[0].from_net.loss", |ours| ours["lans"][0]["members"][0]["from_net"]["loss"] = json!(0.01)),
-            ("lans.l.members[0].queue.limit is 40, not 50", |ours| {
-                ours["lans"][0]["members"][0]["queue"] = json!({"limit": 40})
-            }),
-            ("nodes.c is not expected", |ours| ours["nodes"].as_array_mut().unwrap().push(json!({"name": "c"}))),
-            ("nodes.a.os is FBSD", |ours| ours["nodes"][0]["os"] = json!("FBSD")),
-            ("events lacks: at 1 l LINK DOWN", |ours| ours["events"][0]["t"] = json!(2)),
-        ];
-        for (told, change) in changes {
-            let lines = after(change);
-            assert!(lines.iter().any(|line| line.starts_with(told)), "{told}: {lines:?}");
-        }
-    }
-
-    #[test]
-    fn what_should_be_refused_is_no_description() {
-        let expected = json!({"emulab_parser": "rejects", "emulab_error": "no such variable"});
-        assert_eq!(differences(&listing(), &expected), ["it should be refused: no such variable"]);
-    }
-}
+mod tests;

@@ -25,8 +25,11 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// Its name does not tell what it is.
-    #[error("{}: the name of a topology ends in .toml, .ns or .tcl", path.display())]
+    /// Neither its name nor what is in it tells what it is.
+    #[error(
+        "{} is neither our own format nor an NS file: the name of a topology ends in .toml, .ns or .tcl",
+        path.display()
+    )]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -41,7 +44,8 @@ pub enum LoadError {
     },
 }
 
-/// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl` Emulab's.
+/// Reads the topology in a file: `.toml` is our own format, `.ns` and `.tcl`
+/// Emulab's; with any other name what is in it tells.
 ///
 /// Names, members, addresses and reach have been [looked over](super::validate);
 /// what is doubtful is in the topology's notes. Addresses that the file does not
@@ -71,6 +75,28 @@ fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
     }
 }
 
+/// What a topology is written in.
+#[derive(Clone, Copy)]
+enum Format {
+    Toml,
+    Ns,
+}
+
+impl Format {
+    /// By the name, else by what only one of the formats has.
+    fn of(path: &Path, text: &str) -> Option<Self> {
+        let starts =
+            |words: [&str; 2]| text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Some(Self::Toml),
+            Some("ns" | "tcl") => Some(Self::Ns),
+            _ if text.contains("[new Simulator]") => Some(Self::Ns),
+            _ if starts(["[[host]]", "[[link]]"]) => Some(Self::Toml),
+            _ => None,
+        }
+    }
+}
+
 /// Reads a topology from the text of a file, as [`load`] does; `path` tells its
 /// format, and what it is called in messages.
 ///
@@ -79,14 +105,14 @@ fn decoded(path: &Path, bytes: Vec<u8>) -> io::Result<String> {
 pub fn parse(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let wrong = |problems| LoadError::Wrong { path: path.to_owned(), problems };
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => file::parse(&name, text).map_err(wrong),
-        Some("ns" | "tcl") => {
+    match Format::of(path, text) {
+        Some(Format::Toml) => file::parse(&name, text).map_err(wrong),
+        Some(Format::Ns) => {
             let read = ns::parse(&path.to_string_lossy(), text, &ns::Limits::default());
             let read = read.map_err(|error| wrong(vec![Note { line: error.line, text: error.sentence() }]))?;
             extras::apply(read, text).map_err(wrong)
         }
-        _ => Err(LoadError::UnknownFormat { path: path.to_owned() }),
+        None => Err(LoadError::UnknownFormat { path: path.to_owned() }),
     }
 }
 

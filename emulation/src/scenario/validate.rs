@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use self::reach::{parts, unrouted};
 use super::addresses::{self, broadcast, network, overlap};
 use super::topology::{
-    Action, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net, NetKind, Note,
-    ProgramAction, RouteTarget, Routing, Topology,
+    Action, Change, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
+    NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology,
 };
 
 /// The longest name of a host.
@@ -106,7 +106,7 @@ impl Check<'_> {
             self.error(0, format!("{count} {what} are too many: {most} are the most"));
         }
         if of.hosts.is_empty() {
-            self.error(0, "the topology has no host");
+            self.doubt(0, "the topology has no host");
         }
     }
 
@@ -156,12 +156,12 @@ impl Check<'_> {
         match (net.kind, twice) {
             (NetKind::Link, Some(twice)) if count == 2 => {
                 let host = &self.topology.hosts[twice.host].name;
-                self.error(at, format!("`{name}` links `{host}` with itself"));
+                self.doubt(at, format!("`{name}` links `{host}` with itself"));
             }
             (NetKind::Link, _) if count != 2 => self.error(at, format!("`{name}` is a link of {count} hosts, not 2")),
             (_, Some(twice)) => {
                 let host = &self.topology.hosts[twice.host].name;
-                self.error(at, format!("`{host}` is on `{name}` twice"));
+                self.doubt(at, format!("`{host}` is on `{name}` twice"));
             }
             (NetKind::Lan, _) if count == 0 => self.error(at, format!("`{name}` has no members")),
             (NetKind::Lan, _) if count == 1 => self.warn(at, format!("`{name}` has only one member")),
@@ -170,7 +170,7 @@ impl Check<'_> {
     }
 
     fn addresses(&mut self) {
-        let mut owners: BTreeMap<Ipv4Addr, (usize, HostIndex)> = BTreeMap::new();
+        let mut owners: BTreeMap<Ipv4Addr, HostIndex> = BTreeMap::new();
         let mut subnets: Vec<(Ipv4Addr, u8, usize)> = Vec::new();
         for (index, net) in self.topology.nets.iter().enumerate() {
             let at = line(&self.lines.nets, index);
@@ -179,21 +179,23 @@ impl Check<'_> {
                 if !is_host_address(address, member.prefix) {
                     self.error(at, format!("{address}/{} of `{}` is no host's address", member.prefix, net.name));
                 }
-                if let Some((other, host)) = owners.insert(address, (index, member.host)) {
+                if let Some(host) = owners.insert(address, member.host) {
                     let text = format!(
                         "{address} is the address of both `{}` and `{}`",
                         self.name(host),
                         self.name(member.host)
                     );
-                    if other == index { self.error(at, text) } else { self.doubt(at, text) }
+                    self.doubt(at, text);
                 }
                 subnets.push((network(address, member.prefix), member.prefix, index));
             }
             self.subnet(net, at);
+            self.queues(net, at);
         }
         self.shared_subnets(subnets);
         if let Err(error) = addresses::assign(self.topology) {
-            self.error(0, error.to_string());
+            let net = self.topology.nets.iter().position(|net| net.name == error.net());
+            self.error(net.map_or(0, |net| line(&self.lines.nets, net)), error.to_string());
         }
     }
 
@@ -205,6 +207,14 @@ impl Check<'_> {
             let text =
                 format!("{}/{} and {}/{} on `{}` are not in one subnet", first.0, first.1, other.0, other.1, net.name);
             self.doubt(at, text);
+        }
+    }
+
+    /// RED's probability climbs from the lower threshold to the upper one.
+    fn queues(&mut self, net: &Net, at: u32) {
+        let legs = net.members.iter().flat_map(|member| [&member.to_net, &member.from_net]);
+        if let Some(wrong) = legs.map(|leg| leg.queue).find_map(crossed) {
+            self.doubt(at, format!("RED on `{}`: {wrong}", net.name));
         }
     }
 
@@ -247,6 +257,11 @@ impl Check<'_> {
     /// An event waits for one before it that runs a program.
     fn events(&mut self) {
         for (index, event) in self.topology.events.iter().enumerate() {
+            if let Action::Net { change: Change::Queue(queue), .. } = event.action
+                && let Some(wrong) = crossed(queue)
+            {
+                self.doubt(event.line, format!("RED after an event of `{}`: {wrong}", event.object));
+            }
             let Some(after) = event.after else { continue };
             let awaited = self.topology.events.get(after).map(|event| &event.action);
             if after >= index || !matches!(awaited, Some(Action::Program { what: ProgramAction::Run(_), .. })) {
@@ -291,6 +306,16 @@ impl Check<'_> {
 
     fn name(&self, host: HostIndex) -> &str {
         &self.topology.hosts[host].name
+    }
+}
+
+/// What is wrong with the thresholds of a queue, if they are the wrong way round.
+fn crossed(queue: Queue) -> Option<String> {
+    match queue.discipline {
+        Discipline::Red(Red { min_threshold: min, max_threshold: max, .. }) if min >= max => {
+            Some(format!("the lower threshold, {min}, is not below the upper one, {max}"))
+        }
+        _ => None,
     }
 }
 

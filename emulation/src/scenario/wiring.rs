@@ -22,7 +22,7 @@ use std::time::Duration;
 use roost_proto::Time;
 
 use super::topology::{Action, Change, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology};
-use crate::netcore::{Network, PipeChange, PipeConfig, PipeId, Port, ScheduleFull};
+use crate::netcore::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
 use crate::report::record;
 
 #[cfg(test)]
@@ -156,18 +156,30 @@ impl Wiring {
         Ok(changes)
     }
 
-    /// What went through every direction, by net and member in their order.
-    pub fn counters<P: Clone>(&self, network: &Network<P>) -> Vec<record::Link> {
-        let mut links = Vec::new();
-        for net in &self.nets {
-            for member in &net.members {
-                links.push(count(network, net, member, "to-net", member.to_net));
-                if !net.is_link {
-                    links.push(count(network, net, member, "from-net", member.from_net));
-                }
-            }
-        }
-        links
+    /// What went through every direction, by net and member in their order:
+    /// numbers alone, which is quick. [`Self::name`] tells whose they are.
+    pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<Count> {
+        let count = |pipe: PipeId| Count {
+            counters: network.counters(pipe),
+            rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
+        };
+        self.directions().map(|(_, _, _, pipe)| count(pipe)).collect()
+    }
+
+    /// What was [counted](Self::count), under its names.
+    pub fn name(&self, counts: Vec<Count>) -> Vec<record::Link> {
+        let named = self.directions().zip(counts);
+        named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
+    }
+
+    /// Every direction of every net.
+    fn directions(&self) -> impl Iterator<Item = (&WiredNet, &WiredMember, &'static str, PipeId)> {
+        self.nets.iter().flat_map(|net| net.members.iter().map(move |member| (net, member))).flat_map(
+            |(net, member)| {
+                let from_net = (!net.is_link).then_some((net, member, "from-net", member.from_net));
+                std::iter::once((net, member, "to-net", member.to_net)).chain(from_net)
+            },
+        )
     }
 
     fn add<P: Clone>(&mut self, network: &mut Network<P>, topology: &Topology, net: &Net) {
@@ -218,29 +230,32 @@ pub(super) fn legs(change: Change) -> [Change; 2] {
     }
 }
 
-fn count<P: Clone>(
-    network: &Network<P>,
-    net: &WiredNet,
-    member: &WiredMember,
-    direction: &str,
-    pipe: PipeId,
-) -> record::Link {
-    let counters = network.counters(pipe);
-    let total = counters.total();
-    record::Link {
-        link: net.name.clone(),
-        host: member.name.clone(),
-        direction: direction.to_owned(),
-        packets_in: total.arrived.packets,
-        bytes_in: total.arrived.bytes,
-        packets_out: total.delivered.packets,
-        bytes_out: total.delivered.bytes,
-        multicast_bytes_in: counters.multicast.arrived.bytes,
-        // The network's own limits are a queue too: the run says so by its overflows.
-        dropped_queue: total.dropped_queue.packets + total.dropped_limit.packets,
-        dropped_loss: total.dropped_loss.packets,
-        dropped_down: total.dropped_down.packets,
-        in_flight: total.in_flight.packets,
-        rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
+/// What went through one direction of a net.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    counters: PipeCounters,
+    rate_bps: u64,
+}
+
+impl Count {
+    fn named(self, net: &WiredNet, member: &WiredMember, direction: &str) -> record::Link {
+        let total = self.counters.total();
+        record::Link {
+            link: net.name.clone(),
+            host: member.name.clone(),
+            direction: direction.to_owned(),
+            packets_in: total.arrived.packets,
+            bytes_in: total.arrived.bytes,
+            packets_out: total.delivered.packets,
+            bytes_out: total.delivered.bytes,
+            multicast_bytes_in: self.counters.multicast.arrived.bytes,
+            // The network's own limits are a queue too: the run says so by its overflows.
+            dropped_queue: total.dropped_queue.packets + total.dropped_limit.packets,
+            dropped_loss: total.dropped_loss.packets,
+            dropped_down: total.dropped_down.packets,
+            in_flight: total.in_flight.packets,
+            in_flight_bytes: total.in_flight.bytes,
+            rate_bps: self.rate_bps,
+        }
     }
 }

@@ -93,6 +93,9 @@ pub enum SimulateError {
     /// Multicast is not simulated.
     #[error("plans with multicast are not simulated yet: choose --architecture super-node, or use `emulate run`")]
     Multicast,
+    /// A warm-up is not simulated.
+    #[error("plans with a warm_up are not simulated yet: leave it out, or use `emulate run`")]
+    WarmUp,
     /// Not all nodes found a home.
     #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
     NotReady(String),

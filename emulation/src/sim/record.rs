@@ -126,6 +126,7 @@ impl Recorder {
             completed: self.completed,
             failed: self.failed,
             lateness_p99_ms: 0.0,
+            cpu_busy: None,
         }));
     }
 
@@ -225,11 +226,14 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
         hubs: placement.hubs.iter().map(|hub| network.hosts[hub.host].name.clone()).collect(),
         seed: plan.seed,
         duration_s: plan.duration.as_secs_f64(),
+        warm_up_s: 0.0,
         ran_s: outcome.virtual_s,
         drain_s: outcome.drain_s,
         started_unix_s: 0,
         interrupted: false,
         versions: BTreeMap::from([text("emulate", env!("CARGO_PKG_VERSION").to_owned())]),
+        build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+        binaries: BTreeMap::new(),
         machine: BTreeMap::new(),
         varied: BTreeMap::new(),
         lab: BTreeMap::from(carried),

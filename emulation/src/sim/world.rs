@@ -91,6 +91,9 @@ impl<'a> World<'a> {
         if prepared.plan.architecture.discovery().is_some() {
             return Err(SimulateError::Multicast);
         }
+        if !prepared.plan.warm_up.is_zero() {
+            return Err(SimulateError::WarmUp);
+        }
         let placement = &prepared.placement;
         let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
         let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));

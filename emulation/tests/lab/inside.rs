@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,7 +32,8 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> ExitCode {
         (None, "keys", []) => keys(),
         (None, "listen", []) => listen(),
         (None, "where", []) => println!("child of {}", std::os::unix::process::parent_id()),
-        (None, "measure", [hosts, backend]) => measure(hosts.parse().unwrap(), backend.parse().unwrap()),
+        (None, "read", []) => read_a_line(),
+        (None, "star", [hosts]) => drop(start(&topologies::star(hosts.parse().unwrap()))),
         _ => panic!("there is no `{name}`"),
     }
     ExitCode::SUCCESS
@@ -56,15 +58,11 @@ fn keys() {
     panic!("{}", Command::new("sh").args(["-c", line]).exec());
 }
 
-/// Prints how long a LAN of so many hosts takes to set up and to take down.
-fn measure(hosts: usize, backend: Backend) {
-    let topology = topologies::star(hosts);
-    let started = Instant::now();
-    let lab = Lab::start(&topology, &Options { backend, ..Options::default() }).unwrap();
-    let up = started.elapsed();
-    let stopping = Instant::now();
-    lab.stop(Duration::ZERO).unwrap();
-    println!("{hosts} hosts, {backend}: up {up:?}, down {:?}", stopping.elapsed());
+/// Says what it is told.
+fn read_a_line() {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    println!("told {}", line.trim());
 }
 
 pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
@@ -72,7 +70,7 @@ pub(crate) fn a_ping_over_a_link_takes_its_delay_twice() {
     topologies::link(&mut topology, [0, 1], Duration::from_millis(10));
     let lab = start(&topology);
     let rtt = ping(&lab, 0, &lab.address(1).unwrap().to_string());
-    assert!((20.0..60.0).contains(&rtt), "{rtt} ms");
+    assert!(rtt >= 20.0, "{rtt} ms");
 }
 
 pub(crate) fn routers_pass_packets_on() {
@@ -82,9 +80,8 @@ pub(crate) fn routers_pass_packets_on() {
     }
     let lab = start(&topology);
     let rtt = ping(&lab, 0, "d");
-    assert!((30.0..90.0).contains(&rtt), "{rtt} ms");
-    let counted: u64 =
-        lab.counters().unwrap().iter().filter(|link| link.link == "net1").map(|link| link.packets_in).sum();
+    assert!(rtt >= 30.0, "{rtt} ms");
+    let counted = packets(&lab, "net1");
     assert!(counted >= 6, "three requests and three answers crossed the link in the middle: {counted}");
 }
 
@@ -93,8 +90,10 @@ pub(crate) fn a_host_answers_on_each_of_its_interfaces() {
     topologies::lan(&mut topology, &[0, 1], Duration::from_millis(2));
     topologies::link(&mut topology, [0, 1], Duration::from_millis(20));
     let lab = start(&topology);
-    let (fast, slow) = (ping(&lab, 0, "two-net0"), ping(&lab, 0, "two-net1"));
-    assert!((4.0..30.0).contains(&fast) && (40.0..90.0).contains(&slow), "{fast} ms, {slow} ms");
+    let fast = ping(&lab, 0, "two-net0");
+    assert!(fast >= 4.0 && packets(&lab, "net0") >= 6 && packets(&lab, "net1") == 0, "{fast} ms, one way only");
+    let slow = ping(&lab, 0, "two-net1");
+    assert!(slow >= 40.0 && packets(&lab, "net1") >= 6, "{slow} ms");
     // What leaves by one interface may carry the other's address.
     let other_source = ["-n", "-c1", "-W5", "-I", "10.1.2.2", "10.1.1.3"];
     assert!(lab.run_in(0, || Command::new("ping").args(other_source).output().unwrap()).unwrap().status.success());
@@ -111,10 +110,13 @@ pub(crate) fn hosts_have_one_congestion_control() {
     // Reno is in every kernel, and any namespace may have it.
     let lab = start(Tcp::Named("reno".to_owned())).unwrap();
     assert_eq!((seen(&lab, 0), seen(&lab, 1), lab.facts()["tcp"].as_str()), ("reno".into(), "reno".into(), "reno"));
-    let system = seen(&start(Tcp::System).unwrap(), 1);
     let lab = start(Tcp::Cubic).unwrap();
     let (has, fact) = (seen(&lab, 1), &lab.facts()["tcp"]);
-    assert!(has == "cubic" || (has == system && fact.contains("does not let namespaces have cubic")), "{has}: {fact}");
+    match lab.warnings() {
+        [] => assert_eq!(has, "cubic"),
+        [warning] => assert!(has == "reno" && warning.contains("tcp_allowed_congestion_control"), "{has}: {warning}"),
+        more => panic!("{more:?}"),
+    }
     assert!(fact.starts_with(&has), "{has}: {fact}");
     let error = start(Tcp::Named("nonesuch".to_owned())).unwrap_err();
     assert!(error.is_of_the_system() && error.to_string().contains("congestion control nonesuch"), "{error}");
@@ -141,6 +143,21 @@ pub(crate) fn hosts_know_each_other_and_themselves_by_name() {
     assert_eq!(unknown.code(), Some(2), "of others nothing is known");
     drop(lab);
     assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("10.1.1.3"));
+}
+
+pub(crate) fn no_daemon_outside_is_asked_for_names() {
+    // Only this sandbox sees the mounts.
+    let switch = tempfile::tempdir().unwrap();
+    let text = "passwd: files\nhosts: mymachines resolve files dns\n";
+    std::fs::write(switch.path().join("nsswitch.conf"), text).unwrap();
+    let script = "mount -t tmpfs none /run && mkdir /run/nscd && touch /run/nscd/socket && touch -a /etc/nsswitch.conf; \
+                  mount --bind \"$0\"/nsswitch.conf /etc/nsswitch.conf";
+    assert!(Command::new("sh").args(["-c", script]).arg(switch.path()).status().unwrap().success());
+    let lab = start(&topologies::star(2));
+    let look = || (std::fs::read_to_string("/etc/nsswitch.conf").unwrap(), Path::new("/run/nscd/socket").exists());
+    assert_eq!(lab.run_in(0, look).unwrap(), ("passwd: files\nhosts: files\n".to_owned(), false));
+    drop(lab);
+    assert_eq!(look(), (text.to_owned(), true));
 }
 
 pub(crate) fn a_group_reaches_the_other_members_of_a_lan() {
@@ -188,29 +205,45 @@ pub(crate) fn a_stream_arrives_whole_whatever_carries_it() {
 
 pub(crate) fn without_tap_devices_it_is_veth_pairs() {
     // Only this sandbox sees the mount.
-    let hidden = Command::new("mount").args(["--bind", "/dev/null", "/dev/net/tun"]).status().unwrap();
+    if Path::new("/dev/net/tun").exists() {
+        let hidden = Command::new("mount").args(["--bind", "/dev/null", "/dev/net/tun"]).status().unwrap();
+        assert!(hidden.success());
+    }
     let lab = start(&topologies::star(2));
-    assert_eq!(lab.facts()["backend"], "veth", "{hidden}");
+    assert_eq!(lab.facts()["backend"], "veth");
+    assert!(lab.facts()["receive_buffer"].ends_with(" bytes"), "{:?}", lab.facts());
     ping(&lab, 0, "host1");
     let error = Lab::start(&topologies::star(2), &Options { backend: Backend::Tap, ..Options::default() }).unwrap_err();
     assert!(error.is_of_the_system() && error.to_string().starts_with("/dev/net/tun does not open"), "{error}");
 }
 
-pub(crate) fn frames_for_an_interface_that_is_down_are_no_overruns() {
+pub(crate) fn frames_for_an_interface_that_is_down_are_counted_and_no_overruns() {
     for backend in backends() {
         let lab = Lab::start(&topologies::star(2), &Options { backend, ..Options::default() }).unwrap();
         lab.run_in(1, || Command::new("ip").args(["link", "set", "eth0", "down"]).status().unwrap()).unwrap();
         let target = (lab.address(1).unwrap(), 7);
         let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let fate = || lab.wires()[1];
+        // The kernel needs a moment to tell the other end of a veth pair.
+        let since = Instant::now();
+        while fate().undeliverable == 0 {
+            socket.send_to(b"nobody is there", target).unwrap();
+            assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let under_way = || lab.counters().unwrap().iter().any(|link| link.in_flight > 0);
+        while under_way() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let before = (fate(), lab.overruns().unwrap());
         for _ in 0..5 {
             socket.send_to(b"nobody is there", target).unwrap();
         }
-        let since = Instant::now();
-        while lab.wires().iter().map(|wire| wire.written + wire.undeliverable + wire.refused).sum::<u64>() < 5 {
+        while under_way() || fate().undeliverable < before.0.undeliverable + 5 {
             assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(lab.overruns().unwrap(), 0, "{backend}: {:?}", lab.wires());
+        assert_eq!((fate().written, lab.overruns().unwrap()), (before.0.written, before.1), "{backend}");
     }
 }
 
@@ -242,6 +275,9 @@ pub(crate) fn hosts_that_do_nothing_send_nothing() {
         let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
         let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
         assert_eq!((sent, read), (0, 0), "{backend}");
+        // One that does something is seen, whatever it is.
+        ping(&lab, 0, "host1");
+        assert!(packets(&lab, "net0") >= 6 && lab.wires()[0].read >= 3, "{backend}: {:?}", lab.wires()[0]);
     }
 }
 
@@ -269,6 +305,11 @@ pub(crate) fn one_lab_follows_another() {
 
 fn start(topology: &Topology) -> Lab {
     Lab::start(topology, &Options::default()).unwrap()
+}
+
+/// What hosts have sent into a link or LAN.
+fn packets(lab: &Lab, net: &str) -> u64 {
+    lab.counters().unwrap().iter().filter(|link| link.link == net).map(|link| link.packets_in).sum()
 }
 
 /// Both, where there are TAP devices.

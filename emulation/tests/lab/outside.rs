@@ -89,6 +89,22 @@ pub(crate) fn a_key_of_the_terminal_reaches_the_inside_once() {
     assert_eq!(end_of(&mut terminal), Some(0));
 }
 
+pub(crate) fn what_began_in_the_background_can_come_forward() {
+    // It wants to read, and stops for that, as any job does.
+    let script = "\"$0\" inside read & for i in $(seq 300); do [ -n \"$(jobs -s)\" ] && break; sleep 0.1; done; \
+                  [ -n \"$(jobs -s)\" ] && echo ready && fg";
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &format!("bash -mc '{script}' {}", program().display()), "/dev/null"]);
+    let mut terminal = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let ready = lines.by_ref().find(|line| line.contains("ready"));
+    assert!(ready.is_some(), "it does not stop to wait for the terminal");
+    terminal.stdin.as_mut().unwrap().write_all(b"hello\n").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line.trim() == "told hello"), "{rest:?}");
+    assert_eq!(end_of(&mut terminal), Some(0));
+}
+
 pub(crate) fn what_ignores_a_hang_up_goes_on() {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" inside listen"]).arg(program());
@@ -100,7 +116,12 @@ pub(crate) fn waiting_for_init_takes_no_time_of_the_processor() {
     let init = processes::family(outer.id())[1];
     // A namespace ends when its last process is waited for: here by one that is stopped.
     let mut command = Command::new("nsenter");
-    command.args(["-t", &init.to_string(), "-p"]).args(["sleep", "1000"]);
+    command.args(["-t", &init.to_string(), "-p"]).args(if is_root() {
+        &[][..]
+    } else {
+        &["-U", "--preserve-credentials"]
+    });
+    command.args(["sleep", "1000"]);
     let mut guest = command.spawn().unwrap();
     let since = Instant::now();
     while processes::family(guest.id()).len() < 2 {
@@ -146,7 +167,7 @@ pub(crate) fn without_rights_all_works_the_same() {
 
 pub(crate) fn too_few_open_files_are_told() {
     let mut command = Command::new("prlimit");
-    command.arg("--nofile=300:300").arg(program()).args(["inside", "measure", "100", "veth"]);
+    command.arg("--nofile=300:300").arg(program()).args(["inside", "star", "100"]);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("needs 556 open files, and this user may have 300"), "{text}");
@@ -209,11 +230,18 @@ fn itself(arguments: &[&str]) -> Command {
     command
 }
 
-/// The same, as a user without any rights.
+/// The same, as a user without any rights: this one, unless it is root.
 fn unprivileged(arguments: &[&str]) -> Command {
+    if !is_root() {
+        return itself(arguments);
+    }
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program()).args(arguments);
     command
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn program() -> std::path::PathBuf {

@@ -12,7 +12,7 @@ const TABLES_EVERY: u64 = 6;
 
 const PROGRAM_PID: u16 = 0x0100;
 
-/// The datagram of `slot`: seven transport packets, cut to the slot's size.
+/// The datagram of `slot`: six transport packets, cut to the slot's size.
 pub(super) fn datagram(slot: Slot) -> Bytes {
     let mut out = BytesMut::with_capacity(PACKETS_PER_DATAGRAM * PACKET_BYTES);
     if slot.sequence.is_multiple_of(TABLES_EVERY) {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_packet_is_in_sync_and_tables_check() {
-        let stream: Vec<u8> = Schedule::new(700_000, 1316, Duration::from_secs(1)).flat_map(datagram).collect();
+        let stream: Vec<u8> = Schedule::new(700_000, 1128, Duration::from_secs(1)).flat_map(datagram).collect();
         assert_eq!(stream.len(), 87_500);
         assert!(stream.chunks(PACKET_BYTES).all(|packet| packet[0] == SYNC));
         assert_eq!(checksum(&association()), 0);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn datagrams_differ() {
-        let mut slots = Schedule::new(700_000, 1316, Duration::from_secs(1)).skip(1);
+        let mut slots = Schedule::new(700_000, 1128, Duration::from_secs(1)).skip(1);
         assert_ne!(slots.next().map(datagram), slots.next().map(datagram));
     }
 }

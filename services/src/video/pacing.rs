@@ -22,7 +22,7 @@ const MIN_PACKET_TIME: Duration = Duration::from_micros(1);
 /// The time of a packet while no clock was seen: 700 kbit/s.
 const NOMINAL_PACKET_TIME: Duration = Duration::from_nanos(PACKET_BYTES as u64 * 8 * 1_000_000_000 / 700_000);
 
-/// Puts packets into datagrams of seven and dates them: packets between two
+/// Puts packets into datagrams of six and dates them: packets between two
 /// clock values are spread evenly over the time between these.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
@@ -97,7 +97,9 @@ impl Pacing {
             self.datagram.extend_from_slice(&packet);
             self.base += packet_time;
             if self.datagram.len() == PACKETS_PER_DATAGRAM * PACKET_BYTES {
-                let payload = std::mem::replace(&mut self.datagram, BytesMut::with_capacity(1316)).freeze();
+                let payload =
+                    std::mem::replace(&mut self.datagram, BytesMut::with_capacity(PACKETS_PER_DATAGRAM * PACKET_BYTES))
+                        .freeze();
                 out.push(Due { at: self.datagram_at, payload });
             }
         }
@@ -130,11 +132,11 @@ mod tests {
 
     #[test]
     fn packets_are_spread_between_clock_values() {
-        let clocks = (0..700).map(|index| (index % 70 == 0).then_some(index / 70 * 40));
+        let clocks = (0..600).map(|index| (index % 60 == 0).then_some(index / 60 * 40));
         let out = dues(clocks);
         assert_eq!(out.len(), 100);
         for (index, due) in out.iter().enumerate() {
-            assert_eq!(due.payload.len(), 1316);
+            assert_eq!(due.payload.len(), 1128);
             let expected = Duration::from_millis(4) * u32::try_from(index).unwrap();
             assert!(due.at.abs_diff(expected) < Duration::from_micros(1), "{index}: {:?}", due.at);
         }
@@ -142,8 +144,8 @@ mod tests {
 
     #[test]
     fn without_a_clock_it_is_700_kbit() {
-        let out = dues((0..70).map(|_| None));
-        assert!(out[9].at.abs_diff(Duration::from_nanos(9 * 15_040_000)) < Duration::from_micros(1));
+        let out = dues((0..60).map(|_| None));
+        assert!(out[9].at.abs_diff(Duration::from_nanos(9 * 12_891_428)) < Duration::from_micros(1));
     }
 
     #[test]

@@ -72,7 +72,7 @@ async fn a_clip_is_looped_until_the_time_is_up() {
     let mut got = 0;
     while let Some(payload) = feed.next().await {
         let payload = payload.unwrap();
-        assert_eq!(payload.len(), 1316);
+        assert_eq!(payload.len(), 1128);
         got += payload.len();
     }
     assert!((4 * size..6 * size).contains(&got), "{got} of {size}");

@@ -8,7 +8,7 @@ pub const PACKET_BYTES: usize = 188;
 
 /// Transport packets in a datagram, as everyone sends them: the most that fit
 /// an Ethernet frame.
-pub const PACKETS_PER_DATAGRAM: usize = 7;
+pub const PACKETS_PER_DATAGRAM: usize = 6;
 
 /// The first byte of every packet.
 pub const SYNC: u8 = 0x47;

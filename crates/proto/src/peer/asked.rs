@@ -102,6 +102,14 @@ impl Asked {
         Params { duration_ms: self.wanted.duration.map(millis), transports, trace }
     }
 
+    /// Whether the hub could not relay for want of an allowed transport to this
+    /// node only: asked over one it can.
+    pub(super) fn may_be_relayed(&self, core: &Core) -> bool {
+        let asked_over = self.via.and_then(|link| core.links.get(link)).map(|link| link.address.scheme);
+        let unfit = asked_over.is_some_and(|scheme| !self.wanted.transports.contains(scheme));
+        !self.is_direct() && self.wanted.mode == Mode::Forward && unfit
+    }
+
     /// Sends the request over `link` and waits: one and a half probe
     /// time-outs, doubled each time.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {

@@ -280,6 +280,10 @@ impl Requests {
         }
         let Some(asked) = self.asked.get_mut(&id) else { return false };
         match decline.reason {
+            Reason::NoTransport if asked.may_be_relayed(core) => {
+                asked.wanted.mode = Mode::Relay;
+                self.ask_anew(core, attach, id);
+            }
             reason if asked.may_be_premature(core, reason) => {
                 asked.last = Some(reason);
                 let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;

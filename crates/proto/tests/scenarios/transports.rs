@@ -1,9 +1,10 @@
 //! Requests that are restricted to one transport.
 
+use roost_proto::peer::Wanted;
 use roost_proto::wire::{Mode, Reason};
 use roost_proto::{Role, Scheme, SchemeSet, Service};
 
-use crate::world::{SECOND, World, address};
+use crate::world::{HostId, SECOND, World, address};
 use crate::{ANYWHERE, failed, finished, three};
 
 #[test]
@@ -24,26 +25,68 @@ fn every_transport_serves_every_mode() {
     }
 }
 
+fn over_tcp(wanted: &mut Wanted) {
+    wanted.transports = SchemeSet::only(Scheme::Tcp);
+}
+
 #[test]
-fn a_transport_that_the_requester_lacks_is_refused() {
-    let mut world = World::new(2);
+fn who_cannot_be_reached_over_an_allowed_transport_is_served_through_the_hub() {
+    let (mut world, _, provider, requester) = three(4, Role::SuperNode);
+    world.dial_timeout = 9 * SECOND;
+    world.cut(provider, requester);
+    assert_eq!(world.status(requester).home.unwrap().address.scheme, Scheme::Udp);
+    let ticket = world.request_with(requester, Service::Image, ANYWHERE, over_tcp);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete && summary.relayed && summary.scheme == Scheme::Tcp, "{summary:?}");
+}
+
+#[test]
+fn the_same_holds_for_a_provider_at_another_hub() {
+    let mut world = World::new(5);
+    let hubs = world.mesh(2);
+    let provider = world.node((1, 1), &Service::ALL, &hubs[..1]);
+    let requester = world.node((0, 0), &[], &hubs[1..]);
+    world.settle();
+    world.run(SECOND);
+    world.cut(provider, requester);
+    let ticket = world.request_with(requester, Service::Image, ANYWHERE, over_tcp);
+    let summary = finished(&mut world, requester, ticket);
+    assert!(summary.complete && summary.relayed && summary.scheme == Scheme::Tcp, "{summary:?}");
+}
+
+/// A hub and two nodes, of which the second has no address but for UDP.
+fn without_tcp(seed: u64, hub_schemes: SchemeSet) -> (World, HostId) {
+    let mut world = World::new(seed);
     let hub = world.hub(Role::SuperNode);
+    world.hosts[hub.0].schemes = hub_schemes;
     world.node((1, 1), &Service::ALL, &[hub]);
     let requester = world.node_with(&[hub], |config| {
         config.addresses = vec![address(2, Scheme::Udp)];
         config.hubs = vec![vec![address(0, Scheme::Udp)]];
     });
     world.settle();
-    let restrict = |wanted: &mut roost_proto::peer::Wanted| wanted.transports = SchemeSet::only(Scheme::Tcp);
-    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, restrict);
+    (world, requester)
+}
+
+#[test]
+fn a_transport_over_which_the_requester_does_not_listen_leads_through_the_hub() {
+    for mode in [Mode::Forward, Mode::Relay] {
+        // The hub said where else it listens.
+        let (mut world, requester) = without_tcp(2, SchemeSet::ALL);
+        let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
+            over_tcp(wanted);
+            wanted.mode = mode;
+        });
+        let summary = finished(&mut world, requester, ticket);
+        assert_eq!((summary.scheme, summary.relayed), (Scheme::Tcp, true));
+    }
+}
+
+#[test]
+fn a_transport_over_which_the_hub_does_not_listen_either_is_refused() {
+    let (mut world, requester) = without_tcp(6, SchemeSet::only(Scheme::Udp));
+    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, over_tcp);
     assert_eq!(failed(&mut world, requester, ticket), Reason::NoTransport);
-    // The hub said where else it listens, so that a relay can do it.
-    let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
-        restrict(wanted);
-        wanted.mode = Mode::Relay;
-    });
-    let summary = finished(&mut world, requester, ticket);
-    assert_eq!((summary.scheme, summary.relayed), (Scheme::Tcp, true));
 }
 
 #[test]
@@ -63,13 +106,7 @@ fn an_association_that_is_up_is_used_again_and_closed_when_idle() {
 #[test]
 fn requests_that_come_together_share_one_association_with_the_server() {
     let (mut world, _, _, requester) = three(9, Role::Server);
-    let tickets: Vec<_> = (0..20)
-        .map(|_| {
-            world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| {
-                wanted.transports = SchemeSet::only(Scheme::Tcp);
-            })
-        })
-        .collect();
+    let tickets: Vec<_> = (0..20).map(|_| world.request_with(requester, Service::Sensor, ANYWHERE, over_tcp)).collect();
     for ticket in tickets {
         let summary = finished(&mut world, requester, ticket);
         assert!(summary.complete && summary.scheme == Scheme::Tcp, "{summary:?}");

@@ -42,27 +42,36 @@ pub(super) fn namespaces(entered: Result<(), LabError>) -> Finding {
 pub(super) fn check() -> Vec<Finding> {
     let tap = try_one(Backend::Tap);
     let veth = try_one(Backend::Veth);
-    let realtime =
-        [&tap, &veth].into_iter().find_map(|tried| tried.as_ref().ok().map(|(realtime, _)| realtime.clone()));
+    let realtime = [&tap, &veth].into_iter().find_map(|tried| Some(of_realtime(&tried.as_ref().ok()?.realtime)));
     let mut findings = vec![of_tap(&tap, veth.is_ok()), of_veth(&veth, tap.is_ok())];
-    findings.extend(realtime.map(|text| of_realtime(&text)));
-    findings.extend([tap, veth].into_iter().flatten().map(|(_, off)| off).reduce(f64::min).map(of_delay));
+    findings.extend(realtime);
+    findings.extend([tap, veth].into_iter().flatten().map(|seen| seen.off).reduce(f64::min).map(of_delay));
     findings
 }
 
-/// Whether the carrier got its priority, and by how much the mean delay was off, milliseconds.
-type Tried = Result<(String, f64), String>;
+/// What was seen of a lab, or why there was none.
+type Tried = Result<Seen, String>;
+
+/// See [`Tried`].
+struct Seen {
+    /// Whether the carrier got its priority.
+    realtime: String,
+    /// How much the system keeps for a carrier that is held up, if it says so.
+    buffer: Option<String>,
+    /// By how much the mean delay was off, milliseconds.
+    off: f64,
+}
 
 fn try_one(backend: Backend) -> Tried {
     let topology = scenario::parse(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
     let options = Options { backend, realtime: true, ..Options::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
-    let realtime = lab.facts().get("realtime").cloned().unwrap_or_default();
+    let (realtime, buffer) = (lab.facts()["realtime"].clone(), lab.facts().get("receive_buffer").cloned());
     let options = linktest::Options { quick: true, tests: vec![Test::Delay], ..linktest::Options::default() };
     let report = linktest::run(&lab, lab.topology(), &options, &AtomicBool::new(false), &mut |_| {});
     let off = worst(&report.map_err(|error| error.to_string())?);
     lab.stop(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
-    Ok((realtime, off.ok_or("packets do not arrive")?))
+    Ok(Seen { realtime, buffer, off: off.ok_or("packets do not arrive")? })
 }
 
 /// By how much the delays are off, milliseconds; none if nothing arrived.
@@ -90,7 +99,16 @@ fn of_veth(tried: &Tried, other_works: bool) -> Finding {
     const CHECK: &str = "veth";
     const FIX: &str = "`sudo modprobe veth af_packet`, or a kernel with CONFIG_VETH and CONFIG_PACKET";
     match tried {
-        Ok(_) => Finding::ok(CHECK, "packets pass over veth pairs and packet sockets"),
+        Ok(Seen { buffer, .. }) => {
+            let short = buffer.as_deref().filter(|text| text.contains(" of "));
+            let found = "packets pass over veth pairs and packet sockets";
+            let short = short.map(|buffer| format!("{found}; {buffer} are kept while the emulator is held up"));
+            match short {
+                None => Finding::ok(CHECK, found),
+                Some(found) if other_works => Finding::ok(CHECK, format!("{found}, so TAP devices lose less")),
+                Some(found) => Finding::warn(CHECK, found, "`sudo sysctl -w net.core.rmem_max=8388608`"),
+            }
+        }
         Err(error) if other_works => {
             Finding::warn(CHECK, error.clone(), format!("not needed: TAP devices serve; {FIX}"))
         }
@@ -130,13 +148,21 @@ mod tests {
 
     #[test]
     fn one_way_to_carry_packets_is_enough() {
-        let works: Tried = Ok(("yes".to_owned(), 0.05));
+        let works: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: None, off: 0.05 });
         let fails: Tried = Err("no such device".to_owned());
         assert_eq!(of_tap(&fails, true).verdict, Verdict::Warn);
         assert_eq!(of_tap(&fails, false).verdict, Verdict::Fail);
         assert_eq!(of_veth(&fails, true).verdict, Verdict::Warn);
         assert_eq!((of_tap(&works, false).verdict, of_veth(&works, false).verdict), (Verdict::Ok, Verdict::Ok));
         assert_eq!((of_delay(0.2).verdict, of_delay(0.3).verdict), (Verdict::Ok, Verdict::Warn));
+    }
+
+    #[test]
+    fn a_short_buffer_matters_where_veth_pairs_are_all_there_is() {
+        let short = Some("212992 of 8388608 bytes".to_owned());
+        let short: Tried = Ok(Seen { realtime: "yes".to_owned(), buffer: short, off: 0.05 });
+        assert_eq!((of_veth(&short, true).verdict, of_veth(&short, false).verdict), (Verdict::Ok, Verdict::Warn));
+        assert!(of_veth(&short, false).fix.is_some_and(|fix| fix.contains("net.core.rmem_max")));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
+use std::time::Duration;
 
 use roost_proto::Cell;
 
 use super::plan::{Architecture, Locality, Mix, Named, Part, Plan, PlanError, SuperNodes};
-use crate::scenario::topology::{Host, HostIndex, Routing, Topology};
+use crate::scenario::near::did_you_mean;
+use crate::scenario::topology::{Host, HostIndex, Member, Routing, Topology};
 
 /// The class of hosts that have none.
 const CLASSLESS: &str = "node";
@@ -64,15 +66,22 @@ pub struct HubPlace {
 /// # Errors
 /// When the two do not fit; with the plan's line where there is one.
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
-    let placer = Placer { plan, topology, file, neighbours: neighbours(topology) };
+    let placer = Placer { plan, topology, file, neighbours: neighbours(topology), adjacent: adjacent(topology) };
     placer.check_classes()?;
     let mut nodes = placer.nodes()?;
     let hubs = placer.hubs(&nodes)?;
     placer.choose_targets(&mut nodes)?;
-    for node in &mut nodes {
-        node.hubs = placer.nearest_hubs(node, &hubs)?;
-    }
+    placer.choose_hubs(&mut nodes, &hubs)?;
     Ok(Placement { nodes, hubs, classes: placer.classes()? })
+}
+
+/// The host that a plan names.
+pub(super) fn host(topology: &Topology, named: &Named, file: &Path) -> Result<HostIndex, PlanError> {
+    let Named { name, line } = named;
+    topology.host_index(name).ok_or_else(|| {
+        let near = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
+        PlanError::new(file, *line, format!("the topology has no host `{name}`{near}"))
+    })
 }
 
 /// The class of a host; hosts without one are of class `node`, but for those
@@ -95,11 +104,26 @@ fn neighbours(topology: &Topology) -> Vec<BTreeSet<HostIndex>> {
     neighbours
 }
 
+/// For each host those with which it shares a link or LAN, and the round trip over it.
+fn adjacent(topology: &Topology) -> Vec<Vec<(HostIndex, Duration)>> {
+    let mut adjacent = vec![Vec::new(); topology.hosts.len()];
+    for net in &topology.nets {
+        for member in &net.members {
+            let legs = |member: &Member| member.to_net.delay + member.from_net.delay;
+            let others = net.members.iter().filter(|other| other.host != member.host);
+            adjacent[member.host].extend(others.map(|other| (other.host, legs(member) + legs(other))));
+        }
+    }
+    adjacent
+}
+
 struct Placer<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
     file: &'a Path,
     neighbours: Vec<BTreeSet<HostIndex>>,
+    /// For each host those with which it shares a net, and the round trip over it.
+    adjacent: Vec<Vec<(HostIndex, Duration)>>,
 }
 
 impl Placer<'_> {
@@ -281,19 +305,58 @@ impl Placer<'_> {
     }
 
     fn host(&self, named: &Named) -> Result<HostIndex, PlanError> {
-        let unknown = || self.error(named.line, format!("the topology has no host `{}`", named.name));
-        self.topology.host_index(&named.name).ok_or_else(unknown)
+        host(self.topology, named, self.file)
     }
 
-    /// All hubs, by their distance in hops.
-    fn nearest_hubs(&self, node: &NodePlace, hubs: &[HubPlace]) -> Result<Vec<usize>, PlanError> {
-        if let Some(far) = hubs.iter().find(|hub| !self.reaches(node.host, hub.host)) {
-            return Err(self.unreachable(&node.name, &self.topology.hosts[far.host].name));
+    /// Gives every node all hubs, the nearest first; where several are equally
+    /// near, first the one that fewest nodes have as their first. Nodes that
+    /// have no choice are dealt with first, so that the others even it out.
+    fn choose_hubs(&self, nodes: &mut [NodePlace], hubs: &[HubPlace]) -> Result<(), PlanError> {
+        let mut far = Vec::with_capacity(nodes.len());
+        for node in nodes.iter() {
+            if let Some(far) = hubs.iter().find(|hub| !self.reaches(node.host, hub.host)) {
+                return Err(self.unreachable(&node.name, &self.topology.hosts[far.host].name));
+            }
+            let (hops, delays) = (self.distances(node.host), self.round_trips(node.host));
+            let distance = |hub: &HubPlace| (delays[hub.host], hops[hub.host]);
+            far.push(hubs.iter().map(distance).collect::<Vec<_>>());
         }
-        let distances = self.distances(node.host);
-        let mut order: Vec<usize> = (0..hubs.len()).collect();
-        order.sort_by_key(|hub| distances[hubs[*hub].host]);
-        Ok(order)
+        let has_choice = |place: usize| {
+            let nearest = far[place].iter().min();
+            far[place].iter().filter(|distance| Some(*distance) == nearest).count() > 1
+        };
+        let (choosing, bound): (Vec<usize>, Vec<usize>) = (0..nodes.len()).partition(|place| has_choice(*place));
+        let mut attached = vec![0_usize; hubs.len()];
+        for place in bound.into_iter().chain(choosing) {
+            let mut order: Vec<usize> = (0..hubs.len()).collect();
+            order.sort_by_key(|hub| (far[place][*hub], attached[*hub]));
+            if let Some(first) = order.first() {
+                attached[*first] += 1;
+            }
+            nodes[place].hubs = order;
+        }
+        Ok(())
+    }
+
+    /// The shortest round trip to each host, by the delays of legs alone
+    /// (Dijkstra's algorithm). Where no links lead it is the longest there is.
+    fn round_trips(&self, from: HostIndex) -> Vec<Duration> {
+        let mut trips = vec![Duration::MAX; self.topology.hosts.len()];
+        trips[from] = Duration::ZERO;
+        let mut open = BTreeSet::from([(Duration::ZERO, from)]);
+        while let Some((trip, host)) = open.pop_first() {
+            if trip > trips[host] {
+                continue;
+            }
+            for (next, more) in &self.adjacent[host] {
+                let longer = trip + *more;
+                if longer < trips[*next] {
+                    trips[*next] = longer;
+                    open.insert((longer, *next));
+                }
+            }
+        }
+        trips
     }
 
     /// Hops to each host that links lead to.

@@ -83,6 +83,33 @@ fn nodes_turn_to_the_nearest_hub_first() {
 }
 
 #[test]
+fn the_nodes_of_a_star_are_spread_evenly_over_its_super_nodes() {
+    let star = "[defaults]\nrate = '1Mbit'\ndelay = '10ms'\n[[host]]\nname = 'node[1-11]'\n[[lan]]\nname = 'net'\nmembers = ['node[1-11]']\n";
+    for (super_nodes, expected) in [("2", vec![6, 5]), ("3", vec![4, 4, 3]), ("['node9', 'node4']", vec![6, 5])] {
+        let placement = placed(&format!("super_nodes = {super_nodes}\n{PLAN}"), star).unwrap();
+        let mut attached = vec![0; placement.hubs.len()];
+        placement.nodes.iter().for_each(|node| attached[node.hubs[0]] += 1);
+        assert_eq!(attached, expected, "{super_nodes}");
+        let own = placement
+            .hubs
+            .iter()
+            .enumerate()
+            .all(|(place, hub)| placement.nodes.iter().any(|node| node.host == hub.host && node.hubs[0] == place));
+        assert!(own, "who shares its host with a super node turns to that one");
+    }
+}
+
+#[test]
+fn near_is_what_is_near_in_time() {
+    let line = "routing = 'static'\n[defaults]\nrate = '1Mbit'\n[[host]]\nname = ['a', 'b', 'c', 'd']\n\
+        [[link]]\nbetween = ['a', 'b']\ndelay = '100ms'\n[[link]]\nbetween = ['a', 'c']\ndelay = '10ms'\n\
+        [[link]]\nbetween = ['c', 'd']\ndelay = '10ms'\n";
+    let placement = placed(&format!("super_nodes = ['b', 'd']\n{PLAN}"), line).unwrap();
+    let firsts: Vec<usize> = placement.nodes.iter().map(|node| node.hubs[0]).collect();
+    assert_eq!(firsts, [1, 0, 1, 1], "a is one hop from b and two from d, and d is nearer");
+}
+
+#[test]
 fn what_does_not_fit_together_is_refused() {
     let low = "[classes.low]\nmix = 'none'\n";
     let tactical = "[classes.tactical]\nmix = 'none'\n";
@@ -93,7 +120,10 @@ fn what_does_not_fit_together_is_refused() {
     );
     let strange = TREE.replace("\"x45\"", "\"blimp\"");
     assert!(wrong(PLAN, &strange).contains("host high is of class `blimp`, and nothing says what it asks for"));
-    assert_eq!(wrong(&format!("super_nodes = ['low9']\n{PLAN}"), TREE), "p.toml:1: the topology has no host `low9`");
+    assert_eq!(
+        wrong(&format!("super_nodes = ['hgih']\n{PLAN}"), TREE),
+        "p.toml:1: the topology has no host `hgih`; did you mean `high`?"
+    );
     assert!(wrong(&format!("super_nodes = 6\n{PLAN}"), TREE).contains("6 super nodes do not fit on 5 nodes"));
     assert!(wrong(&format!("super_nodes = ['high', 'high']\n{PLAN}"), TREE).contains("high has two super nodes"));
     let no_server = PLAN.replace("super-node", "client-server");

@@ -9,6 +9,7 @@ use super::file::{Lines, Span};
 use super::source::RateText;
 use super::{Named, PlanError};
 use crate::scenario::topology::Change;
+use crate::units::format_duration;
 
 /// Something that is done to a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +72,8 @@ pub(super) struct FaultFile {
 const VERBS: &str = "say one of kill, stop, start (a host), down, up or change (a link or LAN)";
 
 impl FaultFile {
-    pub(super) fn read(self, lines: &Lines<'_>) -> Result<Fault, PlanError> {
+    /// Reads it in a plan whose workload lasts for `duration`.
+    pub(super) fn read(self, lines: &Lines<'_>, duration: Duration) -> Result<Fault, PlanError> {
         let line = lines.of(self.at.span());
         let at = self.at.get_ref().0;
         let changes = self.changes(lines)?;
@@ -92,6 +94,10 @@ impl FaultFile {
         let is_change = self.change.is_some();
         let is_net = matches!(kind, FaultKind::Net { .. });
         match () {
+            () if at >= duration => {
+                let (at, duration) = (format_duration(at), format_duration(duration));
+                Err(lines.error(line, format!("at {at} nodes ask no more: the plan's duration is {duration}")))
+            }
             () if is_change && changes.is_empty() => {
                 Err(lines.error(line, "a change says to what: rate, delay, jitter or loss"))
             }

@@ -44,6 +44,7 @@ struct File {
     server: Option<Spanned<String>>,
     #[serde(default)]
     transport: TransportText,
+    warm_up: Option<Spanned<Span>>,
     duration: Spanned<Span>,
     drain: Option<Spanned<Span>>,
     timeout: Option<Spanned<Span>>,
@@ -89,7 +90,8 @@ impl<'de> Deserialize<'de> for TransportText {
         match text.as_str() {
             "paper" => Ok(Self(Some(Transport::Paper))),
             other => other.parse::<Scheme>().map(|scheme| Self(Some(Transport::Only(scheme)))).map_err(|_| {
-                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic"))
+                let near = near::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
+                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
             }),
         }
     }
@@ -187,17 +189,18 @@ impl Lines<'_> {
     }
 }
 
-/// Adds the nearest known key to what serde says of an unknown one: "unknown
-/// field `duraton`, expected one of `name`, `duration`".
+/// Puts what serde says of an unknown key or word, "unknown field `duraton`,
+/// expected one of `name`, `duration`", in our words, with the nearest known one.
 fn with_hint(message: &str) -> String {
+    let is_key = message.starts_with("unknown field");
     let mut quoted = message.split('`').skip(1).step_by(2);
-    if !message.starts_with("unknown field") {
-        return message.to_owned();
-    }
-    let Some(unknown) = quoted.next() else { return message.to_owned() };
-    match near::nearest(&unknown.replace('-', "_"), quoted) {
-        Some(near) => format!("unknown key `{unknown}`; did you mean `{near}`?"),
-        None => message.replacen("unknown field", "unknown key", 1),
+    let unknown = quoted.next().filter(|_| is_key || message.starts_with("unknown variant"));
+    let Some(unknown) = unknown else { return message.to_owned() };
+    let (said, ours) = if is_key { ("unknown field", "unknown key") } else { ("unknown variant", "unknown value") };
+    let meant = if is_key { unknown.replace('-', "_") } else { unknown.to_owned() };
+    match near::nearest(&meant, quoted) {
+        Some(near) => format!("{ours} `{unknown}`; did you mean `{near}`?"),
+        None => message.replacen(said, ours, 1),
     }
 }
 
@@ -213,7 +216,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     if file.faults.len() > MAX_FAULTS {
         return Err(lines.error(0, format!("has {} faults; {MAX_FAULTS} are possible", file.faults.len())));
     }
-    let mut faults: Vec<_> = file.faults.into_iter().map(|fault| fault.read(&lines)).collect::<Result<_, _>>()?;
+    let duration = lines.length(Some(file.duration), Duration::ZERO)?;
+    let read = |fault: FaultFile| fault.read(&lines, duration);
+    let mut faults: Vec<_> = file.faults.into_iter().map(read).collect::<Result<_, _>>()?;
     faults.sort_by_key(|fault| fault.at);
     Ok(Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -222,7 +227,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         super_nodes: super_nodes(file.super_nodes, &lines)?,
         server: file.server.as_ref().map(|name| lines.named(name)),
         transport: file.transport.0.unwrap_or(Transport::Paper),
-        duration: lines.length(Some(file.duration), Duration::ZERO)?,
+        warm_up: lines.length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO)?,
+        duration,
         drain: lines.length(file.drain, Duration::from_secs(60))?,
         timeout: lines.length(file.timeout, Duration::from_secs(30))?,
         stream: lines.length(file.stream, Duration::from_secs(10))?,

@@ -7,6 +7,8 @@ use roost_proto::random::SplitMix64;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
+use crate::scenario::near;
+
 /// Weights are whole thousandths of a percent, so that a draw is exact.
 const WHOLE: u64 = 100_000;
 
@@ -116,7 +118,10 @@ impl<'de> Visitor<'de> for PartVisitor {
         if name == "none" {
             return Ok(Part::None);
         }
-        let unknown = || E::custom(format!("there is no mix `{name}`: write {}, or none", NAMES.join(", ")));
+        let unknown = || {
+            let near = near::did_you_mean(name, NAMES);
+            E::custom(format!("there is no mix `{name}`: write {}, or none{near}", NAMES.join(", ")))
+        };
         Mix::named(name).map(Part::Takes).ok_or_else(unknown)
     }
 

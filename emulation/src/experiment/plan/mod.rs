@@ -31,6 +31,7 @@ use std::time::Duration;
 use roost_proto::Scheme;
 
 use crate::lab::Tcp;
+use crate::scenario::near;
 
 pub use fault::{Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
@@ -55,6 +56,8 @@ pub struct Plan {
     pub server: Option<Named>,
     /// Over what data travels.
     pub transport: Transport,
+    /// How long nodes ask before anything is counted.
+    pub warm_up: Duration,
     /// How long nodes go on asking.
     pub duration: Duration,
     /// How long what is under way then may still take.
@@ -141,9 +144,11 @@ impl FromStr for Architecture {
             "client-server-caching" => Err(format!(
                 "the daemons of this version have no mode `{text}` yet: choose client-server, super-node, multicast or super-node-multicast"
             )),
-            _ => Err(format!(
-                "there is no architecture `{text}`: choose client-server, super-node, multicast or super-node-multicast"
-            )),
+            _ => {
+                let known = ["client-server", "super-node", "multicast", "super-node-multicast"];
+                let near = near::did_you_mean(text, known);
+                Err(format!("there is no architecture `{text}`: choose {} or {}{near}", known[..3].join(", "), known[3]))
+            }
         }
     }
 }

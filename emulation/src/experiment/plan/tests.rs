@@ -83,6 +83,17 @@ fn a_whole_plan_is_read() {
 fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
     assert_eq!(wrong("tiemout = '5s'\n"), (1, "unknown key `tiemout`; did you mean `timeout`?".to_owned()));
     assert_eq!(wrong("\n[lab]\nrealtme = true\n"), (3, "unknown key `realtme`; did you mean `realtime`?".to_owned()));
+    for (more, near) in [
+        ("transport = 'quik'\n", "`quic`"),
+        ("[lab]\nbackend = 'vet'\n", "`veth`"),
+        ("[classes.low]\nlocality = 'anywere'\n", "`anywhere`"),
+        ("[classes.low]\nmix = 'tactcal'\n", "`tactical`"),
+    ] {
+        let (_, message) = wrong(more);
+        assert!(message.ends_with(&format!("did you mean {near}?")), "{message}");
+    }
+    let error = parse(&LEAST.replace("super-node", "supernode")).unwrap_err();
+    assert!(error.message.ends_with("did you mean `super-node`?"), "{error}");
     let (line, message) = wrong("zzz = 1\n");
     assert!(line == 1 && message.starts_with("unknown key `zzz`, expected one of `name`"), "{message}");
 }

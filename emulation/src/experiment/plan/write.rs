@@ -28,6 +28,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     });
     lines.push(format!("transport = {}", quoted(plan.transport.name())));
     let spans = [
+        ("warm_up", plan.warm_up),
         ("duration", plan.duration),
         ("drain", plan.drain),
         ("timeout", plan.timeout),

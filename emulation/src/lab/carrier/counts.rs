@@ -3,8 +3,11 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::lab::kernel;
 
 /// The longest list of devices that is read: some 500 of them.
 const MAX_DEVICE_BYTES: usize = 64 * 1024;
@@ -31,10 +34,14 @@ pub struct WireCounts {
     pub missed: u64,
     /// Overruns: frames that were due while the host's queue was full.
     pub refused: u64,
-    /// Frames that were due for an interface that is down or gone.
+    /// Frames that were due for an interface that is down or gone, which is the
+    /// host's own doing: no overruns.
     pub undeliverable: u64,
     /// Whether the wire broke: its host is gone, and nothing more is read.
     pub broken: bool,
+    /// Whether the kernel does not tell what it dropped: there may be more
+    /// overruns than are counted here.
+    pub uncounted: bool,
 }
 
 impl WireCounts {
@@ -74,9 +81,48 @@ pub(super) struct Tally {
     pub(super) broken: Counter,
 }
 
+/// What the kernel lost of a wire's frames, as far as it was asked.
+#[derive(Debug)]
+pub(super) struct Losses {
+    device: Option<DeviceStatistics>,
+    /// What the device had counted before, if it told.
+    before: Option<DeviceCounts>,
+    /// What the socket dropped until it was asked last; none if it is no packet
+    /// socket, which a TAP device is not.
+    socket: Option<u64>,
+}
+
+impl Losses {
+    /// Of a wire with this device, from now on.
+    pub(super) fn before(wire: &OwnedFd, device: Option<DeviceStatistics>) -> Self {
+        let before = device.as_ref().and_then(|device| device.counts().ok());
+        // Asking makes it count from zero.
+        let socket = kernel::packet_socket_drops(wire.as_fd()).ok().map(|_| 0);
+        Self { device, before, socket }
+    }
+
+    /// What happened to the wire's frames; asks the kernel, as far as it knows
+    /// about such a wire.
+    pub(super) fn counts(&mut self, tally: &Tally, wire: &OwnedFd) -> WireCounts {
+        // Before the device is asked: what it has then is at least what was written by now.
+        let mut counts = tally.counts();
+        match self.device.as_ref().and_then(|device| device.counts().ok()).zip(self.before) {
+            Some((now, before)) => counts.take_in(now.since(before)),
+            None => counts.uncounted = true,
+        }
+        if let Some(dropped) = &mut self.socket {
+            match kernel::packet_socket_drops(wire.as_fd()) {
+                Ok(more) => *dropped += u64::from(more),
+                Err(_) => counts.uncounted = true,
+            }
+            counts.missed += *dropped;
+        }
+        counts
+    }
+}
+
 impl Tally {
-    /// All of them, and what the kernel says of the wire.
-    pub(super) fn counts(&self, missed: u64) -> WireCounts {
+    fn counts(&self) -> WireCounts {
         WireCounts {
             read: self.read.get(),
             written: self.written.get(),
@@ -84,10 +130,43 @@ impl Tally {
             ignored: self.ignored.get(),
             unknown: self.unknown.get(),
             malformed: self.malformed.get(),
-            missed,
+            missed: 0,
             refused: self.refused.get(),
             undeliverable: self.undeliverable.get(),
             broken: self.broken.get() > 0,
+            uncounted: false,
+        }
+    }
+}
+
+impl WireCounts {
+    /// Corrects what the carrier counted by what the host's interface did. The
+    /// kernel takes a frame for an interface that drops it, and, for one end of
+    /// a veth pair whose other end is down, without a word to anybody: such
+    /// frames are those that were written and did not come.
+    fn take_in(&mut self, device: DeviceCounts) {
+        // What was refused its device has counted as dropped too.
+        self.missed = device.dropped.saturating_sub(self.undeliverable + self.refused);
+        let lost = (self.written + self.answered).saturating_sub(device.received);
+        self.written -= lost.min(self.written);
+        self.undeliverable += lost.saturating_sub(self.missed);
+    }
+}
+
+/// What an interface did with packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct DeviceCounts {
+    /// It took in.
+    received: u64,
+    /// It dropped, in both directions.
+    dropped: u64,
+}
+
+impl DeviceCounts {
+    const fn since(self, before: Self) -> Self {
+        Self {
+            received: self.received.saturating_sub(before.received),
+            dropped: self.dropped.saturating_sub(before.dropped),
         }
     }
 }
@@ -108,17 +187,14 @@ impl DeviceStatistics {
     /// When there is no `/proc`, or no such interface.
     pub fn open(name: &str) -> io::Result<Self> {
         let statistics = Self { list: File::open("/proc/thread-self/net/dev")?, name: name.to_owned() };
-        statistics.dropped()?;
+        statistics.counts()?;
         Ok(statistics)
     }
 
-    /// Packets that the interface dropped, in both directions, since it was made.
-    ///
-    /// # Errors
-    /// When it is gone.
-    pub fn dropped(&self) -> io::Result<u64> {
+    /// What it did since it was made; an error when it is gone.
+    fn counts(&self) -> io::Result<DeviceCounts> {
         let text = self.read()?;
-        dropped_of(&text, &self.name).ok_or_else(|| {
+        counts_of(&text, &self.name).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {} any more", self.name))
         })
     }
@@ -138,13 +214,13 @@ impl DeviceStatistics {
     }
 }
 
-/// Received and sent packets that were dropped, from a line of `/proc/net/dev`:
-/// name, colon, eight numbers about receiving and eight about sending, of which
-/// the fourth are the dropped.
-fn dropped_of(list: &str, name: &str) -> Option<u64> {
+/// From a line of `/proc/net/dev`: name, colon, eight numbers about receiving
+/// and eight about sending, of which the second are packets and the fourth the
+/// dropped.
+fn counts_of(list: &str, name: &str) -> Option<DeviceCounts> {
     let numbers = list.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    let dropped: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    Some(dropped.get(3)? + dropped.get(11)?)
+    let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    Some(DeviceCounts { received: *numbers.get(1)?, dropped: numbers.get(3)? + numbers.get(11)? })
 }
 
 #[cfg(test)]
@@ -152,19 +228,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_packets_are_those_of_the_named_interface() {
+    fn packets_are_those_of_the_named_interface() {
         let list = "Inter-|   Receive        |  Transmit\n face |bytes packets errs drop fifo frame compressed \
                     multicast|bytes packets errs drop fifo colls carrier compressed\n    lo:  1 2 3 40 5 6 7 8 9 10 11 50 13 14 15 16\n\
                     \x20 eth0:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
-        assert_eq!(dropped_of(list, "eth0"), Some(16));
-        assert_eq!(dropped_of(list, "lo"), Some(90));
-        assert_eq!(dropped_of(list, "eth"), None);
-        assert_eq!(dropped_of("eth0: 1 2 3", "eth0"), None);
+        let counts = |received, dropped| Some(DeviceCounts { received, dropped });
+        assert_eq!(counts_of(list, "eth0"), counts(2, 16));
+        assert_eq!(counts_of(list, "lo"), counts(2, 90));
+        assert_eq!(counts_of(list, "eth"), None);
+        assert_eq!(counts_of("eth0: 1 2 3", "eth0"), None);
     }
 
     #[test]
     fn the_kernel_is_asked_about_an_interface_that_exists() {
-        assert_eq!(DeviceStatistics::open("lo").unwrap().dropped().unwrap(), 0);
+        assert_eq!(DeviceStatistics::open("lo").unwrap().counts().unwrap().dropped, 0);
         assert!(DeviceStatistics::open("none-such").is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_not_taken_for_nothing() {
+        let wire = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
+        let uncounted = |device| Losses::before(&wire, device).counts(&Tally::default(), &wire).uncounted;
+        let gone = DeviceStatistics { name: "none-such".to_owned(), ..DeviceStatistics::open("lo").unwrap() };
+        assert_eq!([DeviceStatistics::open("lo").ok(), Some(gone), None].map(uncounted), [false, true, true]);
+    }
+
+    #[test]
+    fn every_frame_that_was_written_is_with_the_host_or_among_the_lost() {
+        let written = |written, refused| WireCounts { written, refused, ..WireCounts::default() };
+        let with = |mut counts: WireCounts, received, dropped| {
+            counts.take_in(DeviceCounts { received, dropped });
+            (counts.written, counts.missed, counts.refused, counts.undeliverable)
+        };
+        assert_eq!(with(written(100, 0), 100, 0), (100, 0, 0, 0), "all came");
+        assert_eq!(with(written(100, 0), 90, 10), (90, 10, 0, 0), "dropped without a word");
+        assert_eq!(with(written(90, 10), 90, 10), (90, 0, 10, 0), "dropped, and the writer was told");
+        assert_eq!(with(written(100, 0), 70, 0), (70, 0, 0, 30), "the other end of the pair is down");
+        assert_eq!(with(written(100, 0), 100, 5), (100, 5, 0, 0), "what the host sent was dropped");
+        assert_eq!(
+            with(WireCounts { undeliverable: 4, ..written(6, 0) }, 6, 4),
+            (6, 0, 0, 4),
+            "as a TAP device counts"
+        );
+        assert_eq!(with(WireCounts { answered: 3, ..written(6, 0) }, 9, 0), (6, 0, 0, 0), "answers come as well");
     }
 }

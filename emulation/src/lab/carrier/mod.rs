@@ -40,6 +40,7 @@
 //!   counted as an [overflow](Carrier::overflows).
 
 mod counts;
+mod error;
 mod frame;
 mod lateness;
 mod switch;
@@ -52,7 +53,7 @@ mod tests;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -62,14 +63,15 @@ use std::time::{Duration, Instant};
 
 use roost_proto::Time;
 
-use self::counts::Tally;
 pub use self::counts::{DeviceStatistics, WireCounts};
+use self::counts::{Losses, Tally};
+pub use self::error::CarrierError;
+use self::error::system;
 pub use self::frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, Mac};
 use self::lateness::Histogram;
 pub use self::lateness::Lateness;
 use self::switch::{Place, Switch};
 use self::worker::{Command, Core, Worker};
-use super::kernel;
 use crate::netcore::{Network, PipeId, Port};
 use crate::report::record;
 use crate::scenario::topology::{Change, HostIndex, NetIndex};
@@ -94,49 +96,21 @@ pub struct Wire {
     pub net: NetIndex,
     /// The host's address there: its frames are sent from [`Mac::of`] it.
     pub address: Ipv4Addr,
-    /// The statistics of the host's interface, for the frames that are lost
-    /// there; without them, such losses are not seen.
+    /// The statistics of the host's interface, opened before any frame went to
+    /// it, for the frames that are lost there; without them, such losses are
+    /// [not counted](WireCounts::uncounted).
     pub statistics: Option<DeviceStatistics>,
 }
 
-/// Why frames cannot be carried, or a change was not made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CarrierError {
-    /// The system refuses what is needed.
-    #[error("the carrier of packets cannot {what}: {error}")]
-    System {
-        /// What it cannot do.
-        what: &'static str,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// Two interfaces of one net have the same address; nothing was started.
-    #[error("{address} is the address of two interfaces of one link or LAN: give each its own")]
-    SameAddress {
-        /// Which.
-        address: Ipv4Addr,
-    },
-    /// There is no such net or host; nothing was changed.
-    #[error(transparent)]
-    Change(#[from] WiringError),
-    /// The schedule counts from one time; nothing was changed.
-    #[error("the schedule has begun already: start another lab to begin again")]
-    Begun,
-    /// Its thread has ended.
-    #[error("packets are no longer carried: the carrier has ended{}", because(.cause))]
-    Ended {
-        /// What ended it, if that is known.
-        cause: Option<String>,
-    },
-}
-
-fn because(cause: &Option<String>) -> String {
-    cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"))
-}
-
-fn system<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> CarrierError {
-    move |error| CarrierError::System { what, error: error.into() }
+/// When a schedule has begun, and what had been counted by then.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// Its time 0 as the network has it.
+    pub time: Time,
+    /// The same by this process's clock.
+    pub at: Instant,
+    /// What had gone through every direction of every link and LAN.
+    pub links: Vec<record::Link>,
 }
 
 /// What the thread and its owner both see.
@@ -163,21 +137,12 @@ impl Shared {
     }
 }
 
-/// What the kernel lost of a wire's frames, as far as it was asked.
-#[derive(Debug)]
-struct Losses {
-    device: Option<DeviceStatistics>,
-    /// What the device had dropped before.
-    before: u64,
-    /// What the socket dropped until it was asked last.
-    socket: u64,
-}
-
 /// The running carrier. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Carrier {
     shared: Arc<Shared>,
     losses: Mutex<Vec<Losses>>,
+    wiring: Arc<Wiring>,
     commands: Sender<Command>,
     thread: Option<JoinHandle<Result<(), CarrierError>>>,
     realtime: String,
@@ -201,13 +166,15 @@ impl Carrier {
         let ports: Vec<Port> = wires.iter().map(|wire| wire.port).collect();
         let places = places(&network, &wires);
         let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
-        let (fds, losses) = wires.into_iter().map(|wire| (wire.fd, Losses::before(wire.statistics))).unzip();
+        let losses = |wire: Wire| (Losses::before(&wire.fd, wire.statistics), wire.fd);
+        let (losses, fds) = wires.into_iter().map(losses).unzip();
         let shared = Arc::new(Shared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
-        let core = Core { network, wiring, has_begun: false };
+        let wiring = Arc::new(wiring);
+        let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false };
         let worker = Worker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
-        Ok(Self { shared, losses: Mutex::new(losses), commands, thread: Some(thread), realtime })
+        Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime })
     }
 
     /// The time since it started, which is the network's time.
@@ -216,13 +183,17 @@ impl Carrier {
     }
 
     /// Schedules all that the topology does to its nets, from now on: each at
-    /// its exact time. Returns the time that its schedule counts from.
+    /// its exact time. Tells the time that its schedule counts from, and what
+    /// had been counted at that very time.
     ///
     /// # Errors
     /// When it has begun before, an event is about what is not there, there are
     /// too many, or the carrier has ended; nothing is scheduled then.
-    pub fn begin(&self) -> Result<Time, CarrierError> {
-        self.call(|core, now| core.begin(now))?
+    pub fn begin(&self) -> Result<Begun, CarrierError> {
+        let (time, counted) =
+            self.call(|core, now| Ok::<_, CarrierError>((core.begin(now)?, core.wiring.count(&core.network))))??;
+        let at = self.shared.origin + Duration::from_nanos(time.as_nanos());
+        Ok(Begun { time, at, links: self.wiring.name(counted) })
     }
 
     /// Changes a link or LAN now, or one host's legs of it.
@@ -243,7 +214,9 @@ impl Carrier {
     /// # Errors
     /// When the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::Link>, CarrierError> {
-        self.call(|core, _now| core.wiring.counters(&core.network))
+        // Frames wait meanwhile: only numbers are copied there.
+        let counted = self.call(|core, _now| core.wiring.count(&core.network))?;
+        Ok(self.wiring.name(counted))
     }
 
     /// Packets that were dropped because more were inside than the
@@ -276,7 +249,7 @@ impl Carrier {
     pub fn wires(&self) -> Vec<WireCounts> {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let both = self.shared.tallies.iter().zip(&self.shared.wires).zip(losses.iter_mut());
-        both.map(|((tally, fd), losses)| tally.counts(losses.until_now(fd, tally.undeliverable.get()))).collect()
+        both.map(|((tally, fd), losses)| losses.counts(tally, fd)).collect()
     }
 
     /// Packets that the emulation lost because this machine is too slow; see
@@ -355,21 +328,6 @@ impl Shared {
     }
 }
 
-impl Losses {
-    fn before(device: Option<DeviceStatistics>) -> Self {
-        let before = device.as_ref().and_then(|device| device.dropped().ok()).unwrap_or(0);
-        Self { device, before, socket: 0 }
-    }
-
-    /// Asks the kernel, as far as it knows about such a wire. What was refused
-    /// because the interface is down its device has counted as dropped too.
-    fn until_now(&mut self, wire: &OwnedFd, undeliverable: u64) -> u64 {
-        self.socket += u64::from(kernel::packet_socket_drops(wire.as_fd()).unwrap_or(0));
-        let device = self.device.as_ref().and_then(|device| device.dropped().ok()).unwrap_or(self.before);
-        self.socket + device.saturating_sub(self.before).saturating_sub(undeliverable)
-    }
-}
-
 /// Where the wires are. On a link, the pipe that one end's frames go into is
 /// the one that the other end's come out of.
 fn places(network: &Network<Frame>, wires: &[Wire]) -> Vec<Place> {
@@ -381,7 +339,7 @@ fn places(network: &Network<Frame>, wires: &[Wire]) -> Vec<Place> {
 }
 
 fn spawn(
-    worker: Worker,
+    mut worker: Worker,
     shared: Arc<Shared>,
     realtime: bool,
 ) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
@@ -397,6 +355,8 @@ fn spawn(
         };
         // Set once: there is one such thread.
         cause.into_iter().for_each(|cause| drop(shared.failure.set(cause)));
+        // Not before: those who wait for it to answer are to hear the cause.
+        drop(worker);
         result.unwrap_or_else(|_| Err(shared.ended()))
     };
     let thread = thread::Builder::new().name("carrier".to_owned()).spawn(body).map_err(system("start its thread"))?;

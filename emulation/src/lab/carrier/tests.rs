@@ -175,7 +175,7 @@ fn the_schedule_begins_when_it_is_told_to() {
     let (carrier, hosts) = start(&scheduled(0, Change::Delay(Duration::from_millis(30))));
     hosts[0].send(&unicast(0, 1, 100));
     hosts[1].receive();
-    let begun = carrier.begin().unwrap();
+    let begun = carrier.begin().unwrap().time;
     hosts[0].send(&unicast(0, 1, 100));
     hosts[1].receive();
     assert!(carrier.now() >= begun + Duration::from_millis(30));
@@ -184,7 +184,7 @@ fn the_schedule_begins_when_it_is_told_to() {
 #[test]
 fn what_is_scheduled_happens_at_its_time_while_nothing_is_sent() {
     let (carrier, hosts) = start(&scheduled(20, Change::Down));
-    let begun = carrier.begin().unwrap();
+    let begun = carrier.begin().unwrap().time;
     until("the time has come", || carrier.now() > begun + Duration::from_millis(20));
     hosts[0].send(&unicast(0, 1, 100));
     until("it is read", || carrier.wires()[0].read == 1);
@@ -291,6 +291,19 @@ fn what_ended_it_is_told() {
     until("it has ended", || carrier.counters().is_err());
     let error = carrier.counters().unwrap_err().to_string();
     assert!(error.contains("on purpose"), "{error}");
+}
+
+#[test]
+fn what_was_counted_at_the_beginning_is_told_with_its_time() {
+    let (carrier, hosts) = start(&net(NetKind::Link, 2, &leg(1)));
+    hosts[0].send(&unicast(0, 1, 100));
+    until("it is read", || carrier.wires()[0].read == 1);
+    let before = Instant::now();
+    let begun = carrier.begin().unwrap();
+    hosts[0].send(&unicast(0, 1, 100));
+    until("it is read", || carrier.wires()[0].read == 2);
+    assert!(before <= begun.at && begun.at <= Instant::now());
+    assert_eq!((begun.links[0].packets_in, carrier.counters().unwrap()[0].packets_in), (1, 2));
 }
 
 #[test]

@@ -12,10 +12,11 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::{Errno, read, write};
 
+use super::Shared;
+use super::error::{CarrierError, system};
 use super::frame::{Frame, Pool};
 use super::switch::{Decision, Refusal, Switch};
 use super::unread::Unread;
-use super::{CarrierError, Shared, system};
 use crate::lab::kernel;
 use crate::netcore::{Delivery, Destination, Network, Port};
 use crate::scenario::wiring::Wiring;
@@ -46,7 +47,7 @@ pub(super) enum Command {
 /// The network, and what its parts are called.
 pub(super) struct Core {
     pub(super) network: Network<Frame>,
-    pub(super) wiring: Wiring,
+    pub(super) wiring: Arc<Wiring>,
     pub(super) has_begun: bool,
 }
 
@@ -104,7 +105,7 @@ impl Worker {
     }
 
     /// Carries frames until it is told to stop.
-    pub(super) fn run(mut self) -> Result<(), CarrierError> {
+    pub(super) fn run(&mut self) -> Result<(), CarrierError> {
         let mut events = room_for_events(self.ports.len());
         loop {
             let written = self.deliver();
@@ -189,8 +190,9 @@ impl Worker {
         match self.switch.decide(wire, &self.pool.space()[..bytes]) {
             Decision::Carry(to) => self.carry(now, wire, to, bytes),
             Decision::Answer(answer) => {
-                tally.answered.count();
-                self.write(wire, &answer);
+                if self.write(wire, &answer) {
+                    tally.answered.count();
+                }
             }
             Decision::Refuse(Refusal::Ipv6 | Refusal::Announcement) => tally.ignored.count(),
             Decision::Refuse(Refusal::Unknown) => tally.unknown.count(),

@@ -6,7 +6,7 @@
 //! adds to the round trip what its delay nodes were found to add (0.333 ms
 //! less 0.25 %); here the probe's own transmission times are added, which are known.
 
-use crate::report::statistics::{mean, two_sided, variance};
+use crate::statistics::{mean, two_sided, variance};
 
 /// An error of the mean delay between these, milliseconds one way, is
 /// tolerated even if it is significant: half of Emulab's −0.5 and +3.5 ms.

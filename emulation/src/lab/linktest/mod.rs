@@ -98,20 +98,20 @@ fn measure<W: Wire>(
 }
 
 fn try_reach<W: Wire>(topology: &Topology, options: &Options, wire: &mut W) -> Result<Option<Reach>, W::Error> {
-    let pairs = reach::pairs(topology);
-    if pairs.is_empty() {
+    let (pairs, chosen) = reach::chosen(topology, options);
+    if pairs == 0 {
         return Ok(None);
     }
-    let (mut flows, mut open) = reach::flows(topology, &pairs, options);
+    let (mut flows, mut open) = reach::flows(topology, &chosen);
     let tried = flows.len();
     for _ in 0..reach::ATTEMPTS {
         if open.is_empty() || wire.stopped() {
             break;
         }
         open = reach::unanswered(&open, &wire.carry(&flows)?);
-        (flows, open) = reach::flows(topology, &open, options);
+        (flows, open) = reach::flows(topology, &open);
     }
-    Ok(Some(reach::report(topology, pairs.len(), tried, &open)))
+    Ok(Some(reach::report(topology, pairs, tried, &open)))
 }
 
 fn try_paths<W: Wire>(

@@ -6,7 +6,7 @@ use super::Options;
 use super::criteria::{self, Judged};
 use super::expect::Path;
 use super::flow::{Flow, LARGEST_FRAME, OVERHEAD, SMALLEST_FRAME, Trace};
-use super::report::Test;
+use super::report::{NO_LIMIT, Test};
 use crate::scenario::topology::{NetIndex, Topology};
 
 /// Emulab's ping: 56 bytes of payload.
@@ -169,7 +169,7 @@ fn flood(path: &Path, size: Size) -> (Result<Flow, &'static str>, Duration) {
     let frame = (128..=frame).rev().step_by(64).find(|frame| path.smallest_queue(*frame) >= 4).unwrap_or(128);
     let queue = path.smallest_queue(frame);
     let why_not = if rate.is_unlimited() {
-        Some("it has no limit")
+        Some(NO_LIMIT)
     } else if !RATES.contains(&bps) {
         Some(if bps < *RATES.start() { "below 8 kbit/s" } else { "above 100 Mbit/s" })
     } else if path.loss() > MOST_LOSS[1] {
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_says_why() {
-        for (bps, why) in [(0, "it has no limit"), (7_999, "below 8 kbit/s"), (100_000_001, "above 100 Mbit/s")] {
+        for (bps, why) in [(0, NO_LIMIT), (7_999, "below 8 kbit/s"), (100_000_001, "above 100 Mbit/s")] {
             assert_eq!(planned(Test::Rate, |leg| leg.rate = Rate::from_bps(bps)).flow, Err(why));
         }
         assert_eq!(planned(Test::Rate, |leg| leg.queue.limit = 1).flow, Err("the queue holds no second packet"));

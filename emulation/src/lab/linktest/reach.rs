@@ -6,14 +6,14 @@ use super::Options;
 use super::expect::Path;
 use super::flow::{Flow, SMALLEST_FRAME, Trace};
 use super::report::Reach;
-use crate::scenario::topology::{HostIndex, NetIndex, Routing, Topology};
+use crate::scenario::topology::{HostIndex, Net, NetIndex, Routing, Topology};
 
 /// How often a pair is tried.
 pub(super) const ATTEMPTS: u32 = 4;
 /// Probes a second at the most.
 const PACE: f64 = 4000.0;
-/// Hops that a probe's patience allows for.
-const HOPS: u32 = 12;
+/// Nets that a packet crosses at the most: Linux gives it so many hops to live.
+const HOPS: usize = 64;
 /// Pairs that a report names.
 const NAMED: usize = 100;
 
@@ -21,15 +21,23 @@ const NAMED: usize = 100;
 pub(super) type Pair = (HostIndex, HostIndex);
 
 /// The pairs of hosts between which there is a way, in rounds in each of which
-/// a host sends once and receives once; none where nothing is routed.
-pub(super) fn pairs(topology: &Topology) -> Vec<Pair> {
-    if matches!(topology.routing, Routing::None | Routing::Manual) {
-        return Vec::new();
-    }
-    let group = groups(topology);
-    let count = topology.hosts.len();
-    let round = |distance: usize| (0..count).map(move |from| (from, (from + distance) % count));
-    (1..count).flat_map(round).filter(|(from, to)| group[*from].is_some() && group[*from] == group[*to]).collect()
+/// a host sends once and receives once; none where nothing is routed. There
+/// may be millions: they are worked out as they are asked for.
+pub(super) fn pairs(topology: &Topology) -> impl Iterator<Item = Pair> + use<> {
+    let is_routed = !matches!(topology.routing, Routing::None | Routing::Manual);
+    let group = if is_routed { groups(topology) } else { Vec::new() };
+    let count = group.len();
+    let round = move |distance: usize| (0..count).map(move |from| (from, (from + distance) % count));
+    (1..count).flat_map(round).filter(move |(from, to)| group[*from].is_some() && group[*from] == group[*to])
+}
+
+/// How many pairs there are, and those that there is time for: spread evenly over all.
+pub(super) fn chosen(topology: &Topology, options: &Options) -> (usize, Vec<Pair>) {
+    let all = pairs(topology).count();
+    let time = if options.quick { 1.0 } else { 8.0 };
+    // Time over interval is at most 32 000.
+    let room = ((time / interval(topology)) as usize).max(topology.hosts.len());
+    (all, pairs(topology).step_by(all.div_ceil(room).max(1)).collect())
 }
 
 /// By host, the first host of those it is joined with; none without an interface.
@@ -53,14 +61,9 @@ fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
         .collect()
 }
 
-/// One probe for each pair that there is time for; the second is how many
-/// that is, and they are spread evenly over all.
-pub(super) fn flows(topology: &Topology, pairs: &[Pair], options: &Options) -> (Vec<Flow>, Vec<Pair>) {
-    let time = if options.quick { 1.0 } else { 8.0 };
-    let interval = 1.0 / PACE.min(1.0 / slowest(topology).as_secs_f64().max(1e-9));
-    // Time over interval is at most 32 000.
-    let room = ((time / interval) as usize).max(topology.hosts.len());
-    let step = pairs.len().div_ceil(room).max(1);
+/// One probe for each pair; the second is those that can be tried.
+pub(super) fn flows(topology: &Topology, pairs: &[Pair]) -> (Vec<Flow>, Vec<Pair>) {
+    let interval = interval(topology);
     let interfaces = topology.interfaces();
     let patience = patience(topology);
     let flow = |(index, pair): (usize, &Pair)| {
@@ -79,7 +82,12 @@ pub(super) fn flows(topology: &Topology, pairs: &[Pair], options: &Options) -> (
         };
         Some((flow, *pair))
     };
-    pairs.iter().step_by(step).enumerate().filter_map(flow).unzip()
+    pairs.iter().enumerate().filter_map(flow).unzip()
+}
+
+/// Seconds between two probes.
+fn interval(topology: &Topology) -> f64 {
+    (1.0 / PACE).max(slowest(topology).as_secs_f64())
 }
 
 /// The time between two probes by which no leg is loaded to more than half,
@@ -132,14 +140,47 @@ fn crossing(topology: &Topology, interfaces: &[Vec<(NetIndex, usize)>], net: Net
     beyond.min(count - beyond)
 }
 
+/// How long a probe may take: it crosses so many nets at the most, none of them
+/// twice, so no longer than the slowest of them take together.
 fn patience(topology: &Topology) -> Duration {
-    let nets = topology.nets.iter().filter_map(|net| {
+    let crossing = |net: &Net| {
         // The longest leg there and the longest back are as far apart as two can be.
         let ways = (0..net.members.len()).filter_map(|to| Path::between(net, 0, to).zip(Path::between(net, to, 0)));
-        ways.map(|(there, back)| there.longest(SMALLEST_FRAME) + back.longest(SMALLEST_FRAME)).max()
-    });
-    let hops = HOPS.min(topology.nets.len() as u32);
-    nets.max().unwrap_or_default() * hops + Duration::from_millis(200)
+        let both = ways.map(|(there, back)| there.longest(SMALLEST_FRAME) + back.longest(SMALLEST_FRAME));
+        both.max().unwrap_or_default()
+    };
+    let mut times: Vec<Duration> = topology.nets.iter().map(crossing).collect();
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    times.into_iter().take(longest_way(topology)).sum::<Duration>() + Duration::from_millis(200)
+}
+
+/// The most nets that a packet crosses on its way. Where nets have costs, ways
+/// may be longer than they need be.
+fn longest_way(topology: &Topology) -> usize {
+    let is_even = topology.nets.windows(2).all(|pair| pair[0].cost == pair[1].cost);
+    if !is_even {
+        return HOPS;
+    }
+    let interfaces = topology.interfaces();
+    let farthest = |from: HostIndex| {
+        let mut entered = vec![false; topology.nets.len()];
+        let mut reached = vec![false; topology.hosts.len()];
+        let (mut edge, mut nets) = (vec![from], 0);
+        loop {
+            let mut next = Vec::new();
+            for (net, _) in edge.iter().flat_map(|host| &interfaces[*host]) {
+                if !std::mem::replace(&mut entered[*net], true) {
+                    let members = topology.nets[*net].members.iter().map(|member| member.host);
+                    next.extend(members.filter(|host| !std::mem::replace(&mut reached[*host], true)));
+                }
+            }
+            if next.iter().all(|host| *host == from) {
+                return nets;
+            }
+            (edge, nets) = (next, nets + 1);
+        }
+    };
+    (0..topology.hosts.len()).map(farthest).max().unwrap_or_default().min(HOPS)
 }
 
 /// What came of it.
@@ -171,18 +212,18 @@ mod tests {
     #[test]
     fn hosts_are_paired_with_those_they_are_joined_with() {
         let topology = routed(6, &[&[0, 1], &[1, 2], &[3, 4]]);
-        let pairs = pairs(&topology);
+        let pairs: Vec<Pair> = pairs(&topology).collect();
         assert_eq!(pairs.len(), 3 * 2 + 2, "{pairs:?}");
         assert!(pairs.contains(&(2, 0)) && pairs.contains(&(4, 3)) && !pairs.contains(&(2, 3)));
-        assert!(self::pairs(&fixture::nets(3, &[&[0, 1, 2]])).is_empty());
+        assert_eq!(self::pairs(&fixture::nets(3, &[&[0, 1, 2]])).next(), None);
     }
 
     #[test]
     fn all_pairs_are_tried_where_there_is_time() {
         let topology = routed(4, &[&[0, 1, 2, 3]]);
-        let all = pairs(&topology);
-        let (flows, chosen) = flows(&topology, &all, &Options::default());
-        assert_eq!((flows.len(), chosen.len()), (12, 12));
+        let (all, chosen) = chosen(&topology, &Options::default());
+        let (flows, tried) = flows(&topology, &chosen);
+        assert_eq!((all, flows.len(), tried.len()), (12, 12, 12));
         assert!(flows.is_sorted_by_key(|flow| flow.start));
     }
 
@@ -199,14 +240,30 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_is_awaited_over_all_of_a_long_chain() {
+        let nets: Vec<[usize; 2]> = (0..30).map(|host| [host, host + 1]).collect();
+        let mut topology = routed(31, &nets.iter().map(|ends| &ends[..]).collect::<Vec<_>>());
+        let delay = Duration::from_millis(300);
+        for member in topology.nets.iter_mut().flat_map(|net| &mut net.members) {
+            member.to_net.delay = delay;
+        }
+        assert_eq!(longest_way(&topology), 30);
+        assert!(patience(&topology) > delay * 30);
+        let star = routed(4, &[&[0, 1], &[0, 2], &[0, 3]]);
+        assert_eq!(longest_way(&star), 2, "it grows with the way, not with the number of links");
+        topology.nets[3].cost = 5.0;
+        assert_eq!(longest_way(&topology), HOPS);
+    }
+
+    #[test]
     fn a_slow_link_in_between_leaves_time_for_fewer() {
         let mut topology = routed(40, &[&(0..20).collect::<Vec<_>>(), &[0, 20], &(20..40).collect::<Vec<_>>()]);
         for member in &mut topology.nets[1].members {
             member.to_net.rate = crate::units::Rate::from_bps(56_000);
         }
-        let all = pairs(&topology);
-        let (flows, chosen) = flows(&topology, &all, &Options::default());
-        assert_eq!(all.len(), 40 * 39);
+        let (all, chosen) = chosen(&topology, &Options::default());
+        let (flows, _) = flows(&topology, &chosen);
+        assert_eq!(all, 40 * 39);
         assert!((700..900).contains(&flows.len()) && chosen.len() == flows.len(), "{}", flows.len());
         assert!(flows.last().unwrap().start < Duration::from_secs(9));
     }

@@ -1,6 +1,18 @@
 //! What a link test found.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+/// Why the rate of a path is not measured that has none: there is nothing to
+/// be as described, so that nothing is missed.
+pub(super) const NO_LIMIT: &str = "it has no limit";
+
+/// Why something was not measured, where a report does not say it.
+const UNKNOWN: &str = "nobody says why";
+
+/// How many links or LANs one sentence names.
+const MOST_NAMED: usize = 3;
 
 /// What is measured of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,6 +148,8 @@ pub struct Summary<'a> {
     pub measured: usize,
     /// Paths that were not.
     pub skipped: usize,
+    /// Why the first of those was not.
+    pub why: Option<&'a str>,
     /// Paths that failed.
     pub failed: usize,
     /// The one that is off most, or else the first.
@@ -153,6 +167,22 @@ impl Report {
         self.measurements.iter().filter(|measurement| measurement.outcome == Outcome::Failed)
     }
 
+    /// What it could not tell, one sentence for each test and reason.
+    pub fn not_measured(&self) -> Vec<String> {
+        let is_missed = |one: &&Measurement| one.outcome == Outcome::Skipped && one.why.as_deref() != Some(NO_LIMIT);
+        let mut missed: BTreeMap<(Test, &str), Vec<&str>> = BTreeMap::new();
+        for one in self.measurements.iter().filter(is_missed) {
+            let nets = missed.entry((one.test, one.why.as_deref().unwrap_or(UNKNOWN))).or_default();
+            if nets.last() != Some(&one.net.as_str()) {
+                nets.push(&one.net);
+            }
+        }
+        let sentence = |((test, why), nets): ((Test, &str), Vec<&str>)| {
+            format!("whether the {} of {} is as described: {why}", test.name(), some_of(&nets))
+        };
+        missed.into_iter().map(sentence).collect()
+    }
+
     /// By link or LAN and by test, in the order of the description.
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let mut summaries: Vec<Summary<'_>> = Vec::new();
@@ -164,6 +194,7 @@ impl Report {
                     test: one.test,
                     measured: 0,
                     skipped: 0,
+                    why: None,
                     failed: 0,
                     worst: one,
                 });
@@ -171,7 +202,10 @@ impl Report {
             });
             let summary = &mut summaries[place];
             match one.outcome {
-                Outcome::Skipped => summary.skipped += 1,
+                Outcome::Skipped => {
+                    summary.skipped += 1;
+                    summary.why = summary.why.or(one.why.as_deref());
+                }
                 Outcome::Passed => summary.measured += 1,
                 Outcome::Failed => (summary.measured, summary.failed) = (summary.measured + 1, summary.failed + 1),
             }
@@ -211,8 +245,8 @@ impl Summary<'_> {
     /// What is to be said of it in a few words.
     pub fn sentence(&self) -> String {
         let (test, worst) = (self.test, self.worst);
-        match (worst.measured, worst.error, &worst.why) {
-            (Some(measured), Some(error), _) => format!(
+        let said = match (worst.measured, worst.error) {
+            (Some(measured), Some(error)) => format!(
                 "{} of {} {}, off most {} ({} for {}, {} to {})",
                 test.name(),
                 self.measured,
@@ -223,9 +257,24 @@ impl Summary<'_> {
                 worst.from,
                 worst.to
             ),
-            (.., Some(why)) => format!("{} not measured: {why}", test.name()),
+            _ if self.measured == 0 => {
+                return format!("{} not measured: {}", test.name(), self.why.unwrap_or(UNKNOWN));
+            }
             _ => format!("{}: nothing arrived from {} at {}", test.name(), worst.from, worst.to),
+        };
+        match self.why {
+            Some(why) => format!("{said}, {} not measured: {why}", self.skipped),
+            None => said,
         }
+    }
+}
+
+/// Names, but not too many.
+fn some_of(names: &[&str]) -> String {
+    let named = names[..names.len().min(MOST_NAMED)].join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
@@ -263,18 +312,12 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_off_most() {
-        let skipped = Measurement {
-            measured: None,
-            error: None,
-            why: Some("it has no limit".to_owned()),
-            ..one("lan0", Test::Rate, 0.0, Outcome::Skipped)
-        };
         let report = Report {
             measurements: vec![
                 one("lan0", Test::Delay, 0.1, Outcome::Passed),
                 one("lan0", Test::Delay, -0.2, Outcome::Passed),
                 one("l1", Test::Delay, 0.01, Outcome::Passed),
-                skipped,
+                skipped("lan0", NO_LIMIT),
                 one("l1", Test::Loss, 0.5, Outcome::Failed),
             ],
             reach: Some(Reach { pairs: 90, tried: 45, failed: 0, unreached: Vec::new() }),
@@ -290,6 +333,38 @@ mod tests {
         );
         assert!(!report.passed());
         assert_eq!(report.failures().count(), 1);
+    }
+
+    fn skipped(net: &str, why: &str) -> Measurement {
+        let (measured, error, why) = (None, None, Some(why.to_owned()));
+        Measurement { measured, error, why, ..one(net, Test::Rate, 0.0, Outcome::Skipped) }
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_told() {
+        let fast = "above 100 Mbit/s";
+        let report = Report {
+            measurements: vec![
+                one("lan0", Test::Rate, 0.1, Outcome::Passed),
+                skipped("lan0", fast),
+                skipped("lan0", fast),
+                skipped("l1", fast),
+                skipped("l2", "below 8 kbit/s"),
+                skipped("l3", NO_LIMIT),
+            ],
+            ..Report::default()
+        };
+        let lines = report.lines();
+        assert!(lines[0].ends_with(", a to b), 2 not measured: above 100 Mbit/s"), "{lines:?}");
+        assert_eq!(lines[1], "l1 passed: rate not measured: above 100 Mbit/s");
+        assert_eq!(
+            report.not_measured(),
+            [
+                "whether the rate of lan0, l1 is as described: above 100 Mbit/s",
+                "whether the rate of l2 is as described: below 8 kbit/s",
+            ]
+        );
+        assert_eq!(some_of(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
     }
 
     #[test]

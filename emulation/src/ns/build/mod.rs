@@ -4,13 +4,13 @@ mod programs;
 mod schedule;
 mod traffic;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::nodes::PLAIN;
 use super::tcl::flow::{Fault, Flow};
 use super::tcl::interp::Interp;
-use super::tcl::number;
 use super::tcl::value::Value;
+use super::units;
 use super::world::{Id, Kind, Member, Object, Shape, World};
 use crate::scenario::emulab::Facts;
 use crate::scenario::topology::{
@@ -87,6 +87,13 @@ fn add_hosts(world: &World, topology: &mut Topology, places: &mut Places, lines:
             ..Host::default()
         });
     }
+    for (_, object) in world.objects() {
+        let Kind::Firewall(firewall) = &object.kind else { continue };
+        check_name(object, "firewall")?;
+        lines.hosts.push(object.line);
+        let (os, hardware) = (Some(firewall.os.to_owned()), Some("pc".to_owned()));
+        topology.hosts.push(Host { name: object.name.clone(), os, hardware, ..Host::default() });
+    }
     topology.routing = match world.routing.as_deref() {
         Some("static" | "static-ddijk" | "static-old") => Routing::Static,
         Some("ospf") => Routing::Session,
@@ -145,15 +152,19 @@ fn check_addresses(object: &Object, members: &[Member], prefix: u8) -> Result<()
             );
         }
     }
-    // Emulab counts up from .2, and the last is the broadcast address.
-    let room = host_mask.saturating_sub(2) as usize;
-    match members.len() > room {
+    // Emulab counts up from .2, and the last is the broadcast address; where
+    // addresses are given, the others are in their subnet.
+    let given: BTreeSet<u32> = members.iter().filter_map(|member| member.address.map(u32::from)).collect();
+    let subnet = given.first().map(|address| address & !host_mask);
+    let taken = given.iter().filter(|&&it| Some(it & !host_mask) == subnet && it & host_mask >= 2).count();
+    let room = (host_mask.saturating_sub(2) as usize).saturating_sub(taken);
+    let wanted = members.iter().filter(|member| member.address.is_none()).count();
+    match wanted > room {
         true => refuse(
             object,
             &format!(
-                "\"{}\" has {} members, and its addresses (/{prefix}) are enough for {room}: tb-set-netmask makes room for more",
+                "\"{}\" has {wanted} members without an address, and its addresses (/{prefix}) are enough for {room}: tb-set-netmask makes room for more",
                 object.name,
-                members.len()
             ),
         ),
         false => Ok(()),
@@ -167,16 +178,16 @@ fn queue_of(object: &Object) -> Result<Queue, Flow> {
         "" => default,
         text => matches!(text, "1" | "true"),
     };
-    let amount = |name: &str, default: u32| match number::prefix(variable(object, name)) {
-        // Checked when it was set.
-        Some((number, _)) => number as u32,
+    let amount = |name: &str, default: u32| match units::queue_value(name, variable(object, name)) {
+        // At most 1e9.
+        Some(number) => number as u32,
         None => default,
     };
     let red = Red {
         min_threshold: amount("thresh_", Red::DEFAULT.min_threshold),
         max_threshold: amount("maxthresh_", Red::DEFAULT.max_threshold),
         linterm: amount("linterm_", Red::DEFAULT.linterm),
-        weight: number::prefix(variable(object, "q_weight_")).map_or(Red::DEFAULT.weight, |(weight, _)| weight),
+        weight: units::queue_value("q_weight_", variable(object, "q_weight_")).unwrap_or(Red::DEFAULT.weight),
         gentle: flag("gentle_", made.gentle),
     };
     Ok(Queue {

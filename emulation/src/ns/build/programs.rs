@@ -48,7 +48,7 @@ fn program(object: &Object, host: HostIndex) -> Program {
         host,
         command: variable(object, PLAIN).to_owned(),
         folder: text("dir").map(str::to_owned),
-        timeout: text("timeout").and_then(units::time),
+        timeout: text("timeout").and_then(|text| units::time(text).ok()),
         expected_exit: text("expected-exit-code").and_then(|code| code.parse().ok()),
         start_command: true,
     };

@@ -2,18 +2,15 @@
 
 use super::{Places, refuse, variable};
 use crate::ns::tcl::flow::Flow;
-use crate::ns::traffic::is_full_tcp;
+use crate::ns::tcl::number;
+use crate::ns::tcl::value::Value;
+use crate::ns::traffic::{PACKET_BYTES, RATE, is_full_tcp};
 use crate::ns::units;
 use crate::ns::world::{Agent, Id, Kind, Object, World};
 use crate::scenario::emulab::Row;
 use crate::scenario::topology::{Topology, TrafficAgent};
 use crate::scenario::validate::Lines;
 use crate::units::Rate;
-
-/// Packets of a source that says nothing of them, bytes.
-const PACKET_BYTES: u32 = 210;
-/// Its rate.
-const RATE: &str = "100Mbps";
 
 /// Adds every agent that is on a node; gives the rows by which Emulab sets up
 /// the sources at time 0.
@@ -89,11 +86,8 @@ impl<'a> Described<'a> {
         let is_cbr = source.is_some_and(|source| source.class() == "Application/Traffic/CBR");
         let text = |name: &str| source.map_or("", |source| variable(source, name));
         let proto = if self.is_source { self.agent.proto } else { self.other.proto };
-        let rate = match (is_cbr, text("rate_")) {
-            (true, "") => units::rate(RATE).unwrap_or(0),
-            (true, rate) => units::rate(rate).unwrap_or(0),
-            (false, _) => 0,
-        };
+        let rate = if is_cbr { kbps(source.and_then(|source| source.variables.get("rate_"))).unwrap_or(0) } else { 0 };
+        let size = Some(text("packetSize_")).filter(|text| !text.is_empty()).unwrap_or(PACKET_BYTES);
         topology.traffic.push(TrafficAgent {
             name: self.named.1.name.clone(),
             host,
@@ -101,7 +95,8 @@ impl<'a> Described<'a> {
             tcp: proto == "tcp",
             port: self.agent.port,
             target,
-            packet_bytes: text("packetSize_").parse::<f64>().map_or(PACKET_BYTES, |bytes| bytes as u32),
+            // Checked when it was set.
+            packet_bytes: number::prefix(size).map_or(0, |(bytes, _)| bytes as u32),
             rate: Rate::from_bps(rate * 1000),
             interval: text("interval_").parse().ok().filter(|seconds| *seconds > 0.0),
         });
@@ -120,10 +115,7 @@ impl<'a> Described<'a> {
             "" => default.to_owned(),
             text => text.to_owned(),
         };
-        let rate = match source.variables.get("rate_").map(|rate| rate.as_str()) {
-            Some("" | "0") => "-1".to_owned(),
-            rate => units::rate(rate.unwrap_or(RATE)).unwrap_or(0).to_string(),
-        };
+        let rate = kbps(source.variables.get("rate_")).map_or("-1".to_owned(), |kbps| kbps.to_string());
         let interval = Some(or("interval_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
         let tos = Some(or("iptos_", "-1")).filter(|text| text != "0").unwrap_or_else(|| "-1".to_owned());
         Some(Row {
@@ -131,9 +123,18 @@ impl<'a> Described<'a> {
             node: world.name(node).to_owned(),
             kind: "TRAFGEN".to_owned(),
             event: "MODIFY".to_owned(),
-            args: format!("PACKETSIZE={} RATE={rate} INTERVAL={interval} IPTOS={tos}", or("packetSize_", "210")),
+            args: format!("PACKETSIZE={} RATE={rate} INTERVAL={interval} IPTOS={tos}", or("packetSize_", PACKET_BYTES)),
             line: source.line,
             ..Row::default()
         })
+    }
+}
+
+/// A source's rate in kbit/s, none if it is left to whoever sends.
+fn kbps(rate: Option<&Value>) -> Option<u64> {
+    match rate.map_or(RATE, Value::as_str) {
+        "" | "0" => None,
+        // Checked when it was set.
+        rate => units::bandwidth(rate).map(units::Bandwidth::kbps).ok(),
     }
 }

@@ -1,6 +1,7 @@
 //! Events of programs and traffic.
 
 use super::{Effect, Flow, Interp, Made, Wanted};
+use crate::ns::methods::named;
 use crate::ns::tcl::value::Value;
 use crate::ns::tcl::{number, short};
 use crate::ns::units;
@@ -70,7 +71,7 @@ impl Interp {
                 (format!("PACKETSIZE={text}"), Some(TrafficAction::PacketBytes(bytes)))
             }
             "rate_" => {
-                let kbps = units::bandwidth(text).map_err(Flow::refuse)?.kbps();
+                let kbps = self.read_rate(text)?;
                 (format!("RATE={kbps}"), Some(TrafficAction::Rate(Rate::from_bps(kbps * 1000))))
             }
             "interval_" => {
@@ -115,7 +116,7 @@ impl Interp {
 
 /// What Emulab stores of a program's start, and the command to start.
 fn command(wanted: &Wanted<'_>, own: &str) -> Result<(String, Option<String>), Flow> {
-    let given = wanted.named(&["-command", "-dir", "-timeout", "-expected-exit-code", "-tag"])?;
+    let given = named(wanted.arguments, &["-command", "-dir", "-timeout", "-expected-exit-code", "-tag"])?;
     let last = |name: &str| given.iter().rev().find(|(other, _)| *other == name).map_or("", |(_, value)| value);
     let command = given.iter().rev().find(|(name, _)| *name == "-command").map_or(own, |(_, command)| command);
     let mut args = String::new();
@@ -127,10 +128,8 @@ fn command(wanted: &Wanted<'_>, own: &str) -> Result<(String, Option<String>), F
         }
     }
     if !last("-timeout").is_empty() {
-        let Some(timeout) = units::time(last("-timeout")) else {
-            return Err(Flow::refuse(format!("\"{}\" is no time: write seconds, or 1h20m3s", short(last("-timeout")))));
-        };
-        args += &format!("TIMEOUT={{{}}} ", timeout.as_secs_f64());
+        let timeout = units::stored_time(last("-timeout")).map_err(Flow::refuse)?;
+        args += &format!("TIMEOUT={{{timeout}}} ");
     }
     if command.is_empty() {
         return Ok((args, None));

@@ -94,19 +94,6 @@ impl Wanted<'_> {
         )))
     }
 
-    /// `-name value` pairs; every name must be one of `names`.
-    fn named<'a>(&'a self, names: &[&str]) -> Result<Vec<(&'a str, &'a str)>, Flow> {
-        let mut pairs = Vec::new();
-        for pair in self.arguments.chunks(2) {
-            let name = pair[0].as_str();
-            if !names.contains(&name) {
-                return fail(format!("bad option \"{}\": an event can have {}", short(name), names.join(", ")));
-            }
-            pairs.push((name, pair.get(1).map_or("", Value::as_str)));
-        }
-        Ok(pairs)
-    }
-
     fn row(&self, kind: &str, event: &str, args: impl Into<String>) -> Row {
         Row {
             object: self.object.to_owned(),
@@ -127,6 +114,30 @@ impl Wanted<'_> {
     }
 }
 
+/// What Emulab's parser assigns for every event.
+const EVERY_EVENT: [&str; 11] =
+    ["obj", "cmd", "evargs", "vnode", "vname", "otype", "etype", "args", "atstring", "cl", "rc"];
+
+/// What it assigns in addition for some.
+fn assigned_by(kind: &str, wanted: &Wanted<'_>) -> &'static [&'static str] {
+    let is_queue = matches!(wanted.argument(0), name if name.ends_with('_'));
+    match (kind, wanted.verb) {
+        ("LINK", "set") if is_queue => &["node", "lanlink", "arg"],
+        ("LINK", "bandwidth") => &["arg", "bw"],
+        ("LINK", "delay") | ("PROGRAM", "kill") | ("SLOTHD", _) => &["arg"],
+        ("LINKTRACE", _) => &["action"],
+        ("TRAFGEN", "set") if wanted.argument(0) == "rate_" => &["arg", "bw"],
+        ("TRAFGEN", "set") => &["arg"],
+        ("PROGRAM", "start" | "run" | "set") if wanted.arguments.iter().any(|it| it.as_str() == "-timeout") => {
+            &["default_command", "to"]
+        }
+        ("PROGRAM", "start" | "run" | "set") => &["default_command"],
+        ("NODE", "setdest") => &["topo", "x", "y", "speed"],
+        ("NODE", "snapshot-to") => &["image"],
+        _ => &[],
+    }
+}
+
 impl Interp {
     /// Reads the events in `text`, with semicolons between.
     pub(crate) fn make_events(&mut self, text: &str) -> Result<Vec<Made>, Flow> {
@@ -142,6 +153,7 @@ impl Interp {
         self.spend(1)?;
         let words = self.list(text)?;
         let object = words.first().map_or("", Value::as_str);
+        self.assigned(&EVERY_EVENT);
         if object.starts_with('#') {
             return Ok(None);
         }
@@ -167,6 +179,7 @@ impl Interp {
             return Err(Flow::refuse(format!("the group \"{object}\" has no members yet")));
         };
         let mut made = self.dispatch(*first, &wanted)?;
+        self.assigned(assigned_by(&made.row.kind, &wanted));
         // The row and every member keep the command.
         self.spend(made.row.args.len().saturating_mul(1 + made.effects.len()) / 64)?;
         made.row.line = self.line;
@@ -183,7 +196,11 @@ impl Interp {
                 self.application_event(first, &class, wanted)
             }
             Kind::Agent(agent) if agent.class.starts_with("Agent/TCP/FullTcp") => self.nse_event(first, wanted),
-            Kind::Node(node) if !node.bridge => others::node_event(wanted),
+            Kind::Node(node) if !node.bridge => others::node_event(wanted, node.placed),
+            Kind::Group(_) => Err(Flow::refuse(format!(
+                "\"{}\" is a group of groups, and Emulab's parser takes no events of those: say it of each group",
+                wanted.object
+            ))),
             Kind::Sequence(_) => others::list_event(wanted, "SEQUENCE"),
             Kind::Timeline(_) => others::list_event(wanted, "TIMELINE"),
             Kind::Simulator => others::simulator_event(wanted),

@@ -8,12 +8,17 @@ use crate::ns::world::{Id, Kind};
 use crate::scenario::topology::Change;
 use crate::units::Rate;
 
+/// How a LAN that no variable has named is called.
+const UNNAMED_LAN: &str = "tblan-lan";
 const VERBS: &str = "go \"up\" or \"down\", or change its \"bandwidth 5Mb duplex\", \"delay 30ms\" or \"plr 0.05\"";
 
 impl Interp {
     pub(super) fn net_event(&mut self, wanted: &Wanted<'_>) -> Result<Made, Flow> {
         if wanted.is_group {
-            self.warn("Emulab's parser refuses events of groups of links; here they happen to every member");
+            return Err(Flow::refuse(format!(
+                "\"{}\" is a group of links, and Emulab's parser takes no events of those: say it of each link",
+                wanted.object
+            )));
         }
         let net = |event: &str, args: String, change: Change| {
             wanted.each(wanted.row("LINK", event, args), |net| Effect::Net { net, change })
@@ -23,7 +28,7 @@ impl Interp {
             "down" => net("DOWN", String::new(), Change::Down),
             "bandwidth" => {
                 wanted.need(2, "bandwidth 5Mb duplex")?;
-                let kbps = units::bandwidth(wanted.argument(0)).map_err(Flow::refuse)?.kbps();
+                let kbps = self.read_rate(wanted.argument(0))?;
                 net("MODIFY", format!("BANDWIDTH={kbps}"), Change::Rate(Rate::from_bps(kbps * 1000)))
             }
             "delay" => {
@@ -75,7 +80,19 @@ impl Interp {
         let Kind::Queue(queue) = &self.world.object(first).kind else {
             return wanted.unknown_verb("a queue", "\"set limit_ 50\"");
         };
-        let object = format!("{}-{}", self.world.name(queue.net), self.world.name(queue.node));
+        let (net, node) = (self.world.name(queue.net), self.world.name(queue.node));
+        let object = format!("{net}-{node}");
+        if wanted.is_group {
+            return Err(Flow::refuse(format!(
+                "\"{}\" is a group of queues, and Emulab's parser takes no events of those: say it of each queue",
+                wanted.object
+            )));
+        }
+        if self.world.net(queue.net).is_some_and(|of| of.lan && !net.starts_with(UNNAMED_LAN)) {
+            return Err(Flow::refuse(format!(
+                "Emulab's parser does not find the LAN of a queue again once the LAN is called \"{net}\": say \"${net} modify LIMIT=…\", which happens to all its queues"
+            )));
+        }
         match wanted.verb {
             "set" => {
                 wanted.need(2, "set limit_ 50")?;
@@ -95,9 +112,12 @@ impl Interp {
                         }));
                     }
                 };
+                self.remark_queue_value(wanted.argument(0), text);
                 let set = queue_set(key, text)?;
                 let shown = match set {
-                    QueueSet::Weight(weight) => Number::Double(weight).text(),
+                    QueueSet::Weight(weight) => {
+                        Number::Double(number::prefix(text).map_or(weight, |(weight, _)| weight)).text()
+                    }
                     _ => text.to_owned(),
                 };
                 let mut made = wanted.each(wanted.row("LINK", "MODIFY", format!("{key}={shown}")), |_| Effect::Other);
@@ -149,22 +169,19 @@ fn tevc_kbps(text: &str) -> Result<u64, Flow> {
 /// Reads what an event sets of a queue.
 fn queue_set(key: &str, text: &str) -> Result<QueueSet, Flow> {
     let wrong = || Flow::refuse(format!("\"{}\" is no value for {key} of a queue", short(text)));
-    let number = number::prefix(text).map(|(number, _)| number);
-    let whole = || number.filter(|number| (0.0..=1e9).contains(number)).map(|number| number as u32).ok_or_else(wrong);
+    // At most 1e9.
+    let whole = |name| units::queue_value(name, text).map(|number| number as u32).ok_or_else(wrong);
     Ok(match key {
-        "LIMIT" => match whole()? {
-            0 => return Err(Flow::refuse("a queue holds at least 1 packet or byte: LIMIT=0")),
-            limit => QueueSet::Limit(limit),
-        },
+        "LIMIT" => QueueSet::Limit(whole("limit_")?),
         "QUEUE-IN-BYTES" => QueueSet::InBytes(match text {
             "1" | "true" => true,
             "0" | "false" => false,
             _ => return Err(wrong()),
         }),
-        "THRESH" => QueueSet::MinThreshold(whole()?),
-        "MAXTHRESH" => QueueSet::MaxThreshold(whole()?),
-        "LINTERM" => QueueSet::Linterm(whole()?),
-        "Q_WEIGHT" => QueueSet::Weight(number.filter(|weight| (0.0..=1.0).contains(weight)).ok_or_else(wrong)?),
+        "THRESH" => QueueSet::MinThreshold(whole("thresh_")?),
+        "MAXTHRESH" => QueueSet::MaxThreshold(whole("maxthresh_")?),
+        "LINTERM" => QueueSet::Linterm(whole("linterm_")?),
+        "Q_WEIGHT" => QueueSet::Weight(units::queue_value("q_weight_", text).ok_or_else(wrong)?),
         _ => return Err(Flow::refuse(format!("\"{}\" is nothing that can be changed of a link", short(key)))),
     })
 }

@@ -1,6 +1,7 @@
 //! Events of nodes, lists of events, and the simulator.
 
 use super::{Effect, Flow, Made, Wanted};
+use crate::ns::methods::named;
 use crate::ns::tcl::value::Value;
 use crate::scenario::emulab::Row;
 
@@ -12,17 +13,23 @@ pub(super) fn list_event(wanted: &Wanted<'_>, kind: &str) -> Result<Made, Flow> 
     }
 }
 
-pub(super) fn node_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
+pub(super) fn node_event(wanted: &Wanted<'_>, placed: bool) -> Result<Made, Flow> {
     let row = match wanted.verb {
         "reboot" => wanted.row("NODE", "REBOOT", ""),
         "reload" => {
-            let image = wanted.named(&["-image"])?;
+            let image = named(wanted.arguments, &["-image"])?;
             let image = image.last().map_or(String::new(), |(_, image)| format!("IMAGE={image}"));
             wanted.row("NODE", "RELOAD", image)
         }
         "snapshot-to" => {
             wanted.need(1, "snapshot-to IMAGE")?;
             wanted.row("NODE", "SNAPSHOT", format!("IMAGE={}", wanted.argument(0)))
+        }
+        "setdest" if !placed => {
+            return Err(Flow::refuse(format!(
+                "\"{}\" stands on no topography: give it one before it moves",
+                wanted.object
+            )));
         }
         "setdest" => {
             wanted.need(3, "setdest X Y SPEED")?;
@@ -62,7 +69,7 @@ pub(super) fn simulator_event(wanted: &Wanted<'_>) -> Result<Made, Flow> {
             Row { object: "slothd".to_owned(), ..row }
         }
         "linktest" => {
-            let given = wanted.named(&["-bw", "-stopat"])?;
+            let given = named(wanted.arguments, &["-bw", "-stopat"])?;
             let stop = given.iter().rev().find(|(name, _)| *name == "-stopat").map_or("3", |(_, value)| value);
             let row = of_all("LINKTEST", "START", format!("STARTAT=1 STOPAT={stop}"));
             Row { object: "linktest".to_owned(), ..row }
@@ -77,7 +84,7 @@ const SIMULATOR_VERBS: &str =
     "\"halt\", \"terminate\", \"swapout\", \"stoprun\", \"snapshot\", \"report\", \"linktest\" or \"log\"";
 
 fn report(wanted: &Wanted<'_>) -> Result<String, Flow> {
-    let given = wanted.named(&["-digester", "-archive"])?;
+    let given = named(wanted.arguments, &["-digester", "-archive"])?;
     let last = |name: &str| given.iter().rev().find(|(other, value)| *other == name && !value.is_empty());
     let digester = last("-digester").map_or(String::new(), |(_, value)| format!("DIGESTER={{{value}}}"));
     let archive = last("-archive").map_or(String::new(), |(_, value)| format!("ARCHIVE={{{value}}} "));

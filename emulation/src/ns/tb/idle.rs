@@ -1,97 +1,141 @@
 //! `tb-` commands that are understood and have no effect here.
 
 use super::{Flow, Interp, Outcome, Value, fail, short};
+use crate::ns::tcl::number;
+use crate::ns::world::Kind;
+use crate::scenario::near;
 
-/// Commands that are understood and have no effect here: what each argument
-/// must be (`n` a node, `l` a link or LAN, `L` a LAN, `K` a link, `o` an
-/// object, `b` 0 or 1, `*` anything; from `?` on they may be left out, `+` is
-/// any number more), and why there is nothing to do.
-const IDLE: [(&str, &str, &str); 85] = [
-    ("tb-add-node-attribute", "o**", MACHINES),
-    ("tb-add-node-service-hook", "*+", MACHINES),
-    ("tb-bind-parent", "o*", MACHINES),
-    ("tb-elab-in-elab", "*", TESTBED),
-    ("tb-elab-in-elab-topology", "*", TESTBED),
-    ("tb-elabinelab-singlenet", "?*", TESTBED),
-    ("tb-feedback-vlan", "nL+", TESTBED),
-    ("tb-feedback-vlink", "K+", TESTBED),
-    ("tb-feedback-vnode", "n*+", TESTBED),
-    ("tb-fix-current-resources", "b", TESTBED),
-    ("tb-fix-interface", "nl*", MACHINES),
-    ("tb-fix-node", "o*", MACHINES),
-    ("tb-force-endnodeshaping", "b", SHAPING),
-    ("tb-get-elabinelab-role-attribute", "**", TESTBED),
-    ("tb-set-allowcolocate", "lb", MACHINES),
-    ("tb-set-colocate-factor", "*", MACHINES),
-    ("tb-set-cpu-usage", "*", MACHINES),
-    ("tb-set-delay-capacity", "*", SHAPING),
-    ("tb-set-delay-os", "*", SHAPING),
-    ("tb-set-dpdb", "*", TESTBED),
-    ("tb-set-elabinelab-attribute", "**?*", TESTBED),
-    ("tb-set-elabinelab-cvstag", "*", TESTBED),
-    ("tb-set-elabinelab-fw-type", "*", TESTBED),
-    ("tb-set-elabinelab-role-attribute", "***?*", TESTBED),
-    ("tb-set-encapsulate", "b", SHAPING),
-    ("tb-set-endnodeshaping", "lb", SHAPING),
-    ("tb-set-inner-elab-eid", "*", TESTBED),
-    ("tb-set-ipassign-args", "*", ADDRESSES),
-    ("tb-set-jail-os", "*", MACHINES),
-    ("tb-set-lan-accesspoint", "Ln", MACHINES),
-    ("tb-set-lan-backfill", "L*", SHAPING),
-    ("tb-set-lan-est-bandwidth", "L*", SHAPING),
-    ("tb-set-lan-protocol", "L*", MACHINES),
-    ("tb-set-lan-setting", "L**", MACHINES),
-    ("tb-set-lan-simplex-backfill", "Ln**", SHAPING),
-    ("tb-set-link-backfill", "o*?*", SHAPING),
-    ("tb-set-link-encap", "l*", SHAPING),
-    ("tb-set-link-est-bandwidth", "o*?*", SHAPING),
-    ("tb-set-link-failure-action", "l*", TESTBED),
-    ("tb-set-link-layer", "K*", MACHINES),
-    ("tb-set-link-protocol", "K*", MACHINES),
-    ("tb-set-link-simplex-backfill", "Kn*", SHAPING),
-    ("tb-set-mem-usage", "*", MACHINES),
-    ("tb-set-modelnet-physnodes", "**", SHAPING),
-    ("tb-set-multiplexed", "l*", SHAPING),
-    ("tb-set-node-cmdline", "o*", MACHINES),
-    ("tb-set-node-failure-action", "o*", TESTBED),
-    ("tb-set-node-id", "n*", MACHINES),
-    ("tb-set-node-inner-elab-role", "n*", TESTBED),
-    ("tb-set-node-lan-backfill", "nL*", SHAPING),
-    ("tb-set-node-lan-est-bandwidth", "nL*", SHAPING),
-    ("tb-set-node-lan-setting", "Ln**", MACHINES),
-    ("tb-set-node-loadlist", "o*", MACHINES),
-    ("tb-set-node-memory-size", "n*", MACHINES),
-    ("tb-set-node-plab-plcnet", "n*", TESTBED),
-    ("tb-set-node-plab-role", "n*", TESTBED),
-    ("tb-set-node-routable-ip", "nb", ADDRESSES),
-    ("tb-set-node-rpms", "o*+", FILES),
-    ("tb-set-node-service", "*+", MACHINES),
-    ("tb-set-node-sharingmode", "o*", MACHINES),
-    ("tb-set-node-startup", "o*", "use tb-set-node-startcmd to run something"),
-    ("tb-set-node-tarfiles", "o*+", FILES),
-    ("tb-set-node-usesharednode", "o*", MACHINES),
-    ("tb-set-nonfs", "*", FILES),
-    ("tb-set-noshaping", "lb", SHAPING),
-    ("tb-set-oml-mp", "*+", TESTBED),
-    ("tb-set-oml-server", "n", TESTBED),
-    ("tb-set-oml-use-control", "*", TESTBED),
-    ("tb-set-packing-strategy", "*", MACHINES),
-    ("tb-set-security-level", "*", "there are no firewalls here"),
-    ("tb-set-switch-fabric", "l*", MACHINES),
-    ("tb-set-tarfiles", "*+", FILES),
-    ("tb-set-use-oml", "+", TESTBED),
-    ("tb-set-uselatestwadata", "b", TESTBED),
-    ("tb-set-useveth", "l*", SHAPING),
-    ("tb-set-usewatunnels", "b", TESTBED),
-    ("tb-set-vlink-emulation", "*", SHAPING),
-    ("tb-set-wasolver-weights", "***", TESTBED),
-    ("tb-unset-elabinelab-attribute", "*", TESTBED),
-    ("tb-unset-elabinelab-role-attribute", "**", TESTBED),
-    ("tb-use-endnodeshaping", "b", SHAPING),
-    ("tb-use-ipassign", "b", ADDRESSES),
-    ("tb-use-modelnet", "*", SHAPING),
-    ("tb-use-physnaming", "b", MACHINES),
-    ("tbx-log", "*", TESTBED),
+use Argument::{
+    Host, Lan, Link, Net, NetOr, Node, Number, Object, OneOf, Optional, Rate, Rest, Switch, Tarfiles, Truth, Word,
+};
+
+/// What an argument must be for Emulab to take it.
+#[derive(Clone, Copy)]
+enum Argument {
+    /// Anything.
+    Word,
+    Node,
+    /// A node or a blockstore.
+    Host,
+    /// A link or a LAN.
+    Net,
+    Link,
+    Lan,
+    /// An object of any kind.
+    Object,
+    /// A link or a LAN, or one of these words.
+    NetOr(&'static [&'static str]),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A number from the first to the second.
+    Number(f64, f64),
+    /// 0 or 1.
+    Switch,
+    /// What Tcl takes for true or false.
+    Truth,
+    /// A rate of a link.
+    Rate,
+    /// Those that follow may be left out.
+    Optional,
+    /// Any number of words.
+    Rest,
+    /// Pairs of an absolute folder and an archive, to the end.
+    Tarfiles,
+}
+
+/// The parts that a machine has in an Emulab inside of Emulab.
+const ROLES: &[&str] = &["all", "boss", "ops", "fs", "router", "node"];
+const INNER_ROLES: &[&str] = &["boss", "boss+router", "boss+fs+router", "router", "ops", "ops+fs", "fs", "node"];
+/// Folders that Emulab's machines share, where no archive may be unpacked.
+const SHARED: [&str; 5] = ["/proj/", "/groups/", "/users/", "/share/", "/scratch/"];
+
+/// Each command with its arguments, and why there is nothing to do.
+const IDLE: [(&str, &[Argument], &str); 85] = [
+    ("tb-add-node-attribute", &[Object, Word, Word], MACHINES),
+    ("tb-add-node-service-hook", &[Word, Rest], MACHINES),
+    ("tb-bind-parent", &[Host, Word], MACHINES),
+    ("tb-elab-in-elab", &[Truth], TESTBED),
+    ("tb-elab-in-elab-topology", &[Word], TESTBED),
+    ("tb-elabinelab-singlenet", &[Optional, Word], TESTBED),
+    ("tb-feedback-vlan", &[Node, Lan, Rest], TESTBED),
+    ("tb-feedback-vlink", &[Link, Rest], TESTBED),
+    ("tb-feedback-vnode", &[Node, Word, Rest], TESTBED),
+    ("tb-fix-current-resources", &[Switch], TESTBED),
+    ("tb-fix-interface", &[Node, Net, Word], MACHINES),
+    ("tb-fix-node", &[Host, Word], MACHINES),
+    ("tb-force-endnodeshaping", &[Switch], SHAPING),
+    ("tb-get-elabinelab-role-attribute", &[Word, Word], TESTBED),
+    ("tb-set-allowcolocate", &[Net, Word], MACHINES),
+    ("tb-set-colocate-factor", &[Number(1.0, 100.0)], MACHINES),
+    ("tb-set-cpu-usage", &[Number(1.0, 5.0)], MACHINES),
+    ("tb-set-delay-capacity", &[Number(f64::MIN_POSITIVE, f64::MAX)], SHAPING),
+    ("tb-set-delay-os", &[Word], SHAPING),
+    ("tb-set-dpdb", &[Truth], TESTBED),
+    ("tb-set-elabinelab-attribute", &[Word, Word, Optional, Word], TESTBED),
+    ("tb-set-elabinelab-cvstag", &[Word], TESTBED),
+    ("tb-set-elabinelab-fw-type", &[Word], TESTBED),
+    ("tb-set-elabinelab-role-attribute", &[OneOf(ROLES), Word, Word, Optional, Word], TESTBED),
+    ("tb-set-encapsulate", &[Switch], SHAPING),
+    ("tb-set-endnodeshaping", &[Net, Word], SHAPING),
+    ("tb-set-inner-elab-eid", &[Word], TESTBED),
+    ("tb-set-ipassign-args", &[Word], ADDRESSES),
+    ("tb-set-jail-os", &[Word], MACHINES),
+    ("tb-set-lan-accesspoint", &[Lan, Node], MACHINES),
+    ("tb-set-lan-backfill", &[Lan, Rate], SHAPING),
+    ("tb-set-lan-est-bandwidth", &[Lan, Rate], SHAPING),
+    ("tb-set-lan-protocol", &[Lan, Word], MACHINES),
+    ("tb-set-lan-setting", &[Lan, Word, Word], MACHINES),
+    ("tb-set-lan-simplex-backfill", &[Lan, Node, Word, Word], SHAPING),
+    ("tb-set-link-backfill", &[Object, Word, Rest], SHAPING),
+    ("tb-set-link-encap", &[Net, OneOf(&["gre", "egre", "vtun", "veth-ne", "vlan"])], SHAPING),
+    ("tb-set-link-est-bandwidth", &[Object, Word, Rest], SHAPING),
+    ("tb-set-link-failure-action", &[Net, OneOf(&["fatal", "nonfatal"])], TESTBED),
+    ("tb-set-link-layer", &[Link, Word], MACHINES),
+    ("tb-set-link-protocol", &[Link, Word], MACHINES),
+    ("tb-set-link-simplex-backfill", &[Link, Node, Rate], SHAPING),
+    ("tb-set-mem-usage", &[Number(1.0, 5.0)], MACHINES),
+    ("tb-set-modelnet-physnodes", &[Word, Word], SHAPING),
+    ("tb-set-multiplexed", &[Net, Word], SHAPING),
+    ("tb-set-node-cmdline", &[Object, Word], MACHINES),
+    ("tb-set-node-failure-action", &[Node, OneOf(&["fatal", "nonfatal", "ignore"])], TESTBED),
+    ("tb-set-node-id", &[Node, Word], MACHINES),
+    ("tb-set-node-inner-elab-role", &[Node, OneOf(INNER_ROLES)], TESTBED),
+    ("tb-set-node-lan-backfill", &[Node, Lan, Rate], SHAPING),
+    ("tb-set-node-lan-est-bandwidth", &[Node, Lan, Rate], SHAPING),
+    ("tb-set-node-lan-setting", &[Lan, Node, Word, Word], MACHINES),
+    ("tb-set-node-loadlist", &[Object, Word], MACHINES),
+    ("tb-set-node-memory-size", &[Node, Word], MACHINES),
+    ("tb-set-node-plab-plcnet", &[Node, NetOr(&["control", "exp"])], TESTBED),
+    ("tb-set-node-plab-role", &[Node, OneOf(&["plc", "node", "none"])], TESTBED),
+    ("tb-set-node-routable-ip", &[Node, Switch], ADDRESSES),
+    ("tb-set-node-rpms", &[Object, Word, Rest], FILES),
+    ("tb-set-node-service", &[Word, Rest], MACHINES),
+    ("tb-set-node-sharingmode", &[Object, Word], MACHINES),
+    ("tb-set-node-startup", &[Object, Word], "use tb-set-node-startcmd to run something"),
+    ("tb-set-node-tarfiles", &[Object, Tarfiles], FILES),
+    ("tb-set-node-usesharednode", &[Object, Word], MACHINES),
+    ("tb-set-nonfs", &[Word], FILES),
+    ("tb-set-noshaping", &[Net, Word], SHAPING),
+    ("tb-set-oml-mp", &[Word, Rest], TESTBED),
+    ("tb-set-oml-server", &[Node], TESTBED),
+    ("tb-set-oml-use-control", &[Word], TESTBED),
+    ("tb-set-packing-strategy", &[Word], MACHINES),
+    ("tb-set-security-level", &[OneOf(&["Green", "Blue", "Yellow", "Orange"])], "there are no firewalls here"),
+    ("tb-set-switch-fabric", &[Net, Word], MACHINES),
+    ("tb-set-tarfiles", &[Tarfiles], FILES),
+    ("tb-set-use-oml", &[Rest], TESTBED),
+    ("tb-set-uselatestwadata", &[Switch], TESTBED),
+    ("tb-set-useveth", &[Net, Word], SHAPING),
+    ("tb-set-usewatunnels", &[Switch], TESTBED),
+    ("tb-set-vlink-emulation", &[OneOf(&["gre", "egre", "vtun", "veth-ne", "vlan", "alias"])], SHAPING),
+    ("tb-set-wasolver-weights", &[Number(0.0, f64::MAX), Number(0.0, f64::MAX), Number(0.0, f64::MAX)], TESTBED),
+    ("tb-unset-elabinelab-attribute", &[Word], TESTBED),
+    ("tb-unset-elabinelab-role-attribute", &[OneOf(ROLES), Word], TESTBED),
+    ("tb-use-endnodeshaping", &[Switch], SHAPING),
+    ("tb-use-ipassign", &[Truth], ADDRESSES),
+    ("tb-use-modelnet", &[Truth], SHAPING),
+    ("tb-use-physnaming", &[Word], MACHINES),
+    ("tbx-log", &[Word], TESTBED),
 ];
 pub(super) const MACHINES: &str = "every host is a part of this machine";
 const SHAPING: &str = "every link is shaped in the same place here";
@@ -108,88 +152,86 @@ pub(super) fn knows(name: &str) -> bool {
 pub(super) fn run(interp: &mut Interp, words: &[Value]) -> Outcome {
     let name = words[0].as_str().trim_start_matches("::");
     let Some((_, kinds, why)) = IDLE.iter().find(|(idle, ..)| *idle == name) else { return Ok(Value::default()) };
-    let mut arguments = words[1..].iter();
-    let mut optional = false;
-    for kind in kinds.chars() {
-        match kind {
-            '?' => optional = true,
-            '+' => arguments = [].iter(),
-            _ => match arguments.next() {
-                Some(word) => check(interp, name, kind, word)?,
-                None if optional => {}
-                None => {
-                    return fail(format!(
-                        "wrong # args: {name} takes {} or more",
-                        kinds.trim_matches(['?', '+']).len()
-                    ));
-                }
-            },
-        }
+    let needed = kinds.iter().take_while(|kind| !matches!(kind, Optional | Rest)).count();
+    let is_open = kinds.iter().any(|kind| matches!(kind, Rest | Tarfiles));
+    let most = if is_open { usize::MAX } else { kinds.iter().filter(|kind| !matches!(kind, Optional)).count() };
+    if !(needed..=most).contains(&(words.len() - 1)) {
+        let more = if most > needed { " or more" } else { "" };
+        return fail(format!("wrong # args: {name} takes {needed}{more}, not {}", words.len() - 1));
     }
-    if arguments.next().is_some() {
-        return fail(format!("wrong # args: {name} takes at most {}", kinds.trim_matches('?').replace('?', "").len()));
+    let checked = kinds.iter().filter(|kind| !matches!(kind, Optional | Rest | Tarfiles));
+    for (kind, word) in checked.zip(&words[1..]) {
+        check(interp, name, *kind, word)?;
+    }
+    if kinds.iter().any(|kind| matches!(kind, Tarfiles)) {
+        tarfiles(interp, name, &words[kinds.len()..])?;
+    }
+    if name == "tb-set-security-level" {
+        interp.world.security_level = words[1].as_str() != "Green";
     }
     interp.ignored(format!("{name}: {why}"));
     Ok(Value::default())
 }
 
-fn check(interp: &mut Interp, name: &str, kind: char, word: &Value) -> Result<(), Flow> {
+fn check(interp: &mut Interp, name: &str, kind: Argument, word: &Value) -> Result<(), Flow> {
+    let text = word.as_str();
+    let refuse = |wanted: &str| Err(Flow::refuse(format!("{name} takes {wanted}, not \"{}\"", short(text))));
+    let number = || number::read(text.trim()).map(|number| number.double());
     match kind {
-        'n' => interp.node_named(word).map(|_| ()),
-        'l' => interp.net_named(word).map(|_| ()),
-        'L' => interp.lan_named(word).map(|_| ()),
-        'K' => interp.link_named(word).map(|_| ()),
-        'o' => interp.object_named(word).map(|_| ()),
-        'b' if !matches!(word.as_str(), "0" | "1") => {
-            Err(Flow::refuse(format!("{name} takes 0 or 1, not \"{}\"", short(word.as_str()))))
+        Node => interp.node_named(word).map(|_| ()),
+        Net => interp.net_named(word).map(|_| ()),
+        Lan => interp.lan_named(word).map(|_| ()),
+        Link => interp.link_named(word).map(|_| ()),
+        Object => interp.object_named(word).map(|_| ()),
+        Host => {
+            let id = interp.object_named(word)?;
+            let fits = matches!(interp.world.object(id).kind, Kind::Node(_) | Kind::Blockstore(_));
+            interp.expect(id, fits, "node").map(|_| ())
         }
+        NetOr(others) if !others.contains(&text) => interp.net_named(word).map(|_| ()),
+        OneOf(words) if !words.contains(&text) => refuse(&words.join(", ")),
+        Number(least, most) if !number().is_some_and(|it| (least..=most).contains(&it)) => match most < f64::MAX {
+            true => refuse(&format!("a number from {least} to {most}")),
+            false => refuse(if least > 0.0 { "a number above 0" } else { "a number from 0 on" }),
+        },
+        Switch if !matches!(text, "0" | "1") => refuse("0 or 1"),
+        Truth if number().is_none() && !TRUTHS.contains(&text.to_lowercase().as_str()) => refuse("a truth value"),
+        Rate => interp.read_rate(text).map(|_| ()),
         _ => Ok(()),
+    }
+}
+
+/// Words that Tcl takes for true or false.
+const TRUTHS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
+
+/// One argument may hold all the words. Emulab checks the first folder where
+/// it does not read the archives.
+fn tarfiles(interp: &mut Interp, name: &str, words: &[Value]) -> Result<(), Flow> {
+    let words: Vec<&str> = match words {
+        [one] => one.as_str().split(' ').collect(),
+        more => more.iter().map(Value::as_str).collect(),
+    };
+    interp.spend(words.len())?;
+    match words.first() {
+        None => fail(format!("{name} has no folder and archive")),
+        _ if !words.len().is_multiple_of(2) => {
+            Err(Flow::refuse(format!("{name} takes pairs of a folder and an archive, and one is left over")))
+        }
+        Some(folder) if SHARED.iter().any(|shared| folder.starts_with(shared)) => {
+            Err(Flow::refuse(format!("\"{}\" of {name} is shared by all nodes, not a node's own", short(folder))))
+        }
+        Some(folder) if !folder.starts_with('/') => {
+            Err(Flow::refuse(format!("\"{}\" of {name} is no absolute folder", short(folder))))
+        }
+        Some(_) => Ok(()),
     }
 }
 
 /// A `tb-` command whose name is like `name`.
 pub(crate) fn similar(name: &str) -> Option<&'static str> {
-    const EFFECTIVE: [&str; 17] = [
-        "tb-set-node-os",
-        "tb-set-hardware",
-        "tb-set-node-startcmd",
-        "tb-set-sync-server",
-        "tb-set-ip",
-        "tb-set-ip-interface",
-        "tb-set-ip-link",
-        "tb-set-ip-lan",
-        "tb-set-netmask",
-        "tb-set-link-loss",
-        "tb-set-lan-loss",
-        "tb-set-link-simplex-params",
-        "tb-set-lan-simplex-params",
-        "tb-set-node-lan-delay",
-        "tb-set-node-lan-bandwidth",
-        "tb-set-node-lan-loss",
-        "tb-set-node-lan-params",
-    ];
-    if !name.starts_with("tb-") || name.len() > 60 {
-        return None;
-    }
-    let known = EFFECTIVE.into_iter().chain(IDLE.iter().map(|(idle, ..)| *idle));
-    known
-        .map(|known| (distance(known, name), known))
-        .min()
-        .filter(|(distance, _)| *distance <= 3)
-        .map(|(_, known)| known)
-}
-
-/// How many letters must be changed, added or left out.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut before = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let changed = before + usize::from(x != y);
-            before = row[j + 1];
-            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    let rest = name.strip_prefix("tb-").filter(|_| name.len() <= 60)?;
+    let known = super::EFFECTIVE.iter().map(|(known, _)| *known).chain(IDLE.iter().map(|(idle, ..)| *idle));
+    let known: Vec<&'static str> = known.collect();
+    let near = near::nearest(rest, known.iter().filter_map(|known| known.strip_prefix("tb-")))?;
+    known.into_iter().find(|known| known.strip_prefix("tb-") == Some(near))
 }

@@ -10,27 +10,59 @@ use super::tcl::{Builtin, short};
 use super::units;
 use super::world::{Id, Kind, Member};
 
-/// The command of this name, `new` among them.
+/// The commands that have an effect, `new` among them.
+const EFFECTIVE: [(&str, Builtin); 22] = [
+    ("new", super::classes::new),
+    ("tb-make-hard-vtype", |interp, words| make_vtype(interp, words, 2)),
+    ("tb-make-soft-vtype", |interp, words| make_vtype(interp, words, 2)),
+    ("tb-make-weighted-vtype", |interp, words| make_vtype(interp, words, 3)),
+    ("tb-set-hardware", tb_set_hardware),
+    ("tb-set-ip", |interp, words| set_ip(interp, words, Where::Only)),
+    ("tb-set-ip-interface", |interp, words| set_ip(interp, words, Where::To)),
+    ("tb-set-ip-lan", |interp, words| set_ip(interp, words, Where::Lan)),
+    ("tb-set-ip-link", |interp, words| set_ip(interp, words, Where::Link)),
+    ("tb-set-ip-routing", tb_set_ip_routing),
+    ("tb-set-lan-loss", tb_set_lan_loss),
+    ("tb-set-lan-simplex-params", tb_set_lan_simplex_params),
+    ("tb-set-link-loss", tb_set_link_loss),
+    ("tb-set-link-simplex-params", tb_set_link_simplex_params),
+    ("tb-set-netmask", tb_set_netmask),
+    ("tb-set-node-lan-bandwidth", |interp, words| tb_set_node_lan(interp, words, Part::Bandwidth)),
+    ("tb-set-node-lan-delay", |interp, words| tb_set_node_lan(interp, words, Part::Delay)),
+    ("tb-set-node-lan-loss", |interp, words| tb_set_node_lan(interp, words, Part::Loss)),
+    ("tb-set-node-lan-params", tb_set_node_lan_params),
+    ("tb-set-node-os", tb_set_node_os),
+    ("tb-set-node-startcmd", tb_set_node_startcmd),
+    ("tb-set-sync-server", tb_set_sync_server),
+];
+
+/// The command of this name.
 pub(crate) fn find(name: &str) -> Option<Builtin> {
-    Some(match name {
-        "new" => super::classes::new,
-        "tb-set-node-os" => tb_set_node_os,
-        "tb-set-hardware" => tb_set_hardware,
-        "tb-set-node-startcmd" => tb_set_node_startcmd,
-        "tb-set-sync-server" => tb_set_sync_server,
-        "tb-set-ip-routing" => tb_set_ip_routing,
-        "tb-set-ip" | "tb-set-ip-interface" | "tb-set-ip-link" | "tb-set-ip-lan" => tb_set_ip,
-        "tb-set-netmask" => tb_set_netmask,
-        "tb-set-link-loss" | "tb-set-lan-loss" => tb_set_loss,
-        "tb-set-link-simplex-params" => tb_set_link_simplex_params,
-        "tb-set-lan-simplex-params" => tb_set_lan_simplex_params,
-        "tb-set-node-lan-delay" | "tb-set-node-lan-bandwidth" | "tb-set-node-lan-loss" => tb_set_node_lan,
-        "tb-set-node-lan-params" => tb_set_node_lan_params,
-        "tb-make-soft-vtype" | "tb-make-hard-vtype" | "tb-make-weighted-vtype" => tb_make_vtype,
-        _ if idle::knows(name) => idle::run,
-        _ if super::traffic::is_class(name) || CLASSES.contains(&name) => class_command,
-        _ => return None,
-    })
+    match EFFECTIVE.iter().find(|(known, _)| *known == name) {
+        Some((_, command)) => Some(*command),
+        None if idle::knows(name) => Some(idle::run),
+        None if super::traffic::is_class(name) || CLASSES.contains(&name) => Some(class_command),
+        None => None,
+    }
+}
+
+/// Which of a node's interfaces is meant.
+#[derive(Clone, Copy)]
+enum Where {
+    /// Its only one.
+    Only,
+    /// That of the link to another node.
+    To,
+    Link,
+    Lan,
+}
+
+/// What is set of a leg.
+#[derive(Clone, Copy)]
+enum Part {
+    Delay,
+    Bandwidth,
+    Loss,
 }
 
 /// A `tb-` command whose name is like `name`.
@@ -89,19 +121,19 @@ fn tb_set_ip_routing(interp: &mut Interp, words: &[Value]) -> Outcome {
     Ok(Value::default())
 }
 
-fn tb_set_ip(interp: &mut Interp, words: &[Value]) -> Outcome {
-    let (name, arguments) = (words[0].as_str(), &words[1..]);
-    let whole = name.ends_with("tb-set-ip");
-    arity(arguments, if whole { 2 } else { 3 }, if whole { 2 } else { 3 }, "tb-set-ip… node ?net? address")?;
+fn set_ip(interp: &mut Interp, words: &[Value], place: Where) -> Outcome {
+    let arguments = &words[1..];
+    let count = if matches!(place, Where::Only) { 2 } else { 3 };
+    arity(arguments, count, count, "tb-set-ip… node ?net? address")?;
     let node = interp.node_named(&arguments[0])?;
-    let net = match name.rsplit('-').next() {
-        Some("interface") => {
+    let net = match place {
+        Where::To => {
             let other = interp.node_named(&arguments[1])?;
             interp.link_between(node, other)?
         }
-        Some("link") => interp.link_named(&arguments[1])?,
-        Some("lan") => interp.lan_named(&arguments[1])?,
-        _ => match interp.world.node(node).map_or(&[][..], |node| &node.ports) {
+        Where::Link => interp.link_named(&arguments[1])?,
+        Where::Lan => interp.lan_named(&arguments[1])?,
+        Where::Only => match interp.world.node(node).map_or(&[][..], |node| &node.ports) {
             [(net, _)] => *net,
             ports => {
                 return Err(Flow::refuse(format!(
@@ -126,20 +158,35 @@ fn tb_set_netmask(interp: &mut Interp, words: &[Value]) -> Outcome {
     Ok(Value::default())
 }
 
-/// The loss end to end, of a link or of every pair of a LAN's members.
-fn tb_set_loss(interp: &mut Interp, words: &[Value]) -> Outcome {
-    let lan = words[0].as_str().ends_with("lan-loss");
-    arity(&words[1..], 2, if lan { 2 } else { 3 }, "tb-set-link-loss link loss")?;
-    let net = match &words[1..] {
-        [a, b, _] => {
+/// The loss end to end, of a link or of every pair of a LAN's members. Emulab
+/// takes no notice of further words; two of them are a node and the loss.
+fn tb_set_link_loss(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, usize::MAX, "tb-set-link-loss link loss")?;
+    let (net, loss) = match &words[1..] {
+        [a, b, loss] => {
             let (a, b) = (interp.node_named(a)?, interp.node_named(b)?);
-            interp.link_between(a, b)?
+            interp.assigned(&["dst", "sim"]);
+            (interp.link_between(a, b)?, loss)
         }
-        [net, ..] if lan => interp.lan_named(net)?,
-        [net, ..] => interp.net_named(net)?,
-        [] => return Ok(Value::default()),
+        [net, loss, rest @ ..] => {
+            if let Some(more) = rest.first() {
+                interp.warn(format!("\"{}\" and what follows it is no loss: left out", short(more.as_str())));
+            }
+            (interp.net_named(net)?, loss)
+        }
+        _ => return Ok(Value::default()),
     };
-    let loss = units::half_loss(units::loss(words[words.len() - 1].as_str()).map_err(Flow::refuse)?);
+    set_loss(interp, net, loss)
+}
+
+fn tb_set_lan_loss(interp: &mut Interp, words: &[Value]) -> Outcome {
+    arity(&words[1..], 2, 2, "tb-set-lan-loss lan loss")?;
+    let lan = interp.lan_named(&words[1])?;
+    set_loss(interp, lan, &words[2])
+}
+
+fn set_loss(interp: &mut Interp, net: Id, loss: &Value) -> Outcome {
+    let loss = units::half_loss(units::loss(loss.as_str()).map_err(Flow::refuse)?);
     change_members(interp, net, None, |member| (member.to_net.loss, member.from_net.loss) = (loss, loss))
 }
 
@@ -150,7 +197,7 @@ fn tb_set_link_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
     let from = interp.member(link, source)?;
     let loss = units::half_loss(units::loss(words[5].as_str()).map_err(Flow::refuse)?);
     let delay = interp.read_delay(words[3].as_str())? / 2;
-    let kbps = units::bandwidth(words[4].as_str()).map_err(Flow::refuse)?.kbps();
+    let kbps = interp.read_rate(words[4].as_str())?;
     if let Some(net) = interp.world.net_mut(link) {
         for (at, member) in net.members.iter_mut().enumerate() {
             let shape = if at == from { &mut member.to_net } else { &mut member.from_net };
@@ -167,7 +214,7 @@ fn tb_set_lan_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
     let mut shapes = Vec::new();
     for three in words[3..].chunks(3) {
         let delay = interp.read_delay(three[0].as_str())?;
-        let kbps = units::bandwidth(three[1].as_str()).map_err(Flow::refuse)?.kbps();
+        let kbps = interp.read_rate(three[1].as_str())?;
         let loss = units::loss(three[2].as_str()).map_err(Flow::refuse)?;
         shapes.push((delay, kbps, loss));
     }
@@ -179,34 +226,33 @@ fn tb_set_lan_simplex_params(interp: &mut Interp, words: &[Value]) -> Outcome {
 }
 
 /// Both legs of one member: the delay and the loss are not halved.
-fn tb_set_node_lan(interp: &mut Interp, words: &[Value]) -> Outcome {
+fn tb_set_node_lan(interp: &mut Interp, words: &[Value], part: Part) -> Outcome {
     arity(&words[1..], 3, 3, "tb-set-node-lan-delay|-bandwidth|-loss node lan value")?;
-    let what = words[0].as_str().rsplit('-').next().unwrap_or_default().to_owned();
-    set_leg(interp, &words[1], &words[2], &what, words[3].as_str())
+    set_leg(interp, &words[1], &words[2], part, words[3].as_str())
 }
 
 fn tb_set_node_lan_params(interp: &mut Interp, words: &[Value]) -> Outcome {
     arity(&words[1..], 5, 5, "tb-set-node-lan-params node lan delay bandwidth loss")?;
-    for (what, value) in ["delay", "bandwidth", "loss"].into_iter().zip(&words[3..]) {
-        set_leg(interp, &words[1], &words[2], what, value.as_str())?;
+    for (part, value) in [Part::Delay, Part::Bandwidth, Part::Loss].into_iter().zip(&words[3..]) {
+        set_leg(interp, &words[1], &words[2], part, value.as_str())?;
     }
     Ok(Value::default())
 }
 
-fn set_leg(interp: &mut Interp, node: &Value, lan: &Value, what: &str, text: &str) -> Outcome {
+fn set_leg(interp: &mut Interp, node: &Value, lan: &Value, part: Part, text: &str) -> Outcome {
     let (node, lan) = (interp.node_named(node)?, interp.lan_named(lan)?);
-    match what {
-        "delay" => {
+    match part {
+        Part::Delay => {
             let delay = interp.read_delay(text)?;
             change_members(interp, lan, Some(node), |member| {
                 (member.to_net.delay, member.from_net.delay) = (delay, delay)
             })
         }
-        "bandwidth" => {
-            let kbps = units::bandwidth(text).map_err(Flow::refuse)?.kbps();
+        Part::Bandwidth => {
+            let kbps = interp.read_rate(text)?;
             change_members(interp, lan, Some(node), |member| (member.to_net.kbps, member.from_net.kbps) = (kbps, kbps))
         }
-        _ => {
+        Part::Loss => {
             let loss = units::loss(text).map_err(Flow::refuse)?;
             change_members(interp, lan, Some(node), |member| (member.to_net.loss, member.from_net.loss) = (loss, loss))
         }
@@ -224,9 +270,7 @@ fn change_members(interp: &mut Interp, net: Id, node: Option<Id>, mut change: im
 }
 
 /// A type of hardware of the file's own: an object like others.
-fn tb_make_vtype(interp: &mut Interp, words: &[Value]) -> Outcome {
-    let weighted = words[0].as_str().ends_with("weighted-vtype");
-    let count = if weighted { 3 } else { 2 };
+fn make_vtype(interp: &mut Interp, words: &[Value], count: usize) -> Outcome {
     arity(&words[1..], count, count, "tb-make-soft-vtype name types")?;
     interp.ignored(format!("{}: {}", words[0].as_str(), idle::MACHINES));
     let name = words[1].as_str();

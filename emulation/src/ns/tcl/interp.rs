@@ -39,6 +39,8 @@ pub(crate) struct Interp {
     pub current: usize,
     /// How many variables and elements there are.
     pub stored: usize,
+    /// Where `exit` ended the file.
+    pub exit_line: u32,
     depth: u32,
     steps: u64,
 }
@@ -61,6 +63,7 @@ impl Interp {
             frames: vec![Frame::default()],
             current: 0,
             stored: 0,
+            exit_line: 0,
             depth: 0,
             steps: 0,
         }

@@ -15,6 +15,7 @@ pub(crate) mod interp;
 pub(crate) mod list;
 pub(crate) mod number;
 mod parse;
+mod script;
 pub(crate) mod table;
 pub(crate) mod value;
 mod variables;

@@ -2,53 +2,11 @@
 
 use super::escape;
 use super::flow::Fault;
+pub(crate) use super::script::{Command, Script, Token, Variable, Word};
 use super::value::Value;
 
 /// How deep brackets and indices may be nested in one text.
 const MAX_NESTING: usize = 50;
-
-/// A sequence of commands.
-#[derive(Debug, Default)]
-pub(crate) struct Script {
-    pub commands: Vec<Command>,
-}
-
-/// A command, before anything in it is replaced.
-#[derive(Debug)]
-pub(crate) struct Command {
-    /// Where it begins; 0 where that is not known.
-    pub line: u32,
-    pub words: Vec<Word>,
-}
-
-/// A word of a command.
-#[derive(Debug)]
-pub(crate) enum Word {
-    /// As it stands.
-    Literal(Value),
-    /// What these give, joined.
-    Tokens(Vec<Token>),
-    /// `{*}`: what it gives is a list of words.
-    Expanded(Box<Self>),
-}
-
-/// A part of a word.
-#[derive(Debug)]
-pub(crate) enum Token {
-    /// As it stands.
-    Text(String),
-    /// `$name`, or `$name(index)`.
-    Variable(Variable),
-    /// `[script]`.
-    Script(Script),
-}
-
-/// A variable that is read.
-#[derive(Debug)]
-pub(crate) struct Variable {
-    pub name: String,
-    pub index: Option<Vec<Token>>,
-}
 
 /// Reads a whole script; its first line is `line`, or unknown if that is 0.
 pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<Script, Fault> {
@@ -63,6 +21,25 @@ pub(crate) fn script(text: &str, line: u32, generation: u8) -> Result<Script, Fa
 /// Reads a text's substitutions: of `$`, `[` and backslash, or only some.
 pub(crate) fn substitutions(text: &str, kinds: Kinds, generation: u8) -> Result<Vec<Token>, Fault> {
     Parser::new(text, 0, generation).tokens(&|_| false, kinds)
+}
+
+/// Whether `text` between braces is one word.
+pub(crate) fn is_one_braced_word(text: &str) -> bool {
+    let mut open = 1_usize;
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        open = match byte {
+            b'{' => open + 1,
+            b'}' => open - 1,
+            // Without a next one it would take the closing brace.
+            b'\\' if bytes.next().is_none() => return false,
+            _ => open,
+        };
+        if open == 0 {
+            return false;
+        }
+    }
+    open == 1
 }
 
 /// Which substitutions are made.

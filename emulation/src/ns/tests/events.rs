@@ -130,12 +130,10 @@ fn the_simulator_and_nodes_have_events_too() {
 fn a_group_does_to_each_what_it_is_told() {
     let of = three(
         "set p [$a program-agent -command one]\nset q [$b program-agent -command two]\nset g [$ns event-group \"$p $q\"]\n\
-         $ns at 5 \"$g start\"\nset l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset m [$ns duplex-link $b $c 1Mb 0ms DropTail]\n\
-         set links [new EventGroup $ns]\n$links add $l $m\n$ns at 6 \"$links down\"",
+         $ns at 5 \"$g start\"",
     );
-    assert_eq!(rows(&of), ["5 g * PROGRAM START", "6 links LINK DOWN"]);
-    assert_eq!(of.events.len(), 4);
-    assert_eq!(of.events[3].action, Action::Net { net: 1, from: None, change: Change::Down });
+    assert_eq!(rows(&of), ["5 g * PROGRAM START"]);
+    assert_eq!(of.events.len(), 2);
     let error = read("set a [$ns node]\nset p [$a program-agent]\nset g [$ns event-group \"$p $a\"]").unwrap_err();
     assert!(error.line == 5 && error.message.contains("all members must be of one kind"), "{error}");
 }
@@ -221,5 +219,64 @@ fn events_that_make_no_sense_are_refused() {
     ] {
         let error = read(&format!("set a [$ns node]; set b [$ns node]\n{LINK}{events}")).unwrap_err();
         assert!(error.message.contains(reason), "{events}: {error}");
+    }
+}
+
+#[test]
+fn groups_may_be_made_of_what_no_event_may_be_about() {
+    let groups = "set m [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset q [[$ns link $a $b] queue]\n\
+                  set links [$ns event-group \"$l $m\"]\nset queues [$ns event-group $q]\nset outer [$ns event-group $links]\n";
+    scheduled(groups);
+    for (event, reason) in [
+        ("$links down", "\"links\" is a group of links"),
+        ("$queues set limit_ 5", "\"queues\" is a group of queues"),
+        ("$outer down", "\"outer\" is a group of groups"),
+    ] {
+        let error =
+            read(&format!("set a [$ns node]; set b [$ns node]\n{LINK}{groups}$ns at 1 \"{event}\"")).unwrap_err();
+        assert!(error.message.contains(reason) && error.line == 10, "{event}: {error}");
+    }
+}
+
+#[test]
+fn the_queue_of_a_lan_is_found_only_under_its_first_name() {
+    let lan = "[[$ns lanlink tblan-lan4 $b] queue]";
+    let of = three(&format!("$ns make-lan \"$a $b $c\" 10Mb 10ms\nset q {lan}\n$ns at 5 \"$q set limit_ 20\""));
+    assert_eq!(rows(&of), ["5 tblan-lan4-b LINK MODIFY LIMIT=20"]);
+    let queue = Queue { limit: 20, ..Queue::DEFAULT };
+    assert_eq!(changes(&of), [(5.0, Some(1), Change::Queue(queue))]);
+    let named =
+        "set a [$ns node]\nset l [$ns make-lan $a 10Mb 10ms]\nset q [$l Queue $a]\n$ns at 5 \"$q set limit_ 20\"";
+    assert!(read(named).unwrap_err().message.contains("once the LAN is called \"l\""));
+}
+
+#[test]
+fn all_programs_are_a_group() {
+    let of = three(
+        "set p [$a program-agent -command one]\ntb-set-node-startcmd $b two\n$ns at 5 \"$__all_programs stop\"\n\
+         $ns at 6 \"__all_programs start\"",
+    );
+    let stops: Vec<_> = of.events.iter().filter(|event| event.at.as_secs() == 5).map(|event| &event.action).collect();
+    let stop = |program| Action::Program { program, what: crate::scenario::topology::ProgramAction::Stop };
+    assert_eq!(stops, [&stop(0), &stop(1)]);
+    assert_eq!(rows(&of)[1..], ["5 __all_programs * PROGRAM STOP", "6 __all_programs * PROGRAM START"]);
+}
+
+#[test]
+fn robots_move_only_on_a_topography() {
+    let of = three(
+        "set floor [new Topography]\n$floor load_area hall\n$ns node-config -topography $floor\nset robot [$ns node]\n\
+         $ns at 5 \"$robot setdest 1 2 0.2\"",
+    );
+    assert_eq!(rows(&of), ["5 robot NODE SETDEST X=1 Y=2 SPEED=0.2 ORIENTATION=0"]);
+    assert_eq!((of.hosts[2].hardware.as_deref(), of.hosts[3].hardware.as_deref()), (None, Some("robot")));
+    for (description, line, reason) in [
+        ("$ns at 5 \"$a setdest 1 2 0.2\"", 4, "\"a\" stands on no topography"),
+        ("$ns node-config -adhocRouting DSR", 4, "bad option \"-adhocRouting\""),
+        ("set t [new Topography]\n$a topography $t", 5, "the topography \"t\" has no extent yet"),
+        ("$a topography $a", 4, "\"a\" is no topography"),
+    ] {
+        let error = read(&format!("set a [$ns node]\n{description}")).unwrap_err();
+        assert!(error.line == line && error.message.contains(reason), "{description}: {error}");
     }
 }

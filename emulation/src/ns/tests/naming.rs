@@ -80,3 +80,45 @@ fn names_must_be_unique_and_no_commands() {
         assert!(error.message.contains(reason), "{description}: {error}");
     }
 }
+
+#[test]
+fn every_variable_that_a_command_assigns_can_end_the_wait() {
+    let making = "set a [$ns node]\nset b [$ns node]\nset lan [$ns make-lan \"$a $b\" 10Mb 0ms]\n\
+                  set line [$ns duplex-link $a $b 10Mb 0ms DropTail]\nset queue [[$ns link $a $b] queue]\nset done [$ns event-timeline]\n";
+    for (command, variable) in [
+        ("tb-set-hardware $a pc850", "type"),
+        ("tb-set-lan-loss $lan 0.1", "rloss"),
+        ("tb-set-link-loss $line 0.1", "loss"),
+        ("tb-set-ip-lan $a $lan 10.9.0.1", "iplist"),
+        ("tb-set-ip-link $a $line 10.9.0.1", "ip"),
+        ("tb-set-node-lan-bandwidth $a $lan 1Mb", "port"),
+        ("tb-set-node-lan-bandwidth $a $lan 1000000", "unit"),
+        ("tb-set-node-lan-delay $a $lan 10ms", "val"),
+        ("$line cost 3", "cost"),
+        ("tb-fix-node $a pc7", "fixed"),
+        ("tb-set-node-tarfiles $a /opt x.tgz", "tarfile"),
+        ("tb-set-tarfiles /opt x.tgz", "dir"),
+        ("$ns at 5 \"$line bandwidth 5Mb duplex\"", "bw"),
+        ("$ns at 5 \"$line delay 5ms\"", "arg"),
+        ("$ns at 5 \"$queue set limit_ 9\"", "lanlink"),
+        ("$ns at 5 \"$queue set limit_ 9\"", "node"),
+        ("$done at 1h \"$line down\"", "hours"),
+    ] {
+        let names = |first: &str| {
+            let of = topology(&format!(
+                "{making}{first}proc make {{}} {{\n global ns a lan line queue done\n set made [$ns node]\n {command}\n return $made\n}}\nset own [make]"
+            ));
+            of.hosts[2].name.clone()
+        };
+        assert_eq!(
+            (names(""), names(&format!("set {variable} 0\n"))),
+            ("own".to_owned(), "tbnode-n6".to_owned()),
+            "{command}"
+        );
+    }
+    // A unit is assigned only where none is written.
+    let of = topology(&format!(
+        "{making}set unit 0\nproc make {{}} {{\n global ns a lan\n set made [$ns node]\n tb-set-node-lan-delay $a $lan 10ms\n return $made\n}}\nset own [make]"
+    ));
+    assert_eq!(of.hosts[2].name, "own");
+}

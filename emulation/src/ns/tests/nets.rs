@@ -140,3 +140,103 @@ fn what_has_no_effect_is_said_with_its_line() {
     assert_eq!(notes.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5, 6, 7, 8]);
     assert!(warned(&three("set x 5 # five"), "is not part of the value"));
 }
+
+#[test]
+fn only_members_without_an_address_need_room() {
+    let link = "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\ntb-set-netmask $l 255.255.255.252\n";
+    let of = three(&format!("{link}tb-set-ip-link $a $l 10.5.0.1\ntb-set-ip-link $b $l 10.5.0.2"));
+    assert_eq!(net(&of, "l").members[1].prefix, 30);
+    three(&format!("{link}tb-set-ip-link $a $l 10.5.0.1"));
+    for addresses in ["tb-set-ip-link $a $l 10.5.0.2", ""] {
+        let error = read(&format!("set a [$ns node]; set b [$ns node]\n{link}{addresses}")).unwrap_err();
+        assert!(error.message.contains("tb-set-netmask makes room for more"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_odd_but_taken_by_emulab_is_a_warning() {
+    for (description, warning) in [
+        (
+            "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\ntb-set-ip-link $a $l 10.5.0.1\ntb-set-ip-link $b $l 10.5.0.1",
+            "10.5.0.1 is the address of both `a` and `b`",
+        ),
+        ("set l [$ns make-lan \"$a $b $a\" 1Mb 0ms]", "`a` is on `l` twice"),
+        ("set l [$ns duplex-link $a $a 1Mb 0ms DropTail]", "`l` links `a` with itself"),
+        (
+            "tb-set-link-loss [$ns duplex-link $a $b 1Mb 0ms DropTail] 0.1 # a comment",
+            "\"#\" and what follows it is no loss",
+        ),
+        ("set x [expr rand()]", "rand() gives the same numbers"),
+    ] {
+        let of = three(description);
+        assert!(warned(&of, warning), "{description}: {:?}", of.notes.warnings);
+    }
+}
+
+#[test]
+fn a_file_without_a_node_is_an_empty_network() {
+    let of = topology("");
+    assert!(of.hosts.is_empty() && warned(&of, "the topology has no host"));
+}
+
+#[test]
+fn best_effort_is_the_slowest_rate_but_for_new_lans() {
+    let of = three(
+        "set l [$ns make-lan \"$a $b\" ~ 0ms]\nset m [$ns make-lan \"$a $b\" 1Mb 0ms]\ntb-set-node-lan-bandwidth $a $m ~\n\
+         tb-set-node-lan-bandwidth $b $m *",
+    );
+    assert!(net(&of, "l").members[0].to_net.rate.is_unlimited());
+    let m = &net(&of, "m").members;
+    assert_eq!((shape(&m[0].to_net).0, m[1].to_net.rate.is_unlimited()), (10, true));
+}
+
+#[test]
+fn odd_values_of_queues_are_taken_for_what_a_queue_can_be() {
+    for (value, limit) in [("0", 50), ("-1", 50), ("64KB", 64), ("10.5", 10), ("20", 20)] {
+        let of = three(&format!(
+            "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset q [[$ns link $a $b] queue]\n$q set limit_ {value}\n\
+             $ns at 5 \"$q set limit_ {value}\""
+        ));
+        assert_eq!(net(&of, "l").members[0].to_net.queue.limit, limit, "{value}");
+        assert_eq!(rows(&of), [format!("5 l-a LINK MODIFY LIMIT={value}")]);
+        assert_eq!(warned(&of, "is taken for"), value != "20", "{value}");
+    }
+}
+
+#[test]
+fn crossed_thresholds_come_back_from_our_own_format() {
+    let of = three(
+        "$ns duplex-link $a $b 1Mb 0ms RED\nset q [[$ns link $a $b] queue]\n$q set thresh_ 30\n$ns rtproto Static",
+    );
+    assert!(warned(&of, "the lower threshold, 30, is not below the upper one, 15"));
+    let text = crate::scenario::file::write(&of, "");
+    let read = crate::scenario::parse(std::path::Path::new("back.toml"), &text).unwrap();
+    assert_eq!(read.nets, of.nets);
+}
+
+#[test]
+fn a_firewall_is_listed_as_a_node() {
+    let of = three("set fw [new Firewall $ns]\n$fw set-type iptables\n$fw set-style basic\n$fw add-rule {allow all}");
+    let firewall = &of.hosts[3];
+    assert_eq!(
+        (firewall.name.as_str(), firewall.os.as_deref(), firewall.hardware.as_deref()),
+        ("fw", Some("FW-IPTABLES"), Some("pc"))
+    );
+    assert_eq!(host_names(&three("tb-set-security-level Yellow")), ["a", "b", "c", "fw"]);
+    assert_eq!(three("tb-set-security-level Green").hosts.len(), 3);
+    for (description, reason) in [
+        ("new Firewall $ns; new Firewall $ns", "there is a firewall already"),
+        ("set fw [new Firewall $ns]; $fw set-type brick", "\"brick\" is nothing for set-type"),
+        ("set fw [new Firewall $ns]; $fw add-numbered-rule 99 x", "\"99\" is nothing for add-numbered-rule"),
+        ("tb-set-security-level Blue; new Firewall $ns", "exclude each other"),
+    ] {
+        let error = read(description).unwrap_err();
+        assert!(error.line == 3 && error.message.contains(reason), "{description}: {error}");
+    }
+}
+
+#[test]
+fn remarks_that_are_not_kept_are_counted() {
+    let of = topology("for {set i 0} {$i < 1500} {incr i} {puts $i}");
+    assert!(warned(&of, "there are 500 more remarks than the 1000"), "{:?}", of.notes.warnings);
+}

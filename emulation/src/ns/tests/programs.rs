@@ -53,7 +53,7 @@ fn programs_have_folders_times_and_codes() {
 fn programs_are_started_stopped_and_changed() {
     let of = three(
         "set p [$a program-agent -command date]\n$ns at 1 \"$p start\"\n$ns at 2 \"$p run -command {ls -l} -tag t\"\n\
-         $ns at 3 \"$p stop; $p kill HUP\"\n$ns at 1h2m3s \"$p set -command who\"\n$ns at 5.5 \"$p start -dir /tmp -timeout 5\"",
+         $ns at 3 \"$p stop; $p kill HUP\"\n$ns at 1h2m3s \"$p set -command who\"\n$ns at 5.5 \"$p start -dir /tmp -timeout 5.0\"",
     );
     let program = |what| Action::Program { program: 0, what };
     let actions: Vec<_> = of.events.iter().map(|event| (event.at.as_secs_f64(), event.action.clone())).collect();
@@ -75,7 +75,7 @@ fn programs_are_started_stopped_and_changed() {
             "2 p a PROGRAM RUN TAG=t COMMAND=ls -l",
             "3 p a PROGRAM STOP",
             "3 p a PROGRAM KILL SIGNAL=HUP",
-            "5.5 p a PROGRAM START DIR={/tmp} TIMEOUT={5} COMMAND=date",
+            "5.5 p a PROGRAM START DIR={/tmp} TIMEOUT={5.0} COMMAND=date",
             "3723 p a PROGRAM MODIFY COMMAND=who",
         ]
     );
@@ -144,5 +144,24 @@ fn half_made_traffic_is_refused_where_it_was_made() {
     assert_eq!(
         error.to_string(),
         "x.ns:5: \"null2\" is no agent: it was made on line 4 by \"Agent/TCPSINK\", which nobody knows"
+    );
+}
+
+#[test]
+fn a_source_may_leave_its_rate_open() {
+    for (rate, listed, bps) in [("*", "0", 0), ("~", "10", 10_000), ("0", "-1", 0), ("5Mb", "5000", 5_000_000)] {
+        let of = three(&TRAFFIC.replace("$cbr0 set interval_ 0.005", &format!("$cbr0 set rate_ {rate}")));
+        assert_eq!(
+            (rows(&of)[0].contains(&format!("RATE={listed} ")), of.traffic[0].rate.bps()),
+            (true, bps),
+            "{rate}"
+        );
+    }
+    let slow = TRAFFIC.replace("$cbr0 set interval_ 0.005", "$cbr0 set rate_ 5kb");
+    assert!(
+        read(&format!("set a [$ns node]; set b [$ns node]\n{slow}"))
+            .unwrap_err()
+            .message
+            .contains("no value for rate_")
     );
 }

@@ -120,3 +120,69 @@ fn what_emulab_only_warns_of_is_accepted() {
     }
     assert_eq!(of.hosts[3].hardware.as_deref(), Some("sim"));
 }
+
+#[test]
+fn what_never_runs_is_refused_where_it_ends() {
+    for (source, line) in [
+        ("", 1),
+        ("set ns [new Simulator]\nset a [$ns node]\n", 2),
+        ("set ns [new Simulator]\nexit\n$ns run\n", 2),
+        ("set ns [new Simulator]\nif 1 {\n  exit\n}\n$ns run\n", 3),
+    ] {
+        let error = parse("x.ns", source, &Limits::default()).unwrap_err();
+        assert_eq!((error.line, error.message.contains("without a \"$ns run\"")), (line, true), "{error}");
+    }
+}
+
+#[test]
+fn values_without_effect_are_checked_as_emulab_does() {
+    let link = "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset m [$ns make-lan \"$a $b\" 1Mb 0ms]\n";
+    for (accepted, refused) in [
+        ("tb-set-cpu-usage 5", "tb-set-cpu-usage 6"),
+        ("tb-set-mem-usage 1", "tb-set-mem-usage 0"),
+        ("tb-set-colocate-factor 100", "tb-set-colocate-factor 101"),
+        ("tb-set-node-failure-action $a ignore", "tb-set-node-failure-action $a warn"),
+        ("tb-set-link-failure-action $l nonfatal", "tb-set-link-failure-action $l ignore"),
+        ("tb-set-link-encap $l vlan", "tb-set-link-encap $l alias"),
+        ("tb-set-vlink-emulation alias", "tb-set-vlink-emulation none"),
+        ("tb-set-security-level Blue", "tb-set-security-level Red"),
+        ("tb-set-node-plab-role $a plc", "tb-set-node-plab-role $a server"),
+        ("tb-set-node-plab-plcnet $a control", "tb-set-node-plab-plcnet $a nosuch"),
+        ("tb-set-node-inner-elab-role $a boss+router", "tb-set-node-inner-elab-role $a king"),
+        ("tb-set-endnodeshaping $l yes", "tb-set-endnodeshaping $a yes"),
+        ("tb-set-noshaping $m on", "tb-set-noshaping $m"),
+        ("tb-set-allowcolocate $l never", "tb-set-allowcolocate never"),
+        ("tb-use-physnaming maybe", "tb-use-physnaming"),
+        ("tb-use-ipassign on", "tb-use-ipassign maybe"),
+        ("tb-set-lan-backfill $m 1Mb", "tb-set-lan-backfill $m 1MB"),
+        ("tb-set-wasolver-weights 0 7 500", "tb-set-wasolver-weights 0 -7 500"),
+        ("tb-set-node-tarfiles $a /opt x.tgz", "tb-set-node-tarfiles $a /opt"),
+        ("tb-set-tarfiles {/opt x.tgz}", "tb-set-tarfiles /proj/x x.tgz"),
+        ("tb-fix-node $a pc1", "tb-fix-node $l pc1"),
+        ("tb-set-node-rpms $a x.rpm y.rpm", "tb-set-node-rpms $a"),
+    ] {
+        three(&format!("{link}{accepted}"));
+        let error = read(&format!("set a [$ns node]; set b [$ns node]\n{link}{refused}")).unwrap_err();
+        assert_eq!(error.line, 6, "{refused}: {error}");
+    }
+}
+
+#[test]
+fn harmless_tcl_is_accepted() {
+    let of = topology(
+        "package require Tcl 8.4\nvariable count 2\nproc show {} {variable count; return $count}\n\
+         scan 10.5Mb %f%s amount unit\nscan \" 7,x\" %d,%c seven letter\n\
+         for {set i 0} {$i < [show]} {incr i} {set n($i) [$ns node]}\n\
+         set l [$ns duplex-link $n(0) $n(1) $amount$unit ${seven}ms DropTail]\nif {$letter != 120 || [scan x %d y] != 0} {error $letter}",
+    );
+    assert_eq!(shape(&net(&of, "l").members[0].to_net), (10_500, 3500, 0.0));
+}
+
+#[test]
+fn set_takes_only_braces_that_pair() {
+    for text in ["set x \\{", "set x \"a}b\"", "set x a\\\\"] {
+        let error = read(&format!("{text}\n")).unwrap_err();
+        assert!(error.line == 3 && error.message.contains("whose braces do not pair"), "{text}: {error}");
+    }
+    topology("set x {a {b} c}; set y \"{}\"; append z \\{");
+}

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::report::likeness::{ground, settings};
 use crate::report::record::Run;
 
-/// Settings that are meant to differ, or say nothing about what is run.
-const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
 /// Where the hubs are.
 const HUBS: [&str; 2] = ["server", "super_nodes"];
 /// What a run says itself, for plans that do not.
@@ -24,38 +23,6 @@ pub struct Difference {
     pub b: Option<String>,
 }
 
-/// The settings of a plan, key by key, without the seed and the name. A plan
-/// that is not TOML is one setting.
-pub(in crate::report) fn settings(plan: &str) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
-    match plan.parse::<toml::Table>() {
-        Ok(table) => flatten("", &toml::Value::Table(table), &mut settings),
-        Err(_) => {
-            settings.insert("plan".to_owned(), plan.trim().to_owned());
-        }
-    }
-    settings.retain(|key, _| !IGNORED.contains(&key.as_str()));
-    settings
-}
-
-fn flatten(prefix: &str, value: &toml::Value, settings: &mut BTreeMap<String, String>) {
-    let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
-    match value {
-        toml::Value::Table(table) => table.iter().for_each(|(name, value)| flatten(&key(name), value, settings)),
-        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
-            for (index, value) in values.iter().enumerate() {
-                flatten(&key(&(index + 1).to_string()), value, settings);
-            }
-        }
-        toml::Value::String(text) => {
-            settings.insert(prefix.to_owned(), text.clone());
-        }
-        other => {
-            settings.insert(prefix.to_owned(), other.to_string());
-        }
-    }
-}
-
 /// What is known of a run before it is run.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
@@ -66,7 +33,8 @@ pub(super) struct Facts<'a> {
 
 /// What two runs differ in: settings of their plans, what the runs say
 /// themselves where no setting tells it, what the topology says beyond its
-/// name, and the versions of programs that both used. Which hosts the hubs are
+/// name, and what they stood on: machines, programs that both used, the way of
+/// packets. Which hosts the hubs are
 /// on is no difference of its own when the architecture is another.
 pub(super) fn differences(a: Facts<'_>, b: Facts<'_>) -> Vec<Difference> {
     let plans = a.plan.zip(b.plan).map(|(a, b)| (settings(a), settings(b))).unwrap_or_default();
@@ -86,8 +54,8 @@ pub(super) fn differences(a: Facts<'_>, b: Facts<'_>) -> Vec<Difference> {
         let text = |which: &str| Some(format!("{which}'s file"));
         found.push(Difference { setting: "topology".to_owned(), a: text("A"), b: text("B") });
     }
-    let versions = between("version of ", &a.run.versions, &b.run.versions);
-    found.extend(versions.into_iter().filter(|one| one.a.is_some() && one.b.is_some()));
+    let grounds = between("", &ground(a.run), &ground(b.run));
+    found.extend(grounds.into_iter().filter(|one| one.a.is_some() && one.b.is_some()));
     found
 }
 

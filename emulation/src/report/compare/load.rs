@@ -4,36 +4,41 @@ use std::path::{Path, PathBuf};
 
 use super::Side;
 use super::differences::Facts;
+use crate::report::likeness;
 use crate::report::measure::{Measure, measures};
 use crate::report::metrics::Metrics;
 use crate::report::read::{Results, read};
 use crate::report::record::Run;
 use crate::report::sweep::runs;
-use crate::report::write::{WriteError, distrust};
+use crate::report::write::WriteError;
 
-/// A run of a side, without its records.
+/// The most runs of a side whose records are kept.
+const KEPT: usize = 50;
+
+/// A run of a side.
 pub(super) struct Loaded {
     pub(super) folder: PathBuf,
     pub(super) run: Run,
     pub(super) plan: Option<String>,
     pub(super) topology: Option<String>,
     pub(super) measures: Vec<(Measure, f64)>,
+    /// What its repetitions have in common with it.
+    pub(super) kind: likeness::Facts,
+    /// Its records, of the first runs of a side.
+    pub(super) records: Option<(Results, Metrics)>,
 }
 
-/// What was read of a side; the records only of a run by itself.
+/// What was read of a side.
 pub(super) struct Loading {
     pub(super) folder: PathBuf,
     pub(super) runs: Vec<Loaded>,
-    pub(super) single: Option<(Results, Metrics)>,
 }
 
 /// Reads the run, or the runs, in a folder.
 pub(super) fn load(folder: &Path) -> Result<Loading, WriteError> {
-    let folders = runs(folder)?;
-    let is_one = folders.len() == 1;
-    let mut loading = Loading { folder: folder.to_owned(), runs: Vec::new(), single: None };
-    for folder in folders {
-        loading.add(read(&folder)?, is_one);
+    let mut loading = Loading { folder: folder.to_owned(), runs: Vec::new() };
+    for folder in runs(folder)? {
+        loading.add(read(&folder)?);
     }
     Ok(loading)
 }
@@ -42,10 +47,20 @@ impl Loaded {
     pub(super) fn facts(&self) -> Facts<'_> {
         Facts { run: &self.run, plan: self.plan.as_deref(), topology: self.topology.as_deref() }
     }
+
+    /// Why it should be in no comparison, with its folder.
+    pub(super) fn unusable(&self) -> Vec<String> {
+        let folder = self.folder.display();
+        likeness::unusable(&self.run).iter().map(|reason| format!("{folder}: {reason}")).collect()
+    }
+
+    pub(super) fn value(&self, measure: &Measure) -> Option<&(Measure, f64)> {
+        self.measures.iter().find(|(one, _)| one.kind == measure.kind)
+    }
 }
 
 impl Loading {
-    pub(super) fn add(&mut self, results: Results, keep: bool) {
+    pub(super) fn add(&mut self, results: Results) {
         let metrics = Metrics::of(&results);
         self.runs.push(Loaded {
             folder: results.folder.clone(),
@@ -53,33 +68,20 @@ impl Loading {
             plan: results.plan.clone(),
             topology: results.topology.clone(),
             measures: measures(&metrics),
+            kind: likeness::kind(&results.run, results.plan.as_deref(), results.topology.as_deref()),
+            records: (self.runs.len() < KEPT).then_some((results, metrics)),
         });
-        self.single = keep.then_some((results, metrics));
+    }
+
+    /// The runs that are compared, and why others are not. When none is as it
+    /// should be all are compared, and the reasons are why not to trust it.
+    pub(super) fn usable(&self) -> (Vec<&Loaded>, Vec<String>) {
+        let usable: Vec<&Loaded> = self.runs.iter().filter(|one| one.unusable().is_empty()).collect();
+        let reasons = self.runs.iter().flat_map(Loaded::unusable).collect();
+        (if usable.is_empty() { self.runs.iter().collect() } else { usable }, reasons)
     }
 
     pub(super) fn side(&self) -> Side {
-        Side {
-            folder: self.folder.clone(),
-            name: String::new(),
-            seeds: self.runs.iter().map(|one| one.run.seed).collect(),
-        }
-    }
-
-    /// The values of a measure with the seeds of their runs, by seed.
-    pub(super) fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
-        let of = |one: &Loaded| Some((one.run.seed, one.measures.iter().find(|(m, _)| m.kind == measure.kind)?.1));
-        let mut values: Vec<(u64, f64)> = self.runs.iter().filter_map(of).collect();
-        values.sort_by_key(|(seed, _)| *seed);
-        values
-    }
-
-    /// Why its runs cannot be trusted.
-    pub(super) fn distrust(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        for one in &self.runs {
-            let folder = one.folder.display();
-            reasons.extend(distrust(&one.run).iter().map(|reason| format!("{folder}: {reason}")));
-        }
-        reasons
+        Side { folder: self.folder.clone(), name: String::new(), seeds: Vec::new() }
     }
 }

@@ -2,6 +2,7 @@
 
 mod differences;
 mod load;
+mod pairs;
 mod single;
 mod warnings;
 
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use self::differences::Difference;
-pub(super) use self::differences::settings;
 use self::load::{Loaded, Loading, load};
+use self::pairs::{Pair, Paired};
 use super::figure::said;
 use super::measure::{Better, Measure};
 use super::page;
-use super::statistics::{Interval, mean, paired, welch};
 use super::write::{WriteError, put};
+use crate::statistics::{Interval, mean, paired, welch};
 
 /// A comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
@@ -31,11 +32,24 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// Why the figures cannot be trusted; empty if they can.
     pub distrust: Vec<String>,
-    /// The measures that both sides have, in the order of reports.
+    /// The measures that both sides have, in the order of reports, cell by cell.
     pub rows: Vec<Row>,
 }
 
 impl Comparison {
+    /// The cells that are compared, each with its rows. Where there is only one
+    /// its name is empty.
+    pub fn cells(&self) -> Vec<(&str, Vec<&Row>)> {
+        let mut cells: Vec<(&str, Vec<&Row>)> = Vec::new();
+        for row in &self.rows {
+            match cells.last_mut().filter(|(name, _)| *name == row.cell) {
+                Some((_, rows)) => rows.push(row),
+                None => cells.push((&row.cell, vec![row])),
+            }
+        }
+        cells
+    }
+
     /// Writes the comparison as a page (`.html`) or as one figure (`.svg`), by
     /// the ending of the file's name.
     ///
@@ -63,13 +77,17 @@ pub struct Side {
     /// What tells it from the other side: its first run's name, or what was run
     /// on what, or its folder.
     pub name: String,
-    /// The seeds of its runs.
+    /// The seeds of its runs that are compared.
     pub seeds: Vec<u64>,
 }
 
 /// One measure compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// What is the same on both sides and tells these runs from others of them;
+    /// empty where all are of one kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cell: String,
     /// Which.
     #[serde(flatten)]
     pub measure: Measure,
@@ -99,6 +117,8 @@ pub enum Finding {
     Open,
     /// There is no interval.
     Unknown,
+    /// There are too few requests beyond the quantile.
+    Few,
 }
 
 impl Row {
@@ -114,7 +134,9 @@ impl Row {
 
     /// What the interval says: a finding only if 1 is not in it.
     pub fn finding(&self) -> Finding {
-        let Some(interval) = self.interval else { return Finding::Unknown };
+        let Some(interval) = self.interval else {
+            return if self.measure.few { Finding::Few } else { Finding::Unknown };
+        };
         let up = interval.ratio > 1.0;
         match self.measure.better {
             _ if !interval.excludes_one() => Finding::Open,
@@ -137,70 +159,112 @@ impl Finding {
             Self::Less => "less",
             Self::Open => "open",
             Self::Unknown => "",
+            Self::Few => "n too small",
         }
     }
 }
 
 /// Compares the run, or the runs, in folder `b` with those in folder `a`.
 ///
-/// Over several runs on both sides the intervals are over seeds: paired where
-/// both sides have the same seeds, Welch's otherwise. Of one run each they are
-/// from the bootstrap, whose draws are always the same.
+/// Runs of several kinds are compared kind by kind: each with those of the
+/// other side that differ in nothing but what the sides differ in. Over several
+/// seeds on both sides the intervals are over seeds: paired where both sides
+/// have the same, Welch's otherwise. Of one run each they are from the
+/// bootstrap, whose draws are always the same. Runs that are not valid or were
+/// stopped early are left out, unless a side has no others.
 ///
 /// # Errors
-/// When a folder has no run, or one cannot be read.
+/// When a folder has no run, one cannot be read, or runs cannot be paired.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, WriteError> {
-    Ok(comparison(&load(a)?, &load(b)?))
+    comparison(&load(a)?, &load(b)?)
 }
 
-fn comparison(a: &Loading, b: &Loading) -> Comparison {
-    let singles = a.single.as_ref().zip(b.single.as_ref());
-    let mut rows: Vec<Row> = Vec::new();
-    for (measure, _) in a.runs.iter().flat_map(|one| &one.measures) {
-        if rows.iter().all(|row| row.measure.kind != measure.kind) {
-            rows.extend(row(measure, a, b));
-        }
-    }
-    if let Some((a, b)) = singles {
-        single::intervals(a, b, &mut rows);
-    }
-    let differences = match (a.runs.first(), b.runs.first()) {
-        (Some(a), Some(b)) => differences::differences(a.facts(), b.facts()),
-        _ => Vec::new(),
-    };
-    let (name_a, name_b) = names(a, b);
-    Comparison {
-        a: Side { name: name_a, ..a.side() },
-        b: Side { name: name_b, ..b.side() },
-        warnings: warnings::warnings(a, b, &differences),
-        distrust: [a.distrust(), b.distrust()].concat(),
+fn comparison(a: &Loading, b: &Loading) -> Result<Comparison, WriteError> {
+    let ((runs_a, reasons_a), (runs_b, reasons_b)) = (a.usable(), b.usable());
+    let paired = pairs::pairs(&runs_a, &runs_b).map_err(|reason| WriteError::Unlike { reason })?;
+    let differences = differences_of(&paired);
+    // Of a side without a run that is as it should be, all are compared.
+    let distrust = [(a, reasons_a), (b, reasons_b)];
+    let distrust = distrust.into_iter().filter(|(side, _)| side.runs.iter().all(|one| !one.unusable().is_empty()));
+    let (name_a, name_b) = names((a, &runs_a), (b, &runs_b));
+    let seeds = |runs: &[&Loaded]| runs.iter().map(|one| one.run.seed).collect();
+    let rows: Vec<Row> = paired.pairs.iter().flat_map(rows).collect();
+    Ok(Comparison {
+        a: Side { name: name_a, seeds: seeds(&runs_a), ..a.side() },
+        b: Side { name: name_b, seeds: seeds(&runs_b), ..b.side() },
+        warnings: warnings::warnings(a, b, &paired, &differences, &rows),
+        distrust: distrust.flat_map(|(_, reasons)| reasons).collect(),
         differences,
         rows,
+    })
+}
+
+/// What the first runs of pairs differ in, each setting as the first pair has it.
+fn differences_of(paired: &Paired<'_>) -> Vec<Difference> {
+    let mut all: Vec<Difference> = Vec::new();
+    for pair in &paired.pairs {
+        let (Some(a), Some(b)) = (pair.a.first(), pair.b.first()) else { continue };
+        for one in differences::differences(a.facts(), b.facts()) {
+            if all.iter().all(|known| known.setting != one.setting) {
+                all.push(one);
+            }
+        }
     }
+    all
+}
+
+fn rows(pair: &Pair<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (measure, _) in pair.a.iter().flat_map(|one| &one.measures) {
+        if rows.iter().all(|row| row.measure.kind != measure.kind) {
+            rows.extend(row(measure, pair));
+        }
+    }
+    if let ([a], [b]) = (pair.a.as_slice(), pair.b.as_slice())
+        && let Some((a, b)) = a.records.as_ref().zip(b.records.as_ref())
+    {
+        single::intervals(a, b, &mut rows);
+    }
+    for row in rows.iter_mut().filter(|row| row.measure.few) {
+        row.interval = None;
+    }
+    rows
 }
 
 /// Names of the sides that differ.
-fn names(a: &Loading, b: &Loading) -> (String, String) {
-    let ways: [fn(&Loaded) -> String; 2] =
-        [|one| one.run.name.clone(), |one| format!("{} on {}", one.run.architecture, one.run.topology)];
+fn names(a: (&Loading, &[&Loaded]), b: (&Loading, &[&Loaded])) -> (String, String) {
+    let ways: [fn(&Loaded) -> String; 3] = [
+        |one| one.run.name.clone(),
+        |one| one.run.architecture.clone(),
+        |one| format!("{} on {}", one.run.architecture, one.run.topology),
+    ];
     let told = ways.iter().find_map(|way| {
-        let (a, b) = (way(a.runs.first()?), way(b.runs.first()?));
+        let one = |runs: &[&Loaded]| {
+            let mut names = runs.iter().map(|one| way(one));
+            let first = names.next()?;
+            names.all(|name| name == first).then_some(first)
+        };
+        let (a, b) = (one(a.1)?, one(b.1)?);
         (a != b).then_some((a, b))
     });
-    told.unwrap_or_else(|| (a.folder.display().to_string(), b.folder.display().to_string()))
+    told.unwrap_or_else(|| (a.0.folder.display().to_string(), b.0.folder.display().to_string()))
 }
 
 /// The measure on both sides, with the interval over seeds if there are enough.
-fn row(measure: &Measure, a: &Loading, b: &Loading) -> Option<Row> {
-    let (of_a, of_b) = (a.values(measure), b.values(measure));
-    let seeds = |values: &[(u64, f64)]| values.iter().map(|(seed, _)| *seed).collect::<Vec<_>>();
-    let plain = |values: &[(u64, f64)]| values.iter().map(|(_, value)| *value).collect::<Vec<_>>();
-    let same_seeds = seeds(&of_a) == seeds(&of_b) && seeds(&of_a).windows(2).all(|pair| pair[0] != pair[1]);
-    let (values_a, values_b) = (plain(&of_a), plain(&of_b));
-    let interval = if same_seeds { paired(&values_a, &values_b) } else { welch(&values_a, &values_b) };
-    let (a, b) = (middle(&values_a)?, middle(&values_b)?);
+fn row(measure: &Measure, pair: &Pair<'_>) -> Option<Row> {
+    let of = |runs: &[&Loaded]| {
+        let mut found: Vec<(u64, f64)> =
+            runs.iter().filter_map(|one| Some((one.run.seed, one.value(measure)?.1))).collect();
+        found.sort_by_key(|(seed, _)| *seed);
+        found.into_iter().unzip::<u64, f64, Vec<u64>, Vec<f64>>()
+    };
+    let ((seeds_a, of_a), (seeds_b, of_b)) = (of(&pair.a), of(&pair.b));
+    let same_seeds = seeds_a == seeds_b && seeds_a.windows(2).all(|pair| pair[0] != pair[1]);
+    let interval = if same_seeds { paired(&of_a, &of_b) } else { welch(&of_a, &of_b) };
+    let (a, b) = (middle(&of_a)?, middle(&of_b)?);
     let ratio = (a > 0.0).then(|| b / a);
-    Some(Row { measure: measure.clone(), a, b, ratio, interval })
+    let few = pair.a.iter().chain(&pair.b).filter_map(|one| one.value(measure)).any(|(measure, _)| measure.few);
+    Some(Row { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
 }
 
 /// The geometric mean, which ratios are of; the mean when a value is zero.
@@ -218,17 +282,20 @@ fn middle(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::measure::Kind;
-    use super::super::statistics::Method;
+    use super::super::record::Outcome;
     use super::super::synthetic::Shape;
+    use super::names as names_of;
     use super::*;
+    use crate::statistics::Method;
 
     fn side(shapes: impl IntoIterator<Item = Shape>) -> Loading {
-        let shapes: Vec<Shape> = shapes.into_iter().collect();
-        let mut loading = Loading { folder: "side".into(), runs: Vec::new(), single: None };
-        for shape in &shapes {
-            loading.add(shape.make().results, shapes.len() == 1);
-        }
+        let mut loading = Loading { folder: "side".into(), runs: Vec::new() };
+        shapes.into_iter().for_each(|shape| loading.add(shape.make().results));
         loading
+    }
+
+    fn comparison(a: &Loading, b: &Loading) -> Comparison {
+        super::comparison(a, b).unwrap()
     }
 
     fn shape(seed: u64, slower: f64) -> Shape {
@@ -281,14 +348,87 @@ mod tests {
     }
 
     #[test]
+    fn a_quantile_of_few_requests_has_no_interval_and_says_so() {
+        let few = |seeds: std::ops::Range<u64>| side(seeds.map(|seed| Shape { requests: 60, ..shape(seed, 1.0) }));
+        for comparison in [comparison(&few(1..2), &few(2..3)), comparison(&few(1..5), &few(1..5))] {
+            let row = find(&comparison, &Kind::Latency("track".into(), 990));
+            assert_eq!((row.interval, row.finding()), (None, Finding::Few), "{row:?}");
+            assert!(row.show(row.a).starts_with('('), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn topologies_are_compared_each_with_itself() {
+        let both = |architecture: &'static str, slower: f64, topologies: &[&'static str]| {
+            let shapes = topologies.iter().flat_map(|topology| (1..=3).map(move |seed| (topology, seed)));
+            side(shapes.map(|(topology, seed)| Shape { architecture, topology, ..shape(seed, slower) }))
+        };
+        let a = both("client-server", 1.0, &["star-11", "star-26"]);
+        let compared = comparison(&a, &both("super-node", 2.0, &["star-11", "star-26", "tree-11"]));
+        let names: Vec<&str> = compared.cells().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["star-11", "star-26"]);
+        for (_, rows) in compared.cells() {
+            let row = rows.iter().find(|row| row.measure.kind == Kind::MeanLatency("track".into())).unwrap();
+            assert_eq!(row.interval.map(|interval| interval.method), Some(Method::PairedBySeed));
+            assert!((row.ratio.unwrap() - 2.0).abs() < 0.01, "{row:?}");
+        }
+        assert_eq!((compared.a.name.as_str(), compared.b.name.as_str()), ("client-server", "super-node"));
+        assert!(compared.warnings.iter().any(|said| said.contains("Only side B has runs of tree-11")));
+        // The other way round they are of several kinds, and nothing tells which belong together.
+        let mixed = super::comparison(&a, &both("super-node", 1.0, &["tree-11"]));
+        let error = mixed.unwrap_err().to_string();
+        assert!(error.contains("side A are not of one kind") && error.contains("topology"), "{error}");
+    }
+
+    #[test]
     fn what_should_be_known_first_is_said() {
-        let odd = Shape { architecture: "client-server", topology: "star-26", valid: false, ..shape(1, 1.0) };
-        let comparison = comparison(&side([shape(1, 1.0)]), &side([odd, shape(2, 1.0)]));
+        let odd = Shape { architecture: "client-server", topology: "star-26", ..shape(1, 1.0) };
+        let comparison = comparison(&side([shape(1, 1.0), shape(2, 1.0)]), &side([odd]));
         let said = comparison.warnings.join(" ");
         assert!(said.contains("2 respects (architecture, topology)"), "{said}");
-        assert!(said.contains("side B are not of one kind") && said.contains("a single run"), "{said}");
-        assert_eq!(comparison.distrust.len(), 1);
+        assert!(said.contains("a single run"), "{said}");
         assert!(comparison.rows.iter().all(|row| row.interval.is_none()));
+    }
+
+    #[test]
+    fn latencies_of_sides_that_completed_unlike_parts_are_doubted() {
+        let failing = |part: usize| {
+            let mut results = shape(1, 1.0).make().results;
+            results.requests.iter_mut().step_by(part).for_each(|request| request.outcome = Outcome::TimedOut);
+            let mut loading = Loading { folder: "side".into(), runs: Vec::new() };
+            loading.add(results);
+            loading
+        };
+        let said = |a: &Loading, b: &Loading| comparison(a, b).warnings.join(" ");
+        let said_of = said(&failing(400), &failing(5));
+        assert!(said_of.contains("latencies are of completed requests only: those of B leave out more"), "{said_of}");
+        let said_of = said(&failing(100), &failing(120));
+        assert!(!said_of.contains("completed requests only"), "{said_of}");
+    }
+
+    #[test]
+    fn another_machine_or_another_build_is_said() {
+        let (a, mut b) = (side([shape(1, 1.0)]), side([shape(2, 1.0)]));
+        b.runs[0].run.machine.insert("processors".into(), "16".into());
+        b.runs[0].run.versions.insert("overlay-node".into(), "0.1.0, debug".into());
+        let comparison = comparison(&a, &b);
+        let said = comparison.warnings.join(" ");
+        assert!(
+            said.contains("same ground: machine: processors (16; 2), program: overlay-node (0.1.0; 0.1.0, debug)"),
+            "{said}"
+        );
+        assert!(comparison.differences.iter().any(|one| one.setting == "machine: processors"));
+    }
+
+    #[test]
+    fn runs_that_are_not_valid_or_were_stopped_are_left_out_unless_there_are_no_others() {
+        let bad = |seed| Shape { valid: false, ..shape(seed, 9.0) };
+        let a = side([shape(1, 1.0), shape(2, 1.0)]);
+        let compared = comparison(&a, &side([shape(1, 1.0), bad(2), shape(2, 1.0)]));
+        assert!(compared.distrust.is_empty() && compared.b.seeds == [1, 2]);
+        assert!(compared.warnings.iter().any(|said| said.contains("Of side B's 3 runs, 1 is left out")));
+        assert!(compared.rows.iter().all(|row| row.ratio.is_none_or(|ratio| (ratio - 1.0).abs() < 1e-12)));
+        assert_eq!(comparison(&a, &side([bad(1), bad(2)])).distrust.len(), 2);
     }
 
     #[test]
@@ -298,8 +438,9 @@ mod tests {
             loading.runs[0].run.name = name.into();
             loading
         };
+        let names = |a: &Loading, b: &Loading| names_of((a, &a.usable().0), (b, &b.usable().0));
         let (a, b) = (named("x", "client-server"), named("x", "super-node"));
-        assert_eq!(names(&a, &b), ("client-server on star-11".into(), "super-node on star-11".into()));
+        assert_eq!(names(&a, &b), ("client-server".into(), "super-node".into()));
         assert_eq!(names(&a, &named("y", "super-node")), ("x".into(), "y".into()));
         assert_eq!(names(&a, &a), ("side".into(), "side".into()));
     }

@@ -7,7 +7,7 @@ use crate::report::measure::{Kind, QUANTILES};
 use crate::report::metrics::Metrics;
 use crate::report::read::Results;
 use crate::report::record::{Outcome, Request};
-use crate::report::statistics::{Interval, blocks, latencies};
+use crate::statistics::{Interval, blocks, latencies};
 
 /// Where the draws begin, so that they are the same each time.
 const SEED: u64 = 1;

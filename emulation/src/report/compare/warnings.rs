@@ -1,10 +1,24 @@
 //! What a person should know before believing a ratio.
 
-use super::differences::{Difference, differences, respects};
-use super::load::Loading;
+use super::Row;
+use super::differences::{Difference, respects};
+use super::load::{Loaded, Loading};
+use super::pairs::Paired;
+use crate::report::likeness;
+use crate::report::measure::Kind;
+use crate::report::words::{counted, percent};
+
+/// By how much the parts of requests completed may differ before latencies are doubtful.
+const UNLIKE_SUCCESS: f64 = 0.03;
 
 /// One sentence each.
-pub(super) fn warnings(a: &Loading, b: &Loading, found: &[Difference]) -> Vec<String> {
+pub(super) fn warnings(
+    a: &Loading,
+    b: &Loading,
+    paired: &Paired<'_>,
+    found: &[Difference],
+    rows: &[Row],
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let names: Vec<&str> = respects(found).into_iter().collect();
     if names.len() > 1 {
@@ -12,36 +26,63 @@ pub(super) fn warnings(a: &Loading, b: &Loading, found: &[Difference]) -> Vec<St
         warnings
             .push(format!("The sides differ in {count} respects ({names}): a ratio cannot be laid to one of them."));
     }
+    warnings.extend(other_ground(paired));
     for (name, side) in [("A", a), ("B", b)] {
-        warnings.extend(of_side(name, side));
+        warnings.extend(left_out(name, side));
     }
-    match (a.runs.len(), b.runs.len()) {
-        (1, 1) => warnings.push(
-            "One run each: the intervals cover chance within these runs, not other seeds. \
-             Several seeds on each side would."
-                .into(),
-        ),
-        (1, _) | (_, 1) => {
-            warnings.push("One side has a single run, so there is no interval: run it with other seeds too.".into());
-        }
-        _ => {}
+    for (side, name) in &paired.alone {
+        warnings.push(format!("Only side {side} has runs of {name}: they are compared with nothing."));
     }
+    warnings.extend(unlike_success(rows));
+    warnings.extend(few_runs(paired));
     warnings
 }
 
-fn of_side(name: &str, side: &Loading) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let first = side.runs.first();
-    let others = side.runs.iter().filter_map(|one| Some(differences(first?.facts(), one.facts())));
-    if let Some(odd) = others.flatten().next() {
-        warnings.push(format!("The runs of side {name} are not of one kind: they differ in {}.", odd.setting));
+/// What fails has no latency: a side that fails where it would have been slow looks fast.
+fn unlike_success(rows: &[Row]) -> Option<String> {
+    let apart = |row: &&Row| (row.a - row.b).abs();
+    let unlike = rows.iter().filter(|row| row.measure.kind == Kind::Success && apart(row) > UNLIKE_SUCCESS);
+    let row = unlike.max_by(|one, other| apart(one).total_cmp(&apart(other)))?;
+    let (a, b, worse) = (percent(row.a), percent(row.b), if row.a < row.b { "A" } else { "B" });
+    let cell = if row.cell.is_empty() { String::new() } else { format!(" of {}", row.cell) };
+    Some(format!(
+        "Side A completed {a} of the requests{cell} and side B {b}, and latencies are of completed requests only: \
+         those of {worse} leave out more of what went badly."
+    ))
+}
+
+/// Machines, programs and ways of carrying packets that are not the same in all runs.
+fn other_ground(paired: &Paired<'_>) -> Option<String> {
+    let runs = paired.pairs.iter().flat_map(|pair| pair.a.iter().chain(&pair.b));
+    let ground = likeness::other_ground(runs.map(|one| &one.run))?;
+    Some(format!(
+        "Not all runs stand on the same ground: {ground}. \
+         A ratio may be that of machines or programs, not of what was to be compared."
+    ))
+}
+
+fn left_out(name: &str, side: &Loading) -> Option<String> {
+    let (used, reasons) = side.usable();
+    let out = side.runs.len() - used.len();
+    (out > 0).then(|| {
+        let is = if out == 1 { "is" } else { "are" };
+        format!(
+            "Of side {name}'s {}, {out} {is} left out: {}",
+            counted(side.runs.len() as u64, "run"),
+            reasons.join("; ")
+        )
+    })
+}
+
+fn few_runs(paired: &Paired<'_>) -> Option<String> {
+    let count = |runs: &[&Loaded]| runs.len();
+    let sizes = || paired.pairs.iter().map(|pair| (count(&pair.a), count(&pair.b)));
+    if sizes().any(|sizes| sizes == (1, 1)) {
+        let text = "One run each: the intervals cover chance within these runs, not other seeds. \
+                    Several seeds on each side would.";
+        return Some(text.to_owned());
     }
-    let stopped = side.runs.iter().filter(|one| one.run.interrupted).count();
-    if stopped > 0 {
-        let of = side.runs.len();
-        warnings.push(format!(
-            "On side {name} {stopped} of {of} runs stopped before their time: counts are smaller for it."
-        ));
-    }
-    warnings
+    sizes()
+        .any(|(a, b)| a.min(b) == 1)
+        .then(|| "One side has a single run, so there is no interval: run it with other seeds too.".to_owned())
 }

@@ -51,7 +51,7 @@ fn draw(canvas: &mut Canvas<'_>, row: &Row, x: &Scale, y: f64) {
         Finding::Better => Ink::Blue,
         Finding::Worse => Ink::Vermilion,
         Finding::More | Finding::Less => Ink::Text,
-        Finding::Open | Finding::Unknown => Ink::Grey,
+        Finding::Open | Finding::Unknown | Finding::Few => Ink::Grey,
     };
     if let Some(interval) = row.interval {
         canvas.line(&[(x.at(interval.low), y), (x.at(interval.high), y)], ink, 3.0);

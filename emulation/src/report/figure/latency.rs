@@ -6,7 +6,7 @@ use super::frame::Frame;
 use super::ink::Ink;
 use super::scale::Scale;
 use crate::report::metrics::Service;
-use crate::report::words::milliseconds;
+use crate::report::words::{milliseconds, quantile};
 
 /// The most points of a curve: more cannot be seen.
 const POINTS: usize = 300;
@@ -41,10 +41,7 @@ pub(super) fn curves(services: &[&Service]) -> Sheet {
 }
 
 fn name(service: &Service) -> String {
-    match service.latency.p50 {
-        Some(median) => format!("{} {}", service.service, milliseconds(median)),
-        None => service.service.clone(),
-    }
+    format!("{} {}", service.service, quantile(&service.latency, 500))
 }
 
 /// Steps from 0 to 1, thinned out.

@@ -26,7 +26,8 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show:
     let (top, bottom) = (14.0, 226.0);
     let y = Scale::from_zero(highest, bottom, top);
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
-    let names = lines.iter().map(|line| width_of(&line.name, WORDS)).fold(0.0, f64::max).min(MAX_NAMES);
+    // Bold letters are a tenth wider.
+    let names = lines.iter().map(|line| width_of(&line.name, WORDS) * 1.1).fold(0.0, f64::max).min(MAX_NAMES);
     let right = WIDTH - names - 12.0;
     let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
     // Air on both sides, so that the first interval does not stand on the axis.
@@ -41,7 +42,7 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show:
             draw(canvas, &frame, line, Ink::kind(n), sidestep(n, lines.len()));
         }
         for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
-            let name = cut_to(&lines[n].name, WORDS, MAX_NAMES);
+            let name = cut_to(&lines[n].name, WORDS, MAX_NAMES / 1.1);
             canvas.bold(&name, (right + 6.0, y), Side::Right, Ink::kind(n));
         }
     })

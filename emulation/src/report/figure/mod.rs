@@ -19,11 +19,11 @@ pub(super) use self::canvas::Sheet;
 pub(super) use self::forest::{forest, said};
 pub(super) use self::ink::{Ink, dark_rules};
 pub(super) use self::lines::{Line, lines};
-use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service};
+use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service, host_of};
 use super::read::Results;
 use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};
 
-/// How many links are shown.
+/// How many links, and how many daemons, are shown.
 const LINKS: usize = 12;
 /// How many reasons of failures are shown.
 const REASONS: usize = 8;
@@ -62,6 +62,7 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         timeline(results, metrics),
         overhead(metrics),
         links(results, metrics),
+        load(results, metrics),
         nodes(metrics),
         failures(metrics),
         lateness(results),
@@ -124,7 +125,7 @@ fn latencies(metrics: &Metrics) -> Option<Figure> {
         name: "latency".into(),
         title,
         caption: "The part of the completed services that had begun (streams: video, track) or come whole (objects) \
-                  within that time. Dots and numbers are medians."
+                  within that time. Dots and numbers are medians; one in brackets is of fewer than 20."
             .into(),
         sheet: latency::curves(&services),
     })
@@ -210,12 +211,44 @@ fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {
         "All directions".into()
     };
     let key = [("host of a hub".to_owned(), Ink::Vermilion), ("others".to_owned(), Ink::Blue)];
-    let key = if results.run.hubs.is_empty() { &[][..] } else { &key };
+    let has_hub = links.iter().take(LINKS).any(|one| results.run.hubs.contains(&one.link.host));
+    let key = if has_hub { &key[..] } else { &[] };
     Some(Figure {
         name: "links".into(),
         title,
         caption: format!("{of}: the mean rate into it, and the part of its rate that was used."),
         sheet: bars(&shown, key),
+    })
+}
+
+/// A daemon for people: the host that it is on, and of a hub what it is.
+pub(super) fn daemon_name(node: &NodeUse, results: &Results) -> String {
+    let host = host_of(&node.node, results);
+    if node.is_hub() { format!("{host} ({})", node.role) } else { node.node.clone() }
+}
+
+fn load(results: &Results, metrics: &Metrics) -> Option<Figure> {
+    let mut daemons: Vec<(&NodeUse, f64)> =
+        metrics.nodes.iter().filter_map(|node| Some((node, node.cpu_share?))).collect();
+    daemons.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (first, most) = *daemons.first()?;
+    let bar = |(node, share): &(&NodeUse, f64)| Bar {
+        name: daemon_name(node, results),
+        parts: vec![(*share, if node.is_hub() { Ink::Vermilion } else { Ink::Blue })],
+        value: percent(*share),
+    };
+    let key = [("hub".to_owned(), Ink::Vermilion), ("node".to_owned(), Ink::Blue)];
+    let has_hub = metrics.nodes.iter().any(NodeUse::is_hub);
+    let of = if daemons.len() > LINKS {
+        format!("The {LINKS} busiest of {} daemons", daemons.len())
+    } else {
+        "All daemons".into()
+    };
+    Some(Figure {
+        name: "load".into(),
+        title: format!("The busiest daemon, {}, used {} of a processor", daemon_name(first, results), percent(most)),
+        caption: format!("{of}: processor time while the workload ran and drained, as a part of one processor."),
+        sheet: bars(&daemons.iter().take(LINKS).map(bar).collect::<Vec<_>>(), if has_hub { &key } else { &[] }),
     })
 }
 

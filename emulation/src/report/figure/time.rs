@@ -93,7 +93,7 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: 
 
 impl Panel {
     fn draw(&self, canvas: &mut Canvas<'_>, frame: &Frame, values: &[(f64, f64)]) {
-        canvas.bold(self.name, (0.0, frame.top - 13.0), Side::Right, self.ink);
+        canvas.bold(self.name, (0.0, frame.top - 17.0), Side::Right, self.ink);
         frame.rows(canvas, 2, three);
         let line: Vec<(f64, f64)> = values.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
         let (Some(first), Some(last)) = (line.first().copied(), line.last().copied()) else { return };

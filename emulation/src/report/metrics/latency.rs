@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::statistics::{mean, quantile};
+use crate::statistics::{mean, quantile};
 
 /// The upper bounds of a decade's buckets: ISO 3's series R5, each about 1.6
 /// times the one before.
@@ -31,7 +31,24 @@ pub struct Distribution {
     pub sorted: Vec<f64>,
 }
 
+/// The fewest values that must lie beyond a quantile, on either side, for it
+/// to be more than a guess.
+const BEYOND: u64 = 10;
+
 impl Distribution {
+    /// Whether there are enough of them to tell this quantile, in thousandths:
+    /// at least ten beyond it, so 20 for the median, 200 for the 95th
+    /// percentile and 1000 for the 99th.
+    pub fn tells(&self, thousandths: u32) -> bool {
+        let beyond = thousandths.min(1000_u32.saturating_sub(thousandths));
+        self.count * u64::from(beyond) >= BEYOND * 1000
+    }
+
+    /// The quantile, in thousandths.
+    pub fn quantile(&self, thousandths: u32) -> Option<f64> {
+        quantile(&self.sorted, f64::from(thousandths) / 1000.0)
+    }
+
     /// The distribution of these; what is no number is left out.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.retain(|value| value.is_finite() && *value >= 0.0);
@@ -83,6 +100,14 @@ mod tests {
         assert_eq!(buckets[..3], [(1.0, 1), (1.6, 1), (2.5, 1)]);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         assert_eq!(buckets.last(), Some(&(100.0, 1)));
+    }
+
+    #[test]
+    fn ten_must_lie_beyond_a_quantile() {
+        for (thousandths, enough) in [(500, 20), (950, 200), (990, 1000)] {
+            let of = |count: usize| Distribution::of(vec![1.0; count]).tells(thousandths);
+            assert!(of(enough) && !of(enough - 1), "{thousandths}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 pub use latency::Distribution;
 pub use parts::Part;
+pub(super) use parts::host_of;
 pub use tally::Tally;
 pub use timeline::Second;
 pub use traffic::{Drops, LinkUse, NodeUse, Traffic};
@@ -57,6 +58,11 @@ pub struct Service {
     /// The latency of those that were completed: to the first byte of a
     /// stream, to the end of an object.
     pub latency: Distribution,
+    /// The same of those that began with a handshake, because requester and
+    /// provider had not spoken before.
+    pub first_contacts: Distribution,
+    /// The same of those over an association that was up.
+    pub warm: Distribution,
     /// Payload bytes delivered.
     pub payload_bytes: u64,
     /// Datagrams of streams delivered.
@@ -117,11 +123,17 @@ fn classes(requests: &[Request]) -> Vec<Service> {
 
 fn service(name: &str, class: Option<&str>, requests: &[&Request]) -> Service {
     let completed = |request: &&&Request| request.outcome == Outcome::Completed;
+    let contacts = |first: bool| {
+        let of = requests.iter().filter(|request| request.first_contact == Some(first));
+        Distribution::of(of.filter_map(|request| request.latency_ms()).collect())
+    };
     Service {
         service: name.to_owned(),
         class: class.map(ToOwned::to_owned),
         requests: Tally::of(requests.iter().copied()),
         latency: Distribution::of(requests.iter().filter_map(|request| request.latency_ms()).collect()),
+        first_contacts: contacts(true),
+        warm: contacts(false),
         payload_bytes: requests.iter().map(|request| request.bytes).sum(),
         packets: requests.iter().map(|request| request.packets).sum(),
         lost: requests.iter().map(|request| request.lost).sum(),
@@ -153,7 +165,8 @@ mod tests {
     #[test]
     fn a_run_counted_by_hand() {
         let metrics = Metrics::of(&synthetic::by_hand());
-        let expected = Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1 };
+        let expected =
+            Tally { asked: 6, completed: 3, failed: 1, timed_out: 1, cut: 1, drained: 1, dropped_by_reader: 0 };
         assert_eq!(metrics.requests, expected);
         // Of the five that could end, three were completed.
         assert_eq!(metrics.requests.success_ratio(), Some(0.6));
@@ -169,6 +182,18 @@ mod tests {
         assert_eq!(metrics.service("sensor").unwrap().latency.p50, None);
         let reasons: Vec<(&str, u64)> = metrics.failures.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(reasons, [("cut by the end", 1), ("not-found", 1), ("timed out", 1)]);
+    }
+
+    #[test]
+    fn first_contacts_and_warm_ones_are_told_apart() {
+        let mut results = synthetic::by_hand();
+        (results.requests[0].first_contact, results.requests[1].first_contact) = (Some(true), Some(false));
+        let metrics = Metrics::of(&results);
+        let video = metrics.service("video").unwrap();
+        assert_eq!((video.first_contacts.p50, video.warm.p50), (Some(100.0), Some(300.0)));
+        // Of the image nobody knows.
+        let image = metrics.service("image").unwrap();
+        assert_eq!((image.latency.count, image.first_contacts.count, image.warm.count), (1, 0, 0));
     }
 
     #[test]

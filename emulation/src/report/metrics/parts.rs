@@ -81,7 +81,7 @@ fn forwarded(results: &Results) -> Option<u64> {
 
 /// The host that a daemon runs on: that of its name, or of a hub's daemon
 /// the hub's host, whose name its own begins with.
-fn host_of<'a>(daemon: &'a str, results: &'a Results) -> &'a str {
+pub(in crate::report) fn host_of<'a>(daemon: &'a str, results: &'a Results) -> &'a str {
     let is_of = |host: &&String| daemon.strip_prefix(host.as_str()).is_some_and(|rest| rest.starts_with("-hub"));
     results.run.hubs.iter().find(is_of).map_or(daemon, String::as_str)
 }

@@ -19,6 +19,8 @@ pub struct Tally {
     pub cut: u64,
     /// How many of the completed ended in the drain.
     pub drained: u64,
+    /// Datagrams of streams that the emulator was too slow to take from daemons.
+    pub dropped_by_reader: u64,
 }
 
 impl Tally {
@@ -39,6 +41,7 @@ impl Tally {
             Outcome::Cut => self.cut += 1,
         }
         self.drained += u64::from(request.drained && request.outcome == Outcome::Completed);
+        self.dropped_by_reader += request.dropped_by_reader;
     }
 
     /// The part that was completed of those that could end: what the run's

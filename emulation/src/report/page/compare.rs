@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Page, Rows};
+use super::{FEW, Page, Rows};
 use crate::report::compare::{Comparison, Finding, Row, Side};
 use crate::report::figure::{Figure, forest};
 use crate::report::measure::Kind;
-use crate::report::statistics::Method;
 use crate::report::words::{capital, counted, ratio};
+use crate::statistics::Method;
 
 /// The page of a comparison.
 pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
@@ -24,9 +24,12 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
         page.notice("doubt", "Before believing a ratio:", "", &comparison.warnings);
     }
     page.markup("</header>\n<main>");
-    page.element("h2", "", "B over A");
-    page.figures(&figures(comparison));
-    table(&mut page, comparison);
+    for (name, rows) in comparison.cells() {
+        let title = if name.is_empty() { "B over A".to_owned() } else { format!("B over A: {name}") };
+        page.element("h2", "", &title);
+        page.figures(&figures(&rows));
+        table(&mut page, &rows);
+    }
     differences(&mut page, comparison);
     methods(&mut page, comparison);
     page.markup("</main>\n<footer>");
@@ -36,10 +39,16 @@ pub(in crate::report) fn of_comparison(comparison: &Comparison) -> String {
 }
 
 fn side(side: &Side) -> String {
-    let seeds: Vec<String> = side.seeds.iter().take(12).map(ToString::to_string).collect();
-    let more = if side.seeds.len() > seeds.len() { ", …" } else { "" };
+    let unlike: BTreeSet<u64> = side.seeds.iter().copied().collect();
+    let seeds: Vec<String> = unlike.iter().take(12).map(ToString::to_string).collect();
+    let more = if unlike.len() > seeds.len() { ", …" } else { "" };
     let runs = counted(side.seeds.len() as u64, "run");
-    format!("{} ({runs}, seed {}{more})", side.folder.display(), seeds.join(", "))
+    format!(
+        "{} ({runs}, {} {}{more})",
+        side.folder.display(),
+        if unlike.len() == 1 { "seed" } else { "seeds" },
+        seeds.join(", ")
+    )
 }
 
 /// All ratios in one figure, for a file of its own.
@@ -56,10 +65,10 @@ pub(in crate::report) fn figure(comparison: &Comparison) -> Figure {
 const CAPTION: &str = "Ratios B over A with 95 % confidence intervals. Blue: B is better; orange: worse; dark: \
                        more or less of what is neither; grey: the interval leaves it open, or there is none.";
 
-fn figures(comparison: &Comparison) -> Vec<Figure> {
+fn figures(rows: &[&Row]) -> Vec<Figure> {
     let figure = |group: &str| {
         let drawn = |row: &&Row| self::group(&row.measure.kind) == group && row.ratio.is_some_and(|over| over > 0.0);
-        let rows: Vec<&Row> = comparison.rows.iter().filter(drawn).collect();
+        let rows: Vec<&Row> = rows.iter().copied().filter(drawn).collect();
         let title = format!("{group}: {}", finding(&rows));
         (!rows.is_empty()).then(|| Figure { name: group.into(), title, caption: CAPTION.into(), sheet: forest(&rows) })
     };
@@ -83,10 +92,9 @@ fn finding(rows: &[&Row]) -> String {
     format!("{} {times} × A", first.measure.name)
 }
 
-fn table(page: &mut Page, comparison: &Comparison) {
-    page.element("h2", "", "All measures");
+fn table(page: &mut Page, compared: &[&Row]) {
     let mut rows = Rows::new(&["measure", "A", "B", "B over A", "95 % interval", "<B is", "<interval from"]);
-    for row in comparison.rows.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
+    for row in compared.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
         let interval = row.interval.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", ratio(i.low), ratio(i.high)));
         let mark = match row.finding() {
             Finding::Better => "+",
@@ -127,6 +135,9 @@ fn methods(page: &mut Page, comparison: &Comparison) {
     page.markup("<div class=\"terms\">");
     for sentence in used {
         page.element("p", "", sentence);
+    }
+    if comparison.rows.iter().any(|row| row.measure.few) {
+        page.element("p", "", FEW);
     }
     page.element(
         "p",

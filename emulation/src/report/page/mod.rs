@@ -14,6 +14,9 @@ pub(super) use self::sweep::of_sweep;
 use super::figure::{Figure, dark_rules};
 use super::words::{escape, tied};
 
+/// What brackets around a value mean.
+const FEW: &str = "A quantile in brackets is a guess, and has no interval: fewer than ten requests lie beyond it. \
+                   A median takes 20 requests, a 95th percentile 200, a 99th 1000.";
 const STYLE: &str = include_str!("style.css");
 
 /// A page that is being written. What is put into it as text is escaped; only
@@ -97,13 +100,17 @@ impl Page {
     }
 }
 
+/// Tables with more columns than these are set smaller, to fit on the page.
+const WIDE: usize = 12;
+
 /// A table that is being written.
 pub(super) struct Rows(String);
 
 impl Rows {
     /// A table with these headings; one that starts with `<` is over words.
     pub(super) fn new(headings: &[&str]) -> Self {
-        let mut markup = String::from("<div class=\"card scroll\"><table><thead><tr>");
+        let class = if headings.len() > WIDE { " wide" } else { "" };
+        let mut markup = format!("<div class=\"card scroll{class}\"><table><thead><tr>");
         for heading in headings {
             match heading.strip_prefix('<') {
                 Some(words) => markup.push_str(&format!("<th scope=\"col\" class=\"words\">{}</th>", escape(words))),

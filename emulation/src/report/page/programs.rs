@@ -46,7 +46,7 @@ fn programs(page: &mut Page, programs: &[Program]) {
 }
 
 fn agents(page: &mut Page, agents: &[Traffic], ran_s: f64) {
-    let mut rows = Rows::new(&["agent", "<host", "<role", "<over", "packets", "payload", "mean rate"]);
+    let mut rows = Rows::new(&["agent", "<host", "<role", "<over", "packets", "not sent", "payload", "mean rate"]);
     for agent in agents.iter().take(MOST) {
         let mean = (ran_s > 0.0).then(|| agent.bytes as f64 * 8e-6 / ran_s);
         let cells = [
@@ -54,6 +54,7 @@ fn agents(page: &mut Page, agents: &[Traffic], ran_s: f64) {
             format!("<{}", agent.role),
             format!("<{}", agent.protocol),
             count(agent.packets),
+            count(agent.skipped + agent.failed),
             bytes(agent.bytes as f64),
             or_dash(mean, rate),
         ];

@@ -7,7 +7,9 @@ use crate::report::figure;
 use crate::report::metrics::{Metrics, Service};
 use crate::report::read::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use crate::report::record::Run;
-use crate::report::words::{bytes, count, counted, milliseconds, moment, or_dash, percent, rate, seconds};
+use crate::report::words::{
+    bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
+};
 
 /// The page of a run.
 pub(in crate::report) fn of_run(results: &Results, metrics: &Metrics) -> String {
@@ -73,22 +75,25 @@ fn verdict(page: &mut Page, results: &Results) {
     let (run, verdict) = (&results.run, &results.run.verdict);
     if verdict.valid {
         let starved = verdict.most_starved.as_ref().map_or_else(String::new, |(host, part)| {
-            format!(" The host that waited longest for a processor, {host}, waited {} of the time.", percent(*part))
+            format!(" {host} waited longest for a processor: {} of its worst ten seconds.", percent(*part))
         });
         // Records of earlier versions do not have it.
-        let read = Some(verdict.unread_p99_us).filter(|unread| *unread > 0.0);
-        let read = read.map(|unread| format!("; 99 % were read within {} of being sent", milliseconds(unread / 1e3)));
+        let read = verdict.read_wait_p99_us.filter(|wait| *wait > 0.0);
+        let read = read.map(|wait| format!("; 99 % were read within {} of being sent", milliseconds(wait / 1e3)));
         let read = read.unwrap_or_default();
         let kept_up = format!(
-            "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy.{starved}",
+            "99 % of packets were delivered within {} of their time, the latest {} late{read}; {} lost by the emulator; processors {} busy at most.{starved}",
             milliseconds(verdict.lateness_p99_us / 1e3),
             milliseconds(verdict.lateness_max_us / 1e3),
             if verdict.overruns == 0 { "none".to_owned() } else { count(verdict.overruns) },
-            percent(verdict.cpu_busy)
+            or_dash(verdict.cpu_busy, percent)
         );
         page.notice("", "The emulation kept up.", &kept_up, &[]);
     } else {
         page.notice("bad", "These figures cannot be trusted.", "The run is not valid:", &verdict.reasons);
+    }
+    if verdict.valid && !verdict.not_measured.is_empty() {
+        page.notice("doubt", "Not all that tells whether the emulation kept up is known:", "", &verdict.not_measured);
     }
     if run.interrupted {
         let after = format!("It ran for {} of {}.", seconds(run.ran_s), seconds(run.duration_s));
@@ -110,11 +115,11 @@ fn numbers(page: &mut Page, metrics: &Metrics) {
     );
     let missed = format!("{} failed, {} timed out", count(requests.failed), count(requests.timed_out));
     page.number("Success", &or_dash(requests.success_ratio(), percent), &missed);
-    let slowest =
+    let busiest =
         metrics.services.iter().filter(|one| one.latency.p50.is_some()).max_by_key(|one| one.requests.completed);
-    if let Some(service) = slowest {
-        let p99 = format!("of the {}s; 99 % within {}", service.service, or_dash(service.latency.p99, milliseconds));
-        page.number(median_of(service), &or_dash(service.latency.p50, milliseconds), &p99);
+    if let Some(service) = busiest {
+        let slowest = format!("of the {}s; {}", service.service, slowest(&service.latency));
+        page.number(median_of(service), &quantile(&service.latency, 500), &slowest);
     }
     let ports = format!("offered by hosts; {} over all ports", or_dash(traffic.port_per_service, bytes));
     page.number("Traffic per service", &or_dash(traffic.offered_per_service, bytes), &ports);
@@ -190,11 +195,16 @@ fn facts(page: &mut Page, results: &Results) {
             "workload".to_owned(),
             format!("{} of {}, then {} of drain", seconds(run.ran_s), seconds(run.duration_s), seconds(run.drain_s)),
         ),
-        ("processors busy".to_owned(), percent(run.verdict.cpu_busy)),
+        ("processors busy at most".to_owned(), or_dash(run.verdict.cpu_busy, percent)),
     ];
     page.facts(own);
-    let groups =
-        [("Varied", &run.varied), ("Programs", &run.versions), ("Network", &run.lab), ("Machine", &run.machine)];
+    let groups = [
+        ("Varied", &run.varied),
+        ("Programs", &run.versions),
+        ("SHA-256 of the programs", &run.binaries),
+        ("Network", &run.lab),
+        ("Machine", &run.machine),
+    ];
     for (title, facts) in groups.into_iter().filter(|(_, facts)| !facts.is_empty()) {
         page.element("h3", "", title);
         page.facts(facts.iter().map(|(name, value)| (name.replace('_', " "), value.clone())));
@@ -215,12 +225,18 @@ fn again(page: &mut Page, what: &str, results: &Results, file: &str, options: &s
 }
 
 /// The definitions of the figures.
-const TERMS: [(&str, &str); 9] = [
+const TERMS: [(&str, &str); 10] = [
     ("Completed", "A service that was found, granted, and delivered whole; a stream to its end. The drain counts."),
     ("Success", "Completed services, of the requests that could end: what the end of the run cut off does not count."),
     (
         "Latency",
-        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor).",
+        "From the request to the first byte of a stream (video, track), or the last of an object (image, sensor). \
+         Of completed services only: what failed or timed out has none.",
+    ),
+    (
+        "First contact",
+        "Requester and provider had not spoken over this transport before: the handshake is in the latency. \
+         Warm: their association was up.",
     ),
     ("Offered by hosts", "Bytes of frames that hosts handed to their links, once for each hop: routers hand on, too."),
     ("Over all ports", "As a switch counts: a frame where it comes in, and again at each port that it goes out of."),
@@ -239,8 +255,8 @@ const TERMS: [(&str, &str); 9] = [
 
 fn terms(page: &mut Page, has_requests: bool) {
     page.markup("<div class=\"terms\">");
-    // The first three are about requests.
-    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 3 }) {
+    // The first four are about requests.
+    for (term, meaning) in TERMS.into_iter().skip(if has_requests { 0 } else { 4 }) {
         page.markup(format_args!("<p><b>{term}.</b> {meaning}</p>"));
     }
     page.markup("</div>");

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Page, Rows};
 use crate::report::figure::Figure;
 use crate::report::measure::{Kind, Measure};
-use crate::report::sweep::{Cell, Overview, Point, with_half};
+use crate::report::sweep::{Cell, Overview, Point, union};
 use crate::report::words::{capital, counted, escape, seconds};
 
 /// More runs than these are folded away.
@@ -27,7 +27,10 @@ pub(in crate::report) fn of_sweep(
     page.element("p", "kind", "Roost: runs of emulated networks, side by side");
     page.element("h1", "", &name);
     page.element("p", "lead", &lead(points, overview));
-    verdict(&mut page, points, overview);
+    verdict(&mut page, overview);
+    if !overview.warnings.is_empty() {
+        page.notice("doubt", "Before believing a mean:", "", &overview.warnings);
+    }
     if !remarks.is_empty() {
         page.notice("doubt", "Not all was as it should be in the files:", "", remarks);
     }
@@ -42,6 +45,7 @@ pub(in crate::report) fn of_sweep(
         page.figures(figures);
         table(&mut page, overview, family);
     }
+    left_out(&mut page, overview);
     list(&mut page, points);
     page.markup("</main>\n<footer>");
     page.markup(
@@ -50,7 +54,7 @@ pub(in crate::report) fn of_sweep(
     );
     page.element("p", "", "Written from the runs' records alone; emulate report writes it again.");
     page.markup("</footer>");
-    page.document(&format!("{name} · Roost"), "")
+    page.document(&format!("{name} · Roost"), if overview.is_untrusted { "untrusted" } else { "" })
 }
 
 fn lead(points: &[Point], overview: &Overview<'_>) -> String {
@@ -65,21 +69,48 @@ fn lead(points: &[Point], overview: &Overview<'_>) -> String {
     )
 }
 
-fn verdict(page: &mut Page, points: &[Point], overview: &Overview<'_>) {
-    let invalid: Vec<&Point> = points.iter().filter(|point| !point.run.verdict.valid).collect();
-    let reason = |point: &&Point| format!("{}: {}", point.folder.display(), point.run.verdict.reasons.join("; "));
-    let reasons: Vec<String> = invalid.iter().map(reason).collect();
-    if invalid.is_empty() {
-        page.notice("", "The emulation kept up in all runs.", "", &[]);
+fn verdict(page: &mut Page, overview: &Overview<'_>) {
+    let reasons = |points: &mut dyn Iterator<Item = &Point>| -> Vec<String> {
+        points.map(|point| format!("{}: {}", point.folder.display(), point.unusable().join(" "))).collect()
+    };
+    if overview.is_untrusted {
+        let shown = reasons(&mut overview.cells.iter().flat_map(|cell| cell.points.iter().copied()));
+        page.notice("bad", "These figures cannot be trusted.", "None of the runs is valid and whole:", &shown);
     } else if overview.left_out.is_empty() {
-        page.notice("bad", "These figures cannot be trusted.", "None of the runs is valid:", &reasons);
+        page.notice("", "The emulation kept up in all runs.", "", &[]);
     } else {
+        let out = reasons(&mut overview.left_out.iter().copied());
         let rest = format!(
-            "{} not valid and left out of all figures:",
-            if reasons.len() == 1 { "1 run is".to_owned() } else { format!("{} runs are", reasons.len()) }
+            "{} in no mean and no figure, and shown apart below:",
+            match out.len() {
+                1 => "1 run is".to_owned(),
+                count => format!("{count} runs are"),
+            }
         );
-        page.notice("doubt", "Some runs cannot be trusted.", &rest, &reasons);
+        page.notice("doubt", "Some runs cannot be trusted.", &rest, &out);
     }
+}
+
+/// What was seen in runs that are in no mean.
+fn left_out(page: &mut Page, overview: &Overview<'_>) {
+    if overview.left_out.is_empty() {
+        return;
+    }
+    page.element("h2", "", "Left out of all means");
+    let mut shown = union(overview.left_out.iter().copied());
+    shown.retain(|measure| in_table(&measure.kind));
+    let mut headings = vec!["", "<why"];
+    headings.extend(shown.iter().map(|measure| measure.name.as_str()));
+    let mut rows = Rows::new(&headings);
+    for point in &overview.left_out {
+        let value = |measure: &Measure| {
+            let found = point.measures.iter().find(|(one, _)| one.kind == measure.kind);
+            found.map_or_else(|| "–".to_owned(), |(one, value)| one.show(*value))
+        };
+        let texts = std::iter::once(format!("<{}", point.unusable().join(" "))).chain(shown.iter().map(value));
+        rows.row("out", &point.folder.display().to_string(), texts.collect::<Vec<_>>().iter().map(String::as_str));
+    }
+    page.markup(rows.end());
 }
 
 /// The measures of the table, in its order; latencies are medians.
@@ -93,20 +124,14 @@ fn in_table(kind: &Kind) -> bool {
 
 fn table(page: &mut Page, overview: &Overview<'_>, family: &str) {
     let cells: Vec<&Cell<'_>> = overview.cells.iter().filter(|cell| cell.family == family).collect();
-    let mut shown: Vec<Measure> = Vec::new();
-    for (measure, _) in cells.iter().flat_map(|cell| &cell.points).flat_map(|point| &point.measures) {
-        if in_table(&measure.kind) && shown.iter().all(|one| one.kind != measure.kind) {
-            shown.push(measure.clone());
-        }
-    }
+    let mut shown = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
+    shown.retain(|measure| in_table(&measure.kind));
     let mut headings = vec!["", overview.axes.x_title.as_str(), "runs"];
     headings.extend(shown.iter().map(|measure| measure.name.as_str()));
     let mut rows = Rows::new(&headings);
     for cell in cells {
         let mut texts = vec![cell.x.name.clone(), cell.points.len().to_string()];
-        let value = |measure: &Measure| {
-            cell.mean(measure).map_or_else(|| "–".to_owned(), |(mean, half)| with_half(measure, mean, half))
-        };
+        let value = |measure: &Measure| cell.mean(measure).map_or_else(|| "–".to_owned(), |mean| mean.said());
         texts.extend(shown.iter().map(value));
         rows.row("", &cell.series, texts.iter().map(String::as_str));
     }
@@ -121,7 +146,11 @@ fn list(page: &mut Page, points: &[Point]) {
     page.markup("<div class=\"card\"><ul class=\"runs\">");
     for point in points {
         let path = point.folder.to_string_lossy();
-        let note = if point.run.verdict.valid { "" } else { ", not valid" };
+        let note = match (point.run.verdict.valid, point.run.interrupted) {
+            (false, _) => ", not valid",
+            (true, true) => ", stopped early",
+            (true, false) => "",
+        };
         page.markup(format_args!(
             "<li><a href=\"{}index.html\">{}</a> <span>{}, seed {}{note}</span></li>",
             escape(&if path.is_empty() { String::new() } else { format!("./{}/", address(&path)) }),

@@ -1,10 +1,10 @@
 //! The tables of a run's page.
 
-use super::{Page, Rows};
-use crate::report::figure::{direction, part_name};
+use super::{FEW, Page, Rows};
+use crate::report::figure::{daemon_name, direction, part_name};
 use crate::report::metrics::{Metrics, NodeUse, Service, Tally};
 use crate::report::read::Results;
-use crate::report::words::{bytes, count, milliseconds, or_dash, percent, rate, seconds};
+use crate::report::words::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
 /// More rows than these are folded away.
 const OPEN: usize = 15;
@@ -17,7 +17,7 @@ pub(super) fn all(page: &mut Page, results: &Results, metrics: &Metrics) {
     }
     traffic(page, metrics);
     hubs(page, results, metrics);
-    nodes(page, metrics);
+    nodes(page, results, metrics);
     links(page, metrics);
 }
 
@@ -44,6 +44,11 @@ fn services(page: &mut Page, metrics: &Metrics) {
     let total = tally_cells(&metrics.requests);
     rows.row("all", "all", total.iter().map(String::as_str).chain([""; 5]));
     page.markup(rows.end());
+    let has_guess = |one: &Service| one.latency.count > 0 && !one.latency.tells(990);
+    if metrics.services.iter().any(has_guess) {
+        page.element("p", "lead", FEW);
+    }
+    contacts(page, &metrics.services);
     let classes: Vec<&Service> = metrics.classes.iter().filter(|row| row.class.as_deref() != Some("")).collect();
     if classes.iter().any(|row| row.class != classes[0].class) {
         let mut rows = Rows::new(&heading);
@@ -55,11 +60,29 @@ fn services(page: &mut Page, metrics: &Metrics) {
     }
 }
 
+/// What a handshake costs: latencies with one in them, and without.
+fn contacts(page: &mut Page, services: &[Service]) {
+    if services.iter().all(|one| one.first_contacts.count == 0) {
+        return;
+    }
+    let heading = ["service", "first contacts", "mean", "median", "p95", "warm", "mean", "median", "p95"];
+    let mut rows = Rows::new(&heading);
+    for one in services {
+        let cells = [&one.first_contacts, &one.warm].map(|latency| {
+            let [p50, p95] = [500, 950].map(|thousandths| quantile(latency, thousandths));
+            [count(latency.count), or_dash(latency.mean, milliseconds), p50, p95]
+        });
+        rows.row("", &one.service, cells.iter().flatten().map(String::as_str));
+    }
+    folded(page, "Latency of first contacts, and of warm ones", services.len(), &rows.end());
+}
+
 fn service_row(rows: &mut Rows, class: &str, name: &str, service: &Service) {
     let latency = &service.latency;
     let mut cells = tally_cells(&service.requests).to_vec();
-    let figures = [latency.mean, latency.p50, latency.p95, latency.p99, latency.max];
-    cells.extend(figures.map(|value| or_dash(value, milliseconds)));
+    cells.push(or_dash(latency.mean, milliseconds));
+    cells.extend([500, 950, 990].map(|thousandths| quantile(latency, thousandths)));
+    cells.push(or_dash(latency.max, milliseconds));
     rows.row(class, name, cells.iter().map(String::as_str));
 }
 
@@ -159,12 +182,12 @@ fn hubs(page: &mut Page, results: &Results, metrics: &Metrics) {
             or_dash(hub.waited_share, percent),
             bytes(hub.memory_bytes as f64),
         ];
-        rows.row("", &hub.node, cells.iter().map(String::as_str));
+        rows.row("", &daemon_name(hub, results), cells.iter().map(String::as_str));
     }
     page.markup(rows.end());
 }
 
-fn nodes(page: &mut Page, metrics: &Metrics) {
+fn nodes(page: &mut Page, results: &Results, metrics: &Metrics) {
     page.element("h2", "", "Hosts and links");
     if metrics.nodes.is_empty() {
         return;
@@ -172,7 +195,7 @@ fn nodes(page: &mut Page, metrics: &Metrics) {
     let mut rows = Rows::new(&NODE);
     for node in metrics.nodes.iter().take(MOST) {
         let cells = [
-            format!("<{}", if node.class.is_empty() { &node.role } else { &node.class }),
+            format!("<{}", if node.class.is_empty() || node.is_hub() { &node.role } else { &node.class }),
             count(node.requests.asked),
             count(node.requests.completed),
             or_dash(node.requests.success_ratio(), percent),
@@ -183,7 +206,7 @@ fn nodes(page: &mut Page, metrics: &Metrics) {
             or_dash(node.waited_share, percent),
             bytes(node.memory_bytes as f64),
         ];
-        rows.row("", &node.node, cells.iter().map(String::as_str));
+        rows.row(if node.is_hub() { "hub" } else { "" }, &daemon_name(node, results), cells.iter().map(String::as_str));
     }
     folded(page, &titled("host", metrics.nodes.len()), metrics.nodes.len(), &rows.end());
 }

@@ -3,15 +3,16 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Point;
 use crate::report::record::Run;
 use crate::report::words::three;
 use crate::units::{Rate, parse_duration};
 
-/// What makes no line and no axis of its own: seeds are averaged, and the
-/// others are told by the run itself.
-const OWN: [&str; 6] = ["seed", "architecture", "transport", "topology", "nodes", "server"];
-/// Which hubs there are; where only their number differs the run tells that itself too.
-const HUBS: &str = "super_nodes";
+/// What a run tells by itself, as a rule: settings of these names make lines
+/// only where runs that say the same of themselves differ in them.
+const OWN: [&str; 6] = ["architecture", "transport", "topology", "nodes", "server", "super_nodes"];
+/// The place, and its name, of a run that leaves the setting out.
+const NOT_SET: &str = "not set";
 
 /// A place along the axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,47 +54,46 @@ pub(in crate::report) struct Axes {
 impl Axes {
     /// How these runs are laid out: along the axis the number of nodes, if it
     /// differs, or else the first setting that does; what else differs makes lines.
-    pub(super) fn of(runs: &[&Run]) -> Self {
-        let differ =
-            |value: &dyn Fn(&Run) -> String| runs.iter().map(|run| value(run)).collect::<BTreeSet<_>>().len() > 1;
-        let by_hubs = by_hubs(runs);
-        let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.varied.keys()).collect();
-        let mut settings: Vec<String> = keys
-            .into_iter()
-            .filter(|key| !OWN.contains(&key.as_str()) && !key.starts_with("topology."))
-            .filter(|key| key.as_str() != HUBS || by_hubs.is_empty())
-            .filter(|key| differ(&|run: &Run| run.varied.get(*key).cloned().unwrap_or_default()))
-            .cloned()
-            .collect();
-        let by_size = differ(&|run: &Run| run.nodes.to_string()) || settings.is_empty();
+    pub(super) fn of(points: &[&Point]) -> Self {
+        let runs: Vec<&Run> = points.iter().map(|point| &point.run).collect();
+        let differ = |value: &dyn Fn(&Point) -> String| {
+            points.iter().map(|point| value(point)).collect::<BTreeSet<_>>().len() > 1
+        };
+        let keys: BTreeSet<&String> = points.iter().flat_map(|point| point.decided.keys()).collect();
+        let tells_apart = |key: &&String| match is_own(key) {
+            true => !is_told(points, key),
+            false => differ(&|point| setting(point, key).to_owned()),
+        };
+        let mut settings: Vec<String> = keys.into_iter().filter(tells_apart).cloned().collect();
+        let by_size = differ(&|point| point.run.nodes.to_string()) || settings.is_empty();
         let along = if by_size { None } else { Some(settings.remove(0)) };
-        let values = runs.iter().filter_map(|run| run.varied.get(along.as_ref()?));
-        let values: BTreeSet<&String> = values.collect();
+        let values: BTreeSet<&str> = points.iter().filter_map(|point| Some(setting(point, along.as_ref()?))).collect();
         let units: BTreeSet<&str> = values.iter().filter_map(|value| Some(number(value)?.1)).collect();
         let unit = if units.len() == 1 { units.first().copied().unwrap_or_default() } else { "" };
         let words = values.iter().any(|value| number(value).is_none());
-        let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).clone(), n as f64));
+        let named = values.iter().enumerate().filter(|_| words).map(|(n, value)| ((*value).to_owned(), n as f64));
         Self {
             x_title: match &along {
-                Some(key) if unit.is_empty() => key.replace('_', " "),
-                Some(key) => format!("{}, {unit}", key.replace('_', " ")),
+                Some(key) if unit.is_empty() => spoken(key),
+                Some(key) => format!("{}, {unit}", spoken(key)),
                 None => "nodes".into(),
             },
             x_unit: match &along {
-                Some(key) => format!(" {unit} {}", key.replace('_', " ")).replace("  ", " "),
+                Some(key) => format!(" {unit} {}", spoken(key)).replace("  ", " "),
                 None => " nodes".into(),
             },
             names: named.collect(),
-            transports: differ(&|run: &Run| run.transport.clone()),
-            mixed: mixed(runs),
+            transports: differ(&|point| point.run.transport.clone()),
+            mixed: mixed(&runs),
+            by_hubs: by_hubs(&runs),
             along,
-            by_hubs,
             apart: settings,
         }
     }
 
     /// The family of its topology, the line and the place of a run.
-    pub(super) fn place(&self, run: &Run) -> (String, String, X) {
+    pub(super) fn place(&self, point: &Point) -> (String, String, X) {
+        let run = &point.run;
         let mut series = match run.hubs.len() {
             count if !self.by_hubs.contains(&run.architecture) || count == 0 => run.architecture.clone(),
             1 => format!("1 {}", run.architecture),
@@ -103,25 +103,53 @@ impl Axes {
             series = format!("{series}, {}", run.transport);
         }
         for key in &self.apart {
-            if let Some(value) = run.varied.get(key) {
-                series = format!("{series}, {} {value}", key.replace('_', " "));
+            if let Some(value) = point.decided.get(key) {
+                series = format!("{series}, {} {}", spoken(key), value.replace(['[', ']', '"'], ""));
             }
         }
         let family = Some(family(run)).filter(|family| !self.mixed.contains(family));
-        (family.unwrap_or_else(|| run.topology.clone()), series, self.x(run))
+        (family.unwrap_or_else(|| run.topology.clone()), series, self.x(point))
     }
 
-    fn x(&self, run: &Run) -> X {
+    fn x(&self, point: &Point) -> X {
         let Some(key) = &self.along else {
-            return X { place: f64::from(run.nodes), name: run.nodes.to_string() };
+            return X { place: f64::from(point.run.nodes), name: point.run.nodes.to_string() };
         };
-        let value = run.varied.get(key).cloned().unwrap_or_default();
-        if let Some(place) = self.names.get(&value) {
-            return X { place: *place, name: value };
+        let value = setting(point, key);
+        if let Some(place) = self.names.get(value) {
+            return X { place: *place, name: value.to_owned() };
         }
-        let place = number(&value).map_or(0.0, |(number, _)| number);
+        let place = number(value).map_or(0.0, |(number, _)| number);
         X { place, name: three(place) }
     }
+}
+
+fn is_own(key: &str) -> bool {
+    OWN.contains(&key) || key.starts_with("topology.")
+}
+
+fn setting<'a>(point: &'a Point, key: &str) -> &'a str {
+    point.decided.get(key).map_or(NOT_SET, String::as_str)
+}
+
+/// Whether a setting says nothing that the runs do not say themselves: those
+/// that say the same have the same value of it. `server_delay` of a star of 11
+/// is not told by `star-11`; how many nodes it has is.
+fn is_told(points: &[&Point], key: &str) -> bool {
+    let mut values: BTreeMap<(&str, &str, &str, u32, usize), &str> = BTreeMap::new();
+    points.iter().all(|point| {
+        let run = &point.run;
+        let says =
+            (run.architecture.as_str(), run.transport.as_str(), run.topology.as_str(), run.nodes, run.hubs.len());
+        let value = setting(point, key);
+        *values.entry(says).or_insert(value) == value
+    })
+}
+
+/// A setting for people: `topology.star.server_delay` is `server delay`.
+fn spoken(key: &str) -> String {
+    let of_topology = key.strip_prefix("topology.").and_then(|rest| rest.split_once('.'));
+    of_topology.map_or(key, |(_, last)| last).replace('_', " ")
 }
 
 /// The seed's order of architectures, so that the baseline comes first and
@@ -175,16 +203,21 @@ mod tests {
     use super::super::super::synthetic::Shape;
     use super::*;
 
-    fn run(architecture: &'static str, nodes: u32, varied: &[(&str, &str)]) -> Run {
-        let mut run = Shape { architecture, nodes, ..Shape::default() }.make().results.run;
-        run.varied = varied.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        run
+    fn run(architecture: &'static str, nodes: u32, decided: &[(&str, &str)]) -> Point {
+        let mut results = Shape { architecture, nodes, ..Shape::default() }.make().results;
+        results.plan = None;
+        results.run.varied = decided.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Point::of("run".into(), &results)
+    }
+
+    fn axes(points: &[Point]) -> Axes {
+        Axes::of(&points.iter().collect::<Vec<_>>())
     }
 
     #[test]
     fn sizes_go_along_the_axis_and_settings_make_lines() {
         let runs = [run("client-server", 10, &[("queue", "50")]), run("super-node", 25, &[("queue", "100")])];
-        let axes = Axes::of(&[&runs[0], &runs[1]]);
+        let axes = axes(&runs);
         assert_eq!((axes.x_title.as_str(), axes.x_unit.as_str()), ("nodes", " nodes"));
         let (family, series, x) = axes.place(&runs[1]);
         assert_eq!((family.as_str(), series.as_str(), x.place), ("star", "super-node, queue 100", 25.0));
@@ -194,20 +227,51 @@ mod tests {
     fn a_setting_goes_along_the_axis_when_sizes_are_equal() {
         let runs =
             ["50ms", "0.2s", "1s"].map(|delay| run("client-server", 10, &[("server-delay", delay), ("seed", "1")]));
-        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
-        assert_eq!((axes.x_title.as_str(), axes.x_unit.as_str()), ("server-delay, ms", " ms server-delay"));
-        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.place), [50.0, 200.0, 1000.0]);
+        let axes_of = axes(&runs);
+        assert_eq!((axes_of.x_title.as_str(), axes_of.x_unit.as_str()), ("server-delay, ms", " ms server-delay"));
+        assert_eq!(runs.each_ref().map(|run| axes_of.place(run).2.place), [50.0, 200.0, 1000.0]);
         let runs = ["1Mbit", "unlimited"].map(|rate| run("client-server", 10, &[("rate", rate)]));
-        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
-        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["1Mbit", "unlimited"]);
+        let axes_of = axes(&runs);
+        assert_eq!(runs.each_ref().map(|run| axes_of.place(run).2.name), ["1Mbit", "unlimited"]);
+    }
+
+    #[test]
+    fn a_delay_within_a_topology_of_one_name_goes_along_the_axis() {
+        let key = "topology.star.server_delay";
+        let runs =
+            ["50ms", "200ms"].map(|delay| run("client-server", 10, &[(key, delay), ("topology.star.nodes", "11")]));
+        let axes = axes(&runs);
+        assert_eq!(axes.x_title, "server delay, ms");
+        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.place), [50.0, 200.0]);
+    }
+
+    #[test]
+    fn a_setting_that_is_left_out_has_a_place_of_its_own() {
+        let runs = [run("client-server", 10, &[("rate", "0")]), run("client-server", 10, &[])];
+        let axes = axes(&runs);
+        assert_eq!(runs.each_ref().map(|run| axes.place(run).2.name), ["0", "not set"]);
+    }
+
+    #[test]
+    fn where_the_hub_is_makes_lines_if_its_number_does_not() {
+        let runs = ["hub", "n1"].map(|host| run("super-node", 10, &[("super_nodes", host), ("queue", host)]));
+        let axes = axes(&runs);
+        let places = runs.each_ref().map(|run| axes.place(run));
+        assert_eq!(
+            places.each_ref().map(|place| place.1.as_str()),
+            ["super-node, super nodes hub", "super-node, super nodes n1"]
+        );
     }
 
     #[test]
     fn numbers_of_super_nodes_make_lines() {
-        let hubs =
-            |count: usize| Run { hubs: vec!["h".into(); count], ..run("super-node", 10, &[("super_nodes", "x")]) };
+        let hubs = |count: usize| {
+            let mut one = run("super-node", 10, &[("super_nodes", &count.to_string())]);
+            one.run.hubs = vec!["h".into(); count];
+            one
+        };
         let runs = [run("client-server", 10, &[]), hubs(1), hubs(2)];
-        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        let axes = axes(&runs);
         let names = runs.each_ref().map(|run| axes.place(run).1);
         assert_eq!(names, ["client-server", "1 super-node", "2 super-nodes"]);
         assert_eq!(names.each_ref().map(|name| rank(name).0), [0, 3, 3]);
@@ -215,9 +279,13 @@ mod tests {
 
     #[test]
     fn topologies_of_one_size_are_families_of_their_own() {
-        let runs =
-            ["tree-31", "tree-32", "star-11"].map(|name| Run { topology: name.into(), ..run("multicast", 10, &[]) });
-        let axes = Axes::of(&runs.iter().collect::<Vec<_>>());
+        let named = |name: &str| {
+            let mut one = run("multicast", 10, &[]);
+            one.run.topology = name.into();
+            one
+        };
+        let runs = ["tree-31", "tree-32", "star-11"].map(named);
+        let axes = axes(&runs);
         assert_eq!(runs.each_ref().map(|run| axes.place(run).0), ["tree-31", "tree-32", "star"]);
     }
 

@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::{Cell, Overview, axes, with_half};
+use super::{Cell, Overview, axes, union, with_half};
 use crate::report::figure::{self, Bar, Figure, Ink, Line};
 use crate::report::measure::{Kind, Measure};
 use crate::report::words::{capital, three};
 
+/// Ratios of means whose logarithm is less are no difference that a title would tell.
+const ALIKE: f64 = 0.005;
 const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
 
 impl Overview<'_> {
@@ -21,13 +23,8 @@ impl Overview<'_> {
 
     fn family(&self, family: &str, many: bool) -> Vec<Figure> {
         let cells: Vec<&Cell<'_>> = self.cells.iter().filter(|cell| cell.family == family).collect();
-        let mut drawn: Vec<Measure> = Vec::new();
-        for (measure, _) in cells.iter().flat_map(|cell| &cell.points).flat_map(|point| &point.measures) {
-            let is_new = drawn.iter().all(|one| one.kind != measure.kind);
-            if is_new && file_name(&measure.kind).is_some() {
-                drawn.push(measure.clone());
-            }
-        }
+        let mut drawn = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
+        drawn.retain(|measure| file_name(&measure.kind).is_some());
         drawn.sort_by_key(|measure| order(&measure.kind));
         let figure = |measure: &Measure| self.figure(measure, &cells, if many { family } else { "" });
         drawn.iter().filter_map(figure).collect()
@@ -38,11 +35,11 @@ impl Overview<'_> {
         let name = if family.is_empty() { name } else { format!("{}-{name}", file_safe(family)) };
         let mut lines: BTreeMap<(usize, &str), Line> = BTreeMap::new();
         for cell in cells {
-            let Some((mean, half)) = cell.mean(measure) else { continue };
+            let Some(mean) = cell.mean(measure) else { continue };
             let line = lines
                 .entry((axes::rank(&cell.series).0, &cell.series))
                 .or_insert_with(|| Line { name: cell.series.clone(), points: Vec::new() });
-            line.points.push((cell.x.place, mean, half));
+            line.points.push((cell.x.place, mean.mean, mean.half));
         }
         let lines: Vec<Line> = lines.into_values().collect();
         let places = places(cells);
@@ -69,6 +66,9 @@ impl Overview<'_> {
             [(_, value)] => format!("{name}{place}: {}", measure.show(*value)),
             [(first, base), rest @ ..] if *base > 0.0 => {
                 let far = |value: f64| (value / base).ln().abs();
+                if rest.iter().all(|(_, value)| far(*value) < ALIKE) {
+                    return format!("{name}{place}: about {} for all", measure.show(*base));
+                }
                 let (other, value) = rest.iter().fold(rest[0], |a, b| if far(b.1) > far(a.1) { *b } else { a });
                 format!("{name}{place}: {other} {} × {first}", three(value / base))
             }

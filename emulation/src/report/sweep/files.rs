@@ -2,11 +2,11 @@
 
 use super::{Overview, Point};
 use crate::report::csv::{Csv, number};
-use crate::report::measure::Measure;
 
 /// One figure of one run a row.
 pub(super) fn runs(points: &[Point]) -> String {
-    let mut csv = Csv::new("folder,topology,nodes,architecture,transport,varied,seed,valid,measure,value,unit");
+    let mut csv =
+        Csv::new("folder,topology,nodes,architecture,transport,varied,seed,valid,measure,value,unit,in_means,few");
     for point in points {
         let run = &point.run;
         let varied: Vec<String> = run.varied.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -23,30 +23,32 @@ pub(super) fn runs(points: &[Point]) -> String {
                 measure.name.clone(),
                 number(*value),
                 measure.unit_name().to_owned(),
+                u8::from(point.unusable().is_empty()).to_string(),
+                u8::from(measure.few).to_string(),
             ]);
         }
     }
     csv.0
 }
 
-/// One figure of one cell a row: its mean over the seeds and the half-width of its 95 % interval.
+/// One figure of one cell a row: its mean over the seeds and the half-width of
+/// its 95 % interval. `runs` is how many have it.
 pub(super) fn cells(overview: &Overview<'_>) -> String {
-    let mut csv = Csv::new("family,series,x,x_is,runs,measure,mean,half_width,unit");
+    let mut csv = Csv::new("family,series,x,x_is,runs,measure,mean,half_width,unit,few");
     for cell in &overview.cells {
-        let Some(first) = cell.points.first() else { continue };
-        let measures: Vec<&Measure> = first.measures.iter().map(|(measure, _)| measure).collect();
-        for measure in measures {
-            let Some((mean, half)) = cell.mean(measure) else { continue };
+        for measure in cell.measures() {
+            let Some(mean) = cell.mean(&measure) else { continue };
             csv.row([
                 cell.family.clone(),
                 cell.series.clone(),
                 cell.x.name.clone(),
                 overview.axes.x_title.clone(),
-                cell.points.len().to_string(),
+                mean.runs.to_string(),
                 measure.name.clone(),
-                number(mean),
-                half.map_or_else(String::new, number),
+                number(mean.mean),
+                mean.half.map_or_else(String::new, number),
                 measure.unit_name().to_owned(),
+                u8::from(mean.measure.few).to_string(),
             ]);
         }
     }

@@ -5,20 +5,20 @@ mod figures;
 mod files;
 mod find;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use self::axes::{Axes, X};
 pub use self::find::runs;
-use super::compare::settings;
+use super::likeness::{Facts, NETWORK, decided, kind, other_ground, unusable};
 use super::measure::{Measure, measures};
 use super::metrics::Metrics;
 use super::page;
 use super::read::{Results, read};
 use super::record::Run;
-use super::statistics::mean_and_half_width;
 use super::words::percent;
-use super::write::{WriteError, Written, distrust, put};
+use super::write::{WriteError, Written, put};
+use crate::statistics::mean_and_half_width;
 
 /// One run of several: its facts and its measures, without its records.
 #[derive(Clone, Debug)]
@@ -26,18 +26,28 @@ pub(super) struct Point {
     /// Where it is, below the folder of all.
     pub(super) folder: PathBuf,
     pub(super) run: Run,
+    /// What was decided about it beside the seed.
+    pub(super) decided: Facts,
+    /// What its repetitions have in common with it.
+    kind: Facts,
     pub(super) measures: Vec<(Measure, f64)>,
 }
 
 impl Point {
-    /// A run's point. Of a run that no sweep has made, all settings of its
-    /// plan count as varied: which do differ is seen beside the others.
-    fn of(folder: PathBuf, results: Results, metrics: &Metrics) -> Self {
-        let mut run = results.run;
-        if run.varied.is_empty() {
-            run.varied = results.plan.as_deref().map(settings).unwrap_or_default();
+    fn of(folder: PathBuf, results: &Results) -> Self {
+        let (run, plan) = (&results.run, results.plan.as_deref());
+        Self {
+            folder,
+            decided: decided(run, plan),
+            kind: kind(run, plan, results.topology.as_deref()),
+            measures: measures(&Metrics::of(results)),
+            run: run.clone(),
         }
-        Self { folder, measures: measures(metrics), run }
+    }
+
+    /// Why it is in no mean; empty if it may be.
+    pub(super) fn unusable(&self) -> Vec<String> {
+        unusable(&self.run)
     }
 }
 
@@ -50,14 +60,16 @@ pub(super) struct Cell<'a> {
     pub(super) series: String,
     /// Where on it.
     pub(super) x: X,
+    /// At least one.
     pub(super) points: Vec<&'a Point>,
 }
 
 /// Reads all runs under `folder` and writes one page about them, `index.html`,
 /// with figures across what they differ in, and `runs.csv` and `cells.csv`.
 /// Runs with the same plan but for the seed are one cell; figures show means
-/// with 95 % confidence intervals over the seeds. Runs that are not valid are
-/// named and left out, unless none is valid; so are runs that cannot be read.
+/// with 95 % confidence intervals over the seeds. Runs that are not valid or
+/// were stopped early are shown apart and are in no mean, unless all are such;
+/// runs that cannot be read are named.
 ///
 /// # Errors
 /// When there is no run, none can be read or a file not be written.
@@ -77,7 +89,7 @@ pub fn combine(folder: &Path) -> Result<Written, WriteError> {
     files.push(page.clone());
     let headline = vec![
         ("runs".to_owned(), points.len().to_string()),
-        ("not valid".to_owned(), points.iter().filter(|point| !point.run.verdict.valid).count().to_string()),
+        ("left out".to_owned(), overview.left_out.len().to_string()),
         ("cells".to_owned(), overview.cells.len().to_string()),
     ];
     Ok(Written { page, headline, measures: BTreeMap::new(), distrust: overview.distrust(), files, remarks })
@@ -92,8 +104,7 @@ fn read_all(folder: &Path) -> Result<(Vec<Point>, Vec<String>), WriteError> {
         match read(&path) {
             Ok(results) => {
                 remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
-                let metrics = Metrics::of(&results);
-                points.push(Point::of(below, results, &metrics));
+                points.push(Point::of(below, &results));
             }
             Err(error) => {
                 remarks.push(format!("{} is left out: {error}", below.display()));
@@ -112,50 +123,137 @@ pub(super) struct Overview<'a> {
     pub(super) axes: Axes,
     /// By family, series and place.
     pub(super) cells: Vec<Cell<'a>>,
-    /// Runs that were left out because they are not valid.
+    /// Runs that are in no mean.
     pub(super) left_out: Vec<&'a Point>,
+    /// Whether no run could be in a mean, so that all are.
+    pub(super) is_untrusted: bool,
+    /// What a person should know before believing the means, one sentence each.
+    pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Overview<'a> {
     /// Sorts runs into cells.
     pub(super) fn of(points: &'a [Point]) -> Self {
-        let any_valid = points.iter().any(|point| point.run.verdict.valid);
-        let (shown, left_out): (Vec<&Point>, Vec<&Point>) =
-            points.iter().partition(|point| point.run.verdict.valid || !any_valid);
-        let axes = Axes::of(&shown.iter().map(|point| &point.run).collect::<Vec<_>>());
+        let (usable, rest): (Vec<&Point>, Vec<&Point>) = points.iter().partition(|point| point.unusable().is_empty());
+        let is_untrusted = usable.is_empty();
+        let (shown, left_out) = if is_untrusted { (rest, usable) } else { (usable, rest) };
+        let axes = Axes::of(&shown);
         let mut cells: Vec<Cell<'a>> = Vec::new();
+        let ground = other_ground(shown.iter().map(|point| &point.run));
+        let ground = ground.map(|ground| format!("The runs do not stand on the same ground: {ground}."));
+        let mut warnings: Vec<String> = ground.into_iter().collect();
         for point in shown {
-            let (family, series, x) = axes.place(&point.run);
-            let same = |cell: &&mut Cell<'_>| cell.family == family && cell.series == series && cell.x.cmp(&x).is_eq();
-            match cells.iter_mut().find(same) {
+            match cells.iter_mut().find(|cell| cell.points[0].kind == point.kind) {
                 Some(cell) => cell.points.push(point),
-                None => cells.push(Cell { family, series, x, points: vec![point] }),
+                None => {
+                    let (family, series, x) = axes.place(point);
+                    cells.push(Cell { family, series, x, points: vec![point] });
+                }
             }
         }
+        warnings.extend(name_apart(&mut cells));
         cells.sort_by(|a, b| {
             let names = a.family.cmp(&b.family).then_with(|| axes::rank(&a.series).cmp(&axes::rank(&b.series)));
             names.then_with(|| a.x.cmp(&b.x))
         });
-        Self { axes, cells, left_out }
+        Self { axes, cells, left_out, is_untrusted, warnings }
     }
 
-    /// Why the figures cannot be trusted: when no run of all is valid.
+    /// Why the figures cannot be trusted: when there is no run to be trusted.
     fn distrust(&self) -> Vec<String> {
-        let shown = self.cells.iter().flat_map(|cell| &cell.points);
-        let of = |point: &Point| -> Vec<String> {
+        let shown = self.cells.iter().flat_map(|cell| &cell.points).filter(|_| self.is_untrusted);
+        let of = |point: &&Point| -> Vec<String> {
             let name = point.folder.display();
-            distrust(&point.run).iter().map(|reason| format!("{name}: {reason}")).collect()
+            point.unusable().iter().map(|reason| format!("{name}: {reason}")).collect()
         };
-        shown.flat_map(|point| of(point)).collect()
+        shown.flat_map(of).collect()
     }
+}
+
+/// Gives numbers to cells that would stand at one place under one name though
+/// they are not of one kind, and says what they differ in.
+fn name_apart(cells: &mut [Cell<'_>]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for index in 1..cells.len() {
+        let (before, rest) = cells.split_at_mut(index);
+        let cell = &mut rest[0];
+        let first = cell.points[0];
+        let mut alike = before.iter().filter(|other| {
+            (&other.family, other.x.place.to_bits()) == (&cell.family, cell.x.place.to_bits())
+                && other.points[0].run.architecture == first.run.architecture
+                && (other.series == cell.series || other.series.starts_with(&format!("{} (", cell.series)))
+        });
+        let Some(other) = alike.next() else { continue };
+        let number = alike.count() + 2;
+        let kinds = [other.points[0].kind.clone(), first.kind.clone()];
+        let differ = |key: &&String| kinds[0].get(*key) != kinds[1].get(*key);
+        let keys: Vec<&str> = (kinds[0].keys().chain(kinds[1].keys()).filter(differ))
+            .map(|key| if key == NETWORK { "the file of the network" } else { key.as_str() })
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let name = format!("{} ({number})", cell.series);
+        warnings.push(format!(
+            "{} and {name} on {} are kept apart: they differ in {}.",
+            cell.series,
+            first.run.topology,
+            keys.join(", ")
+        ));
+        cell.series = name;
+    }
+    warnings
 }
 
 impl Cell<'_> {
     /// The mean of a measure over the seeds, and the half-width of its interval.
-    pub(super) fn mean(&self, measure: &Measure) -> Option<(f64, Option<f64>)> {
-        let of = |point: &&Point| Some(point.measures.iter().find(|(one, _)| one.kind == measure.kind)?.1);
-        let values: Vec<f64> = self.points.iter().filter_map(of).collect();
-        mean_and_half_width(&values)
+    /// Where one of the runs has too few requests for it, the mean is a guess
+    /// without an interval.
+    pub(super) fn mean(&self, measure: &Measure) -> Option<Mean> {
+        let of = |point: &&'_ Point| point.measures.iter().find(|(one, _)| one.kind == measure.kind).cloned();
+        let found: Vec<(Measure, f64)> = self.points.iter().filter_map(of).collect();
+        let values: Vec<f64> = found.iter().map(|(_, value)| *value).collect();
+        let few = found.iter().any(|(measure, _)| measure.few);
+        let (mean, half) = mean_and_half_width(&values)?;
+        Some(Mean {
+            measure: Measure { few, ..measure.clone() },
+            runs: values.len(),
+            mean,
+            half: half.filter(|_| !few),
+        })
+    }
+
+    /// The measures of all its runs, in the order of reports.
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        union(self.points.iter().copied())
+    }
+}
+
+/// The measures that any of the runs has, those that the first one has first.
+pub(super) fn union<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Measure> {
+    let mut all: Vec<Measure> = Vec::new();
+    for (measure, _) in points.flat_map(|point| &point.measures) {
+        if all.iter().all(|one| one.kind != measure.kind) {
+            all.push(measure.clone());
+        }
+    }
+    all
+}
+
+/// The mean of a measure over the runs of a cell.
+pub(super) struct Mean {
+    /// Which, and whether one of them has too few requests for it.
+    pub(super) measure: Measure,
+    /// How many runs have it.
+    pub(super) runs: usize,
+    pub(super) mean: f64,
+    /// Half of its interval.
+    pub(super) half: Option<f64>,
+}
+
+impl Mean {
+    /// The mean and what its interval is of it, `412 ms ±3 %`.
+    pub(super) fn said(&self) -> String {
+        with_half(&self.measure, self.mean, self.half)
     }
 }
 
@@ -208,17 +306,76 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_cannot_be_trusted_are_named_and_left_out() {
+    fn networks_that_differ_are_never_one_cell() {
+        let folder = tempfile::tempdir().unwrap();
+        for (seed, delay) in [(1, "50ms"), (2, "50ms"), (1, "300ms"), (2, "300ms")] {
+            let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
+            let network = format!("[topology.star]\nnodes = 11\nserver_delay = \"{delay}\"\n");
+            run.results.plan = Some(format!("architecture = \"super-node\"\nseed = {seed}\n{network}"));
+            run.write(&folder.path().join(format!("{delay}-{seed}")));
+        }
+        let written = combine(folder.path()).unwrap();
+        assert_eq!(written.headline[2], ("cells".to_owned(), "2".to_owned()));
+        let cells = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
+        assert!(cells.contains("star,super-node,300,\"server delay, ms\",2,completed services,"), "{cells}");
+    }
+
+    #[test]
+    fn networks_of_one_name_are_kept_apart_and_it_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        for (seed, network) in [(1, "a"), (2, "a"), (1, "b")] {
+            let at = folder.path().join(format!("{network}-{seed}"));
+            Shape { seed, requests: 60, ..Shape::default() }.make().write(&at);
+            fs::write(at.join("topology.toml"), network).unwrap();
+        }
+        let written = combine(folder.path()).unwrap();
+        assert_eq!(written.headline[2].1, "2");
+        let page = fs::read_to_string(&written.page).unwrap();
+        assert!(page.contains("super-node and super-node (2) on star-11 are kept apart: they differ in the file"));
+    }
+
+    #[test]
+    fn runs_that_cannot_be_trusted_or_were_stopped_are_shown_apart_and_in_no_mean() {
         let folder = tempfile::tempdir().unwrap();
         sweep(folder.path());
-        let bad = Shape { seed: 4, valid: false, requests: 60, ..Shape::default() };
+        let mean = |folder: &Path| -> String {
+            combine(folder).unwrap();
+            let cells = fs::read_to_string(folder.join("cells.csv")).unwrap();
+            cells
+                .lines()
+                .find(|line| line.starts_with("star,super-node,10,nodes,3,completed services,"))
+                .unwrap()
+                .into()
+        };
+        let before = mean(folder.path());
+        let bad = Shape { seed: 4, valid: false, requests: 600, ..Shape::default() };
         bad.make().write(&folder.path().join("super-node/10/4"));
+        let mut stopped = Shape { seed: 5, requests: 6, ..Shape::default() }.make();
+        stopped.results.run.interrupted = true;
+        stopped.results.run.ran_s = 7.0;
+        stopped.write(&folder.path().join("super-node/10/5"));
+        assert_eq!(mean(folder.path()), before);
         let written = combine(folder.path()).unwrap();
         assert!(written.distrust.is_empty());
+        assert_eq!(written.headline[1], ("left out".to_owned(), "2".to_owned()));
         let page = fs::read_to_string(&written.page).unwrap();
-        assert!(page.contains("1 run is not valid and left out of all figures") && page.contains("super-node/10/4"));
+        assert!(page.contains("Left out of all means") && page.contains("It was stopped after 7 of 60 s."));
+    }
+
+    #[test]
+    fn cells_have_the_measures_of_all_their_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        for seed in 1..=2 {
+            let mut run = Shape { seed, requests: 60, ..Shape::default() }.make();
+            if seed == 1 {
+                run.results.requests.retain(|request| request.service != "image");
+            }
+            run.write(&folder.path().join(seed.to_string()));
+        }
+        combine(folder.path()).unwrap();
         let cells = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
-        assert!(!cells.contains(",nodes,4,"));
+        let image = cells.lines().find(|line| line.contains(",completed image,")).unwrap();
+        assert!(image.starts_with("star,super-node,10,nodes,1,"), "{image}");
     }
 
     #[test]

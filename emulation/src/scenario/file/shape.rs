@@ -130,10 +130,6 @@ fn read_red(queue: &Fields<'_>) -> Option<Discipline> {
             .unwrap_or(Red::DEFAULT.weight),
         gentle: inner.flag("gentle").unwrap_or(Red::DEFAULT.gentle),
     };
-    if red.min_threshold >= red.max_threshold {
-        inner.refuse(format!("`min` of red, {}, is not below `max`, {}", red.min_threshold, red.max_threshold));
-        return None;
-    }
     Some(Discipline::Red(red))
 }
 

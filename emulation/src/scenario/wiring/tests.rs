@@ -166,7 +166,7 @@ fn counters_bear_the_names_of_the_description() {
     network.send(Time::ZERO, port(1, 1), Destination::Others, 500, ());
     while network.poll_delivery(at(ms(7))).is_some() {}
 
-    let counters = wiring.counters(&network);
+    let counters = wiring.name(wiring.count(&network));
     let row = |link: &str, host: &str, direction: &str| {
         let named = |row: &&record::Link| (&*row.link, &*row.host, &*row.direction) == (link, host, direction);
         counters.iter().find(named).unwrap()
@@ -194,6 +194,6 @@ proptest! {
         while let Some(deadline) = network.poll_deadline() {
             prop_assert!(network.poll_delivery(deadline).is_none());
         }
-        prop_assert!(wiring.counters(&network).iter().all(|row| row.packets_in == 0));
+        prop_assert!(wiring.name(wiring.count(&network)).iter().all(|row| row.packets_in == 0));
     }
 }

@@ -27,7 +27,8 @@ impl Hub {
             // The requester's home relays it, if anybody does.
             return Err(Reason::NoTransport);
         }
-        if relay && !self.neighbours.uses(asked.link, allowed) {
+        // Hubs may use any transport among themselves.
+        if relay && !asked.is_carried() && !self.neighbours.uses(asked.link, allowed) {
             return Err(Reason::NoTransport);
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };

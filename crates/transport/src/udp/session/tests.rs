@@ -217,3 +217,19 @@ fn datagrams_of_every_size_come_whole() {
         assert!(to.deadline().is_none());
     }
 }
+
+#[test]
+fn a_video_datagram_crosses_in_one_packet() {
+    use roost_proto::service::{Form, Service};
+    let Form::Stream { packet_bytes, .. } = Service::Video.form() else { panic!("video is a stream") };
+    let payload = Bytes::from(vec![0x47; packet_bytes as usize]);
+    let (id, sequence, sent_us) = (roost_proto::RequestId(u32::MAX), u64::from(u32::MAX), u64::MAX);
+    let message =
+        roost_proto::wire::Message::Packet(roost_proto::wire::Packet { id, sequence, sent_us, payload }).encode();
+    let (mut from, mut packets, mut scratch) = (Session::new(PACKET, QUEUE, DELAY), 0, Vec::new());
+    let mut parts = from.datagram_packets(message.len());
+    while parts.write_next(&message, &mut scratch) {
+        packets += 1;
+    }
+    assert_eq!(packets, 1, "{} bytes", message.len());
+}

@@ -225,10 +225,13 @@ fn error(_: &mut Interp, words: &[Value]) -> Outcome {
     fail(words[1].as_str())
 }
 
-fn exit(_: &mut Interp, words: &[Value]) -> Outcome {
+fn exit(interp: &mut Interp, words: &[Value]) -> Outcome {
     usage(words, 0, 1, "exit ?returnCode?")?;
     match words.get(1).map_or(Ok(0), integer)? {
-        0 => Err(Flow::Exit),
+        0 => {
+            interp.exit_line = interp.line;
+            Err(Flow::Exit)
+        }
         code => Err(Flow::refuse(format!("the file gives up here, with exit code {code}"))),
     }
 }

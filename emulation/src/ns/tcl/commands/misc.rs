@@ -3,6 +3,7 @@
 use super::{Builtin, usage};
 use crate::ns::tcl::flow::{Flow, Outcome, fail};
 use crate::ns::tcl::interp::Interp;
+use crate::ns::tcl::number::{self, Number};
 use crate::ns::tcl::parse::{self, Kinds};
 use crate::ns::tcl::value::Value;
 
@@ -14,6 +15,8 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
         "flush" => |_, words| usage(words, 1, 1, "flush channelId").map(|()| Value::default()),
         "source" => source,
         "clock" => clock,
+        "package" => package,
+        "scan" => scan,
         "time" => time,
         _ => return None,
     })
@@ -78,8 +81,87 @@ fn clock(interp: &mut Interp, words: &[Value]) -> Outcome {
             interp.warn(format!("\"clock {what}\" is 0 here, so that the file always describes the same network"));
             Ok(Value::from("0"))
         }
-        _ => fail("\"clock\" is not understood here but for seconds, clicks and milliseconds, which are 0"),
+        _ => fail(
+            "\"clock\" has only seconds, clicks and milliseconds here, and all are 0: a file describes the same network at any time",
+        ),
     }
+}
+
+/// Packages bring commands of their own, which would be missed where they are used.
+fn package(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 1, usize::MAX, "package option ?arg ...?")?;
+    interp.ignored(format!("\"package {}\": there are no packages here", words[1].as_str()));
+    Ok(Value::default())
+}
+
+/// `scan text format ?variable …?` with `%d`, `%f` (also `%g`, `%e`), `%s` and `%c`.
+fn scan(interp: &mut Interp, words: &[Value]) -> Outcome {
+    let [_, text, format, variables @ ..] = words else {
+        return fail("wrong # args: should be \"scan string format ?varName ...?\"");
+    };
+    interp.spend((text.len() + format.len()) / 64)?;
+    let read = scanned(text.as_str(), format.as_str())?;
+    if variables.is_empty() {
+        return Ok(Value::from_list(read));
+    }
+    for (name, value) in variables.iter().zip(&read) {
+        interp.set(name.as_str(), value.clone())?;
+    }
+    let nothing = read.is_empty() && text.as_str().trim().is_empty();
+    Ok(if nothing { Value::from(-1_i64) } else { Value::from(read.len().min(variables.len())) })
+}
+
+/// What the parts of `format` read of `text`, up to the first that does not fit.
+fn scanned(text: &str, format: &str) -> Result<Vec<Value>, Flow> {
+    let mut read = Vec::new();
+    let (mut rest, mut letters) = (text, format.chars());
+    while let Some(letter) = letters.next() {
+        if letter.is_whitespace() {
+            rest = rest.trim_start();
+            continue;
+        }
+        if letter != '%' {
+            match rest.strip_prefix(letter) {
+                Some(after) => rest = after,
+                None => return Ok(read),
+            }
+            continue;
+        }
+        let (value, len) = match letters.next() {
+            Some('c') => match rest.chars().next() {
+                Some(c) => (Value::from(i64::from(u32::from(c))), c.len_utf8()),
+                None => return Ok(read),
+            },
+            Some('d') => {
+                rest = rest.trim_start();
+                let sign = usize::from(rest.starts_with(['-', '+']));
+                let len = sign + rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+                match rest[..len].parse::<i64>() {
+                    Ok(number) => (Value::from(number), len),
+                    Err(_) => return Ok(read),
+                }
+            }
+            Some('f' | 'g' | 'e') => {
+                rest = rest.trim_start();
+                match number::prefix(rest) {
+                    Some((number, len)) => (Value::from(Number::Double(number).text()), len),
+                    None => return Ok(read),
+                }
+            }
+            Some('s') => {
+                rest = rest.trim_start();
+                let len = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                match len {
+                    0 => return Ok(read),
+                    len => (Value::from(&rest[..len]), len),
+                }
+            }
+            _ => return fail("\"scan\" understands only %d, %f, %s and %c here"),
+        };
+        rest = &rest[len..];
+        read.push(value);
+    }
+    Ok(read)
 }
 
 fn time(interp: &mut Interp, words: &[Value]) -> Outcome {

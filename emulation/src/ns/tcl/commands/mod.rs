@@ -57,7 +57,7 @@ const FORBIDDEN: [&str; 25] = [
 ];
 
 /// …and what nobody has needed yet.
-const MISSING: [&str; 27] = [
+const MISSING: [&str; 24] = [
     "apply",
     "auto_execok",
     "auto_import",
@@ -70,12 +70,10 @@ const MISSING: [&str; 27] = [
     "encoding",
     "history",
     "namespace",
-    "package",
     "refchan",
     "regexp",
     "regsub",
     "rename",
-    "scan",
     "tailcall",
     "throw",
     "trace",
@@ -84,7 +82,6 @@ const MISSING: [&str; 27] = [
     "yield",
     "yieldto",
     "unknown",
-    "variable",
 ];
 
 /// Whether tclsh has a command of this name: no object may take it.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use super::{Builtin, integer, usage};
 use crate::ns::tcl::flow::{Flow, Outcome, fail};
 use crate::ns::tcl::interp::{Interp, Procedure};
-use crate::ns::tcl::short;
 use crate::ns::tcl::value::Value;
+use crate::ns::tcl::{parse, short};
 
 pub(super) fn find(name: &str) -> Option<Builtin> {
     Some(match name {
@@ -17,6 +17,7 @@ pub(super) fn find(name: &str) -> Option<Builtin> {
         "lappend" => lappend,
         "proc" => proc,
         "global" => global,
+        "variable" => variable,
         "upvar" => upvar,
         "uplevel" => uplevel,
         "array" => super::arrays::array,
@@ -35,6 +36,13 @@ fn set(interp: &mut Interp, words: &[Value]) -> Outcome {
     }
     let name = words[1].as_str();
     let Some(value) = words.get(2) else { return Ok(interp.get(name)?) };
+    interp.spend(value.len() / 1024)?;
+    if !parse::is_one_braced_word(value.as_str()) {
+        return fail(format!(
+            "Emulab's \"set\" takes no text whose braces do not pair, or that ends in a backslash: \"{}\"",
+            short(value.as_str())
+        ));
+    }
     let value = interp.name_object(name, value)?;
     interp.set(name, value.clone())?;
     Ok(value)
@@ -129,6 +137,21 @@ fn global(interp: &mut Interp, words: &[Value]) -> Outcome {
     for name in &words[1..] {
         let name = name.as_str().trim_start_matches("::");
         interp.link(name, 0, name)?;
+    }
+    Ok(Value::default())
+}
+
+/// `variable name ?value? …`: outside of namespaces, of which there are none, a global.
+fn variable(interp: &mut Interp, words: &[Value]) -> Outcome {
+    usage(words, 1, usize::MAX, "variable ?name value...? name ?value?")?;
+    for pair in words[1..].chunks(2) {
+        let name = pair[0].as_str().trim_start_matches("::");
+        if interp.current != 0 {
+            interp.link(name, 0, name)?;
+        }
+        if let Some(value) = pair.get(1) {
+            interp.set(name, value.clone())?;
+        }
     }
     Ok(Value::default())
 }

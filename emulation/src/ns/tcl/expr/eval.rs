@@ -141,6 +141,9 @@ impl Interp {
                 }
             }
         }
+        if name == "rand" {
+            self.warn("rand() gives the same numbers at every reading here, so that the file always describes the same network");
+        }
         Ok(Item::Number(functions::call(name, &numbers, &mut self.random)?))
     }
 }

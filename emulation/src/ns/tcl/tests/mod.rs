@@ -188,7 +188,7 @@ fn lists_are_made_and_read() {
         ("lindex {a b} endé", "bad index \"endé\""),
         ("string range abc 0 endüx", "bad index \"endüx\""),
         ("lsort -integer {a}", "expected integer but got \"a\""),
-        ("set x \"a \\{\"; lappend x c", "unmatched open brace in list"),
+        ("append x \"a \\{\"; lappend x c", "unmatched open brace in list"),
     ]);
 }
 

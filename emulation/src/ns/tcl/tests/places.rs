@@ -42,7 +42,7 @@ fn an_error_in_a_procedure_names_its_caller_too() {
 fn a_file_needs_its_run_and_ends_there() {
     assert_eq!(
         error("set ns [new Simulator]\n").to_string(),
-        "x.ns: there is no \"$ns run\": nothing tells where the description ends"
+        "x.ns:1: the file ends here without a \"$ns run\", which says that all is described"
     );
     assert_eq!(
         error("set ns [new Simulator]\nset a [$ns node]\nexit 3\n").to_string(),

@@ -5,15 +5,17 @@ use std::fs;
 
 /// Processor time of the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Processors {
-    busy: f64,
-    all: f64,
+pub(crate) struct Processors {
+    /// In use.
+    pub(crate) busy: f64,
+    /// In use or idle.
+    pub(crate) all: f64,
 }
 
 impl Processors {
-    /// Until now.
-    pub(super) fn now() -> Self {
-        fs::read_to_string("/proc/stat").ok().and_then(|text| Self::read(&text)).unwrap_or_default()
+    /// Until now; `None` if the system does not tell.
+    pub(crate) fn now() -> Option<Self> {
+        fs::read_to_string("/proc/stat").ok().and_then(|text| Self::read(&text))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -26,14 +28,14 @@ impl Processors {
     }
 
     /// The part of all processors that was in use since `earlier`, 0 to 1.
-    pub(super) fn busy_since(&self, earlier: &Self) -> f64 {
+    pub(crate) fn busy_since(&self, earlier: &Self) -> Option<f64> {
         let all = self.all - earlier.all;
-        if all > 0.0 { ((self.busy - earlier.busy) / all).clamp(0.0, 1.0) } else { 0.0 }
+        (all > 0.0).then(|| ((self.busy - earlier.busy) / all).clamp(0.0, 1.0))
     }
 }
 
-/// What this machine is, for `run.json`.
-pub(super) fn machine() -> BTreeMap<String, String> {
+/// What this machine is, for results.
+pub(crate) fn facts() -> BTreeMap<String, String> {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let mut facts = BTreeMap::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -43,17 +45,19 @@ pub(super) fn machine() -> BTreeMap<String, String> {
     add("kernel", read("/proc/sys/kernel/osrelease"));
     add("architecture", Some(std::env::consts::ARCH.to_owned()));
     add("processors", std::thread::available_parallelism().ok().map(|count| count.to_string()));
-    add("processor", read("/proc/cpuinfo").and_then(|text| field(&text, "model name", ':')));
-    add("memory", read("/proc/meminfo").and_then(|text| field(&text, "MemTotal", ':')));
+    add("processor", read("/proc/cpuinfo").and_then(|text| field(&text, "model name")));
+    // Absent where the host of a virtual machine decides.
+    add("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+    add("memory", read("/proc/meminfo").and_then(|text| field(&text, "MemTotal")));
     let load = |text: String| text.split(' ').take(3).collect::<Vec<_>>().join(" ");
     add("load_before", read("/proc/loadavg").map(load));
     facts
 }
 
 /// The value of the first line that begins with `name`.
-fn field(text: &str, name: &str, separator: char) -> Option<String> {
+fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
-    line.split_once(separator).map(|(_, value)| value.trim().to_owned())
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -62,14 +66,23 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        assert!(machine().contains_key("kernel") && Processors::now().all > 0.0);
+        let facts = facts();
+        assert!(facts.contains_key("kernel") && facts.contains_key("processors"), "{facts:?}");
+        assert!(Processors::now().unwrap().all > 0.0);
     }
 
     #[test]
     fn waiting_for_a_disk_is_not_being_busy() {
         let before = Processors::read("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\n").unwrap();
         let after = Processors::read("cpu  150 0 125 850 75 0 0 0 0 0\n").unwrap();
-        assert!((after.busy_since(&before) - 0.375).abs() < 1e-12);
-        assert!(before.busy_since(&before).abs() < 1e-12);
+        assert!((after.busy_since(&before).unwrap() - 0.375).abs() < 1e-12);
+        assert_eq!((before.busy_since(&before), Processors::read("cpu 1 2")), (None, None));
+    }
+
+    #[test]
+    fn fields_are_read_as_the_kernel_writes_them() {
+        let text = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2 GHz"));
+        assert_eq!(field(text, "governor"), None);
     }
 }

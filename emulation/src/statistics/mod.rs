@@ -1,4 +1,4 @@
-//! The statistics of reports: pure functions, with the source of each formula.
+//! Statistics: pure functions, with the source of each formula.
 
 mod bootstrap;
 mod ratio;

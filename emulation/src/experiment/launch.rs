@@ -1,0 +1,131 @@
+//! The command lines of a run's daemons.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use roost_proto::{Scheme, Service};
+
+use super::daemon::{Launch, Role};
+use super::error::RunError;
+use super::fleet::{LEAVE, LOGS};
+use super::placement::{HubPlace, NodePlace, Placement};
+use super::plan::{Architecture, Plan};
+use super::private::RUN_FOLDER;
+use super::siblings::Binaries;
+use crate::lab::Lab;
+use crate::scenario::topology::HostIndex;
+
+/// The port of a hub for UDP and TCP, and the one for QUIC.
+const PORT: u16 = 7700;
+const QUIC_PORT: u16 = 7701;
+
+/// The identity of a daemon.
+pub(super) fn identity(name: &str) -> PathBuf {
+    Path::new(RUN_FOLDER).join(format!("{name}.id"))
+}
+
+/// Makes the command lines.
+pub(super) struct Maker<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) placement: &'a Placement,
+    pub(super) lab: &'a Lab,
+    pub(super) binaries: &'a Binaries,
+    /// A configuration that says nothing.
+    pub(super) empty: &'a Path,
+}
+
+impl Maker<'_> {
+    /// How to start the hub of this place.
+    pub(super) fn hub(&self, index: usize) -> Result<Launch, RunError> {
+        let hub = &self.placement.hubs[index];
+        let program = self.plan.architecture.hub_program();
+        let mut args =
+            self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
+        let earlier = &self.placement.hubs[..index];
+        if self.plan.architecture != Architecture::ClientServer {
+            for peer in earlier {
+                args.extend(["--peer".into(), self.endpoints(peer)?.into()]);
+            }
+        }
+        self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)
+    }
+
+    /// How to start the node of this place.
+    pub(super) fn node(&self, index: usize) -> Result<Launch, RunError> {
+        let node: &NodePlace = &self.placement.nodes[index];
+        let mut args = self.common(&node.name, node.host, |_| 0)?;
+        let flag = match self.plan.architecture {
+            Architecture::ClientServer => "--server",
+            Architecture::SuperNode | Architecture::Multicast | Architecture::SuperNodeMulticast => "--super",
+        };
+        if let Some(discovery) = self.plan.architecture.discovery() {
+            args.extend(["--multicast", "on", "--discovery", discovery].map(OsString::from));
+        }
+        for hub in &node.hubs {
+            args.extend([flag.into(), self.endpoints(&self.placement.hubs[*hub])?.into()]);
+        }
+        let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
+        args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
+        // All others may ask one node at once, and the publication knows no limit.
+        let streams = self.placement.nodes.len().max(8);
+        args.extend(["--max-streams".into(), streams.to_string().into()]);
+        self.launch(Role::Node(index), &node.name, node.host, &node.class, "overlay-node", args)
+    }
+
+    fn common(&self, name: &str, host: HostIndex, port: impl Fn(Scheme) -> u16) -> Result<Vec<OsString>, RunError> {
+        let address = self.address(host)?;
+        let mut args: Vec<OsString> = vec!["--config".into(), self.empty.into()];
+        args.extend(["--identity".into(), identity(name).into()]);
+        args.extend(["--socket".into(), socket(name).into()]);
+        for scheme in Scheme::ALL {
+            args.extend(["--listen".into(), format!("{scheme}://{address}:{}", port(scheme)).into()]);
+        }
+        args.extend(["--drain".into(), format!("{}s", LEAVE.as_secs()).into()]);
+        Ok(args)
+    }
+
+    /// A hub's endpoints as one entry, the preferred one first.
+    fn endpoints(&self, hub: &HubPlace) -> Result<String, RunError> {
+        let address = self.address(hub.host)?;
+        let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
+        let schemes = self.plan.transport.preference();
+        let endpoints = schemes.into_iter().map(|scheme| format!("{scheme}://{address}:{}", port(scheme)));
+        Ok(endpoints.collect::<Vec<_>>().join(","))
+    }
+
+    fn address(&self, host: HostIndex) -> Result<std::net::Ipv4Addr, RunError> {
+        let name = || self.lab.topology().hosts.get(host).map_or("?", |host| host.name.as_str());
+        let missing = || RunError::Topology(format!("host {} is on no link or LAN, so nobody reaches it", name()));
+        self.lab.address(host).ok_or_else(missing)
+    }
+
+    fn launch(
+        &self,
+        role: Role,
+        name: &str,
+        host: HostIndex,
+        class: &str,
+        program: &str,
+        args: Vec<OsString>,
+    ) -> Result<Launch, RunError> {
+        Ok(Launch {
+            role,
+            name: name.to_owned(),
+            host,
+            class: class.to_owned(),
+            title: match (role, self.plan.architecture) {
+                (Role::Node(_), _) => "node",
+                (Role::Hub(_), Architecture::ClientServer) => "server",
+                (Role::Hub(_), _) => "supernode",
+            },
+            program: self.binaries.path(program)?,
+            args,
+            socket: socket(name),
+            log: Path::new(LOGS).join(format!("{name}.log")),
+        })
+    }
+}
+
+fn socket(name: &str) -> PathBuf {
+    Path::new(RUN_FOLDER).join(format!("{name}.sock"))
+}

@@ -1,0 +1,262 @@
+//! The threads of traffic agents, each inside its host, and what they share
+//! with their owner.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::experiment::error::RunError;
+use crate::lab::{Lab, LabError};
+use crate::scenario::topology::HostIndex;
+
+/// How often a thread that waits looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How far a sender may fall behind before it lets the rest be.
+const MAX_LAG: Duration = Duration::from_secs(1);
+/// How long after a failed connection the next one is tried.
+const RETRY: Duration = Duration::from_millis(500);
+/// The largest UDP payload.
+const MAX_PAYLOAD: usize = 65_507;
+
+/// What an agent's thread and its owner both see.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) quits: AtomicBool,
+    pub(super) sends: AtomicBool,
+    pub(super) packet_bytes: AtomicU32,
+    /// Time between packets; 0 is none.
+    pub(super) gap_nanos: AtomicU64,
+    pub(super) packets: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    /// Packets that were let be, and those that the system did not take.
+    pub(super) skipped: AtomicU64,
+    pub(super) failed: AtomicU64,
+    /// Whether there was ever a connection, over TCP.
+    pub(super) connected: AtomicBool,
+    /// What went wrong first.
+    pub(super) error: OnceLock<String>,
+}
+
+impl Shared {
+    fn count(&self, bytes: usize) {
+        self.packets.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Lets the packets be that were due in this time; gives how much of it
+    /// they would have taken. Without a rate nothing is due.
+    pub(super) fn skip(&self, behind: Duration) -> Duration {
+        let nanos = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
+        match self.gap_nanos.load(Relaxed) {
+            0 => behind,
+            gap => {
+                self.skipped.fetch_add(nanos / gap, Relaxed);
+                Duration::from_nanos(nanos - nanos % gap)
+            }
+        }
+    }
+
+    /// Keeps what went wrong, if it is the first.
+    pub(super) fn note(&self, what: &str, error: &std::io::Error) {
+        self.error.get_or_init(|| format!("cannot {what}: {error}"));
+    }
+
+    /// Sleeps until `time`, or until it is to stop; whether it may go on sending.
+    fn sleep_until(&self, time: Instant) -> bool {
+        loop {
+            if self.quits.load(Relaxed) || !self.sends.load(Relaxed) {
+                return false;
+            }
+            let left = time.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Waits until it is to send; `false` if it is to end.
+    fn wait(&self) -> bool {
+        while !self.quits.load(Relaxed) {
+            if self.sends.load(Relaxed) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+}
+
+/// A thread inside a host: it inherits where it was started.
+pub(super) fn spawn(
+    lab: &Lab,
+    host: HostIndex,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, LabError> {
+    let start = || thread::Builder::new().name("traffic".to_owned()).spawn(body);
+    lab.run_in(host, start)?.map_err(|error| LabError::Kernel { what: "start a thread".to_owned(), source: error })
+}
+
+/// A socket that what is sent comes to.
+pub(super) enum Listening {
+    Udp(UdpSocket),
+    Tcp(TcpListener),
+}
+
+/// Opens it inside a host.
+pub(super) fn listen(lab: &Lab, host: HostIndex, is_tcp: bool, port: u16) -> Result<Listening, RunError> {
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+    let bound = lab.run_in(host, || {
+        Ok::<_, std::io::Error>(if is_tcp {
+            let listener = TcpListener::bind(any)?;
+            listener.set_nonblocking(true)?;
+            Listening::Tcp(listener)
+        } else {
+            let socket = UdpSocket::bind(any)?;
+            socket.set_read_timeout(Some(LOOK))?;
+            Listening::Udp(socket)
+        })
+    })?;
+    bound.map_err(|error| RunError::Failed(error.to_string()))
+}
+
+/// Sends datagrams whenever it is to, until it is to end.
+pub(super) fn send_udp(shared: &Shared, to: SocketAddrV4) {
+    let socket = match UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) {
+        Ok(socket) => socket,
+        Err(error) => return shared.note("open a socket", &error),
+    };
+    send_paced(shared, |packet| {
+        match socket.send_to(packet, to) {
+            Ok(_) => shared.count(packet.len()),
+            Err(error) => {
+                shared.failed.fetch_add(1, Relaxed);
+                shared.note("send", &error);
+            }
+        }
+        true
+    });
+}
+
+/// The same over connections, each in the place of the one before.
+pub(super) fn send_tcp(shared: &Shared, to: SocketAddrV4) {
+    while shared.wait() {
+        let mut stream = match TcpStream::connect_timeout(&to.into(), Duration::from_secs(5)) {
+            Ok(stream) => stream,
+            Err(error) => {
+                shared.note("connect", &error);
+                thread::sleep(RETRY);
+                continue;
+            }
+        };
+        shared.connected.store(true, Relaxed);
+        // Else a link that is down would keep it from ending.
+        let _ = stream.set_write_timeout(Some(LOOK));
+        send_once(shared, |packet| write(shared, &mut stream, packet));
+    }
+}
+
+/// Writes a packet; whether the connection lives.
+fn write(shared: &Shared, stream: &mut TcpStream, packet: &[u8]) -> bool {
+    let mut rest = packet;
+    while !rest.is_empty() && !shared.quits.load(Relaxed) {
+        match stream.write(rest) {
+            Ok(0) => return false,
+            Ok(sent) => rest = &rest[sent..],
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return false,
+        }
+    }
+    shared.count(packet.len());
+    true
+}
+
+fn send_paced(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
+    while shared.wait() {
+        send_once(shared, &mut send);
+    }
+}
+
+/// Sends from one start to the next stop, or until `send` fails.
+fn send_once(shared: &Shared, mut send: impl FnMut(&[u8]) -> bool) {
+    let buffer = vec![0; MAX_PAYLOAD];
+    let mut due = Instant::now();
+    while shared.sleep_until(due) {
+        let bytes = (shared.packet_bytes.load(Relaxed) as usize).clamp(1, MAX_PAYLOAD);
+        if !send(&buffer[..bytes]) {
+            return;
+        }
+        due += Duration::from_nanos(shared.gap_nanos.load(Relaxed));
+        let earliest = Instant::now().checked_sub(MAX_LAG).unwrap_or(due);
+        due += shared.skip(earliest.saturating_duration_since(due));
+    }
+    // What was due when it was told to stop is not sent any more.
+    shared.skip(Instant::now().saturating_duration_since(due));
+}
+
+/// Counts datagrams that come.
+pub(super) fn count_udp(shared: &Shared, socket: &UdpSocket) {
+    let mut buffer = vec![0; MAX_PAYLOAD];
+    while !shared.quits.load(Relaxed) {
+        if let Ok(bytes) = socket.recv(&mut buffer) {
+            shared.count(bytes);
+        }
+    }
+}
+
+/// Counts what comes over connections.
+pub(super) fn count_tcp(shared: &Arc<Shared>, listener: &TcpListener) {
+    let mut readers = Vec::new();
+    while !shared.quits.load(Relaxed) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let counting = Arc::clone(shared);
+                readers.push(thread::spawn(move || count_stream(&counting, stream)));
+            }
+            Err(_) => thread::sleep(LOOK / 10),
+        }
+    }
+    for reader in readers {
+        // What it has counted stays.
+        let _ = reader.join();
+    }
+}
+
+fn count_stream(shared: &Shared, mut stream: TcpStream) {
+    let timed = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK)));
+    let mut buffer = vec![0; MAX_PAYLOAD];
+    while timed.is_ok() && !shared.quits.load(Relaxed) {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(bytes) => shared.count(bytes),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_falls_behind_lets_packets_be() {
+        let shared = Shared::default();
+        shared.sends.store(true, Relaxed);
+        shared.packet_bytes.store(1, Relaxed);
+        shared.gap_nanos.store(1_000_000, Relaxed);
+        let mut sent = 0_u32;
+        send_once(&shared, |_| {
+            sent += 1;
+            // It stands still for as long as it may fall behind, and longer; then it is stopped.
+            thread::sleep(MAX_LAG + Duration::from_millis(100));
+            shared.sends.store(false, Relaxed);
+            true
+        });
+        // All that was due in that time: 99 were too late, and 1000 were due at the end.
+        assert!(sent == 1 && shared.skipped.load(Relaxed) >= 1_098, "{sent} {:?}", shared.skipped);
+    }
+}

@@ -1,0 +1,126 @@
+//! Which runs are compared with which: like with like.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::load::Loaded;
+use crate::report::likeness::NETWORK;
+
+/// Follow from the architecture: where sides differ in that, they do in these.
+const PLACES: [&str; 3] = ["hubs", "server", "super_nodes"];
+/// What cells are named by first.
+const NAMING: [&str; 4] = ["topology", "nodes", "transport", "architecture"];
+
+/// Runs of both sides that differ in nothing but what the sides differ in, and seeds.
+pub(super) struct Pair<'a> {
+    /// What tells it from the other pairs; empty if there is only one.
+    pub(super) name: String,
+    pub(super) a: Vec<&'a Loaded>,
+    pub(super) b: Vec<&'a Loaded>,
+}
+
+/// What is compared, and what has nothing to be compared with.
+pub(super) struct Paired<'a> {
+    pub(super) pairs: Vec<Pair<'a>>,
+    /// The names of cells that only one side has, with that side's.
+    pub(super) alone: Vec<(&'static str, String)>,
+}
+
+type Values<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+type Place<'a> = Vec<&'a str>;
+
+/// Pairs the cells of two sides: by each fact that has several values within a
+/// side and some of them on both. What a side has one value of, or values that
+/// the other has none of, is what is compared.
+///
+/// Refuses, with the reason, where that leaves several kinds of runs on one
+/// side for the same place: a mean over them would be of nothing.
+pub(super) fn pairs<'a>(a: &[&'a Loaded], b: &[&'a Loaded]) -> Result<Paired<'a>, String> {
+    let keys: BTreeSet<&str> = a.iter().chain(b).flat_map(|one| one.kind.keys()).map(String::as_str).collect();
+    let (of_a, of_b) = (values(a, &keys), values(b, &keys));
+    let other_architecture = of_a["architecture"].is_disjoint(&of_b["architecture"]);
+    let is_shared = |key: &&str| {
+        let varies = of_a[key].len() > 1 || of_b[key].len() > 1;
+        varies && !of_a[key].is_disjoint(&of_b[key]) && !(other_architecture && PLACES.contains(key))
+    };
+    let shared: Vec<&str> = keys.iter().copied().filter(is_shared).collect();
+    let (mut cells_a, mut cells_b) = (cells("A", a, &shared)?, cells("B", b, &shared)?);
+    let places: BTreeSet<Place<'_>> = cells_a.keys().chain(cells_b.keys()).cloned().collect();
+    let naming = naming(&shared, &places);
+    let mut paired = Paired { pairs: Vec::new(), alone: Vec::new() };
+    for place in &places {
+        let name = name(&shared, &naming, place);
+        match (cells_a.remove(place), cells_b.remove(place)) {
+            (Some(a), Some(b)) => paired.pairs.push(Pair { name, a, b }),
+            (Some(_), None) => paired.alone.push(("A", name)),
+            _ => paired.alone.push(("B", name)),
+        }
+    }
+    if paired.pairs.is_empty() {
+        return Err(format!("the sides have no runs that are alike in {}", shared.join(", ")));
+    }
+    // Sizes of one topology follow each other: star-11, star-26, tree-11.
+    paired.pairs.sort_by_key(|pair| {
+        pair.a.first().map(|one| (one.run.topology.trim_end_matches(|c: char| c.is_ascii_digit()), one.run.nodes))
+    });
+    Ok(paired)
+}
+
+fn fact<'a>(one: &'a Loaded, key: &str) -> &'a str {
+    one.kind.get(key).map_or("", String::as_str)
+}
+
+fn values<'a>(side: &[&'a Loaded], keys: &BTreeSet<&'a str>) -> Values<'a> {
+    keys.iter().map(|key| (*key, side.iter().map(|one| fact(one, key)).collect())).collect()
+}
+
+/// The runs of a side by their place, all of one kind at each.
+fn cells<'a>(side: &str, runs: &[&'a Loaded], shared: &[&str]) -> Result<BTreeMap<Place<'a>, Vec<&'a Loaded>>, String> {
+    let mut cells: BTreeMap<Place<'a>, Vec<&'a Loaded>> = BTreeMap::new();
+    for one in runs {
+        let cell = cells.entry(shared.iter().map(|key| fact(one, key)).collect()).or_default();
+        if let Some(first) = cell.first().filter(|first| first.kind != one.kind) {
+            let keys: BTreeSet<&String> = first.kind.keys().chain(one.kind.keys()).collect();
+            let differ: Vec<&str> =
+                keys.into_iter().map(String::as_str).filter(|key| fact(first, key) != fact(one, key)).collect();
+            return Err(format!(
+                "the runs of side {side} are not of one kind, and nothing on the other side tells which belong together: \
+                 {} and {} differ in {}",
+                first.folder.display(),
+                one.folder.display(),
+                differ.join(", ")
+            ));
+        }
+        cell.push(one);
+    }
+    Ok(cells)
+}
+
+/// The facts, by their numbers in `shared`, that are enough to tell the places apart.
+fn naming(shared: &[&str], places: &BTreeSet<Place<'_>>) -> Vec<usize> {
+    let first = NAMING.iter().filter_map(|key| shared.iter().position(|one| one == key));
+    let rest = (0..shared.len()).filter(|index| !NAMING.contains(&shared[*index]) && shared[*index] != NETWORK);
+    let mut chosen: Vec<usize> = Vec::new();
+    let apart = |chosen: &[usize]| {
+        places
+            .iter()
+            .map(|place| chosen.iter().map(|index| place[*index]).collect())
+            .collect::<BTreeSet<Place<'_>>>()
+            .len()
+    };
+    for index in first.chain(rest).collect::<Vec<_>>() {
+        let more = [chosen.as_slice(), &[index]].concat();
+        if apart(&more) > apart(&chosen) {
+            chosen = more;
+        }
+    }
+    chosen
+}
+
+fn name(shared: &[&str], naming: &[usize], place: &Place<'_>) -> String {
+    let part = |index: &usize| match (shared[*index], place[*index]) {
+        ("topology" | "transport" | "architecture", value) => value.to_owned(),
+        ("nodes", value) => format!("{value} nodes"),
+        (key, value) => format!("{} {value}", key.rsplit('.').next().unwrap_or(key).replace('_', " ")),
+    };
+    naming.iter().map(part).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,174 @@
+//! What makes runs repetitions of each other, and what makes them comparable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::record::Run;
+use super::write::distrust;
+
+/// Settings that are meant to differ between repetitions, or say nothing about what is run.
+const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
+/// What a run says of its machine and its network that is another each time,
+/// or follows from the topology.
+const PASSING: [&str; 3] = ["load_before", "set_up", "interfaces"];
+
+/// The file of the network, as a fact: names of topologies may stay when they change.
+pub(super) const NETWORK: &str = "network";
+
+/// Facts by name.
+pub(super) type Facts = BTreeMap<String, String>;
+
+/// The settings of a plan, key by key, without the seed and the name. A plan
+/// that is not TOML is one setting.
+pub(super) fn settings(plan: &str) -> Facts {
+    let mut settings = Facts::new();
+    match plan.parse::<toml::Table>() {
+        Ok(table) => flatten("", &toml::Value::Table(table), &mut settings),
+        Err(_) => {
+            settings.insert("plan".to_owned(), plan.trim().to_owned());
+        }
+    }
+    settings.retain(|key, _| !IGNORED.contains(&key.as_str()));
+    settings
+}
+
+fn flatten(prefix: &str, value: &toml::Value, settings: &mut Facts) {
+    let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+    match value {
+        toml::Value::Table(table) => table.iter().for_each(|(name, value)| flatten(&key(name), value, settings)),
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            for (index, value) in values.iter().enumerate() {
+                flatten(&key(&(index + 1).to_string()), value, settings);
+            }
+        }
+        toml::Value::String(text) => {
+            settings.insert(prefix.to_owned(), text.clone());
+        }
+        other => {
+            settings.insert(prefix.to_owned(), other.to_string());
+        }
+    }
+}
+
+/// What was decided about a run beside its seed: its plan's settings, or what
+/// a sweep varied where there is no plan.
+pub(super) fn decided(run: &Run, plan: Option<&str>) -> Facts {
+    let varied = || run.varied.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut decided: Facts = plan.map_or_else(varied, settings);
+    decided.retain(|key, _| !IGNORED.contains(&key.as_str()));
+    decided
+}
+
+/// All that runs must have in common to be repetitions of each other: what was
+/// decided, and what they say themselves.
+pub(super) fn kind(run: &Run, plan: Option<&str>, topology: Option<&str>) -> Facts {
+    let own = [
+        ("architecture", run.architecture.clone()),
+        ("transport", run.transport.clone()),
+        ("topology", run.topology.clone()),
+        ("nodes", run.nodes.to_string()),
+        ("hubs", run.hubs.join(", ")),
+        ("duration", format!("{} s", run.duration_s)),
+        ("warm_up", format!("{} s", run.warm_up_s)),
+        (NETWORK, topology.unwrap_or_default().to_owned()),
+    ];
+    let mut kind = decided(run, plan);
+    kind.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    kind
+}
+
+/// What a run stood on: its machine, the way its packets took, its programs.
+/// Ratios between runs that stood on different ground may be those of the grounds.
+pub(super) fn ground(run: &Run) -> Facts {
+    let builds = Facts::from_iter((!run.build.is_empty()).then(|| ("profile".to_owned(), run.build.clone())));
+    // A few digits of a hash tell one file from another.
+    let short = |(name, hash): (&String, &String)| (name.clone(), hash.chars().take(12).collect());
+    let files: Facts = run.binaries.iter().map(short).collect();
+    let groups = [
+        ("machine", &run.machine),
+        ("network", &run.lab),
+        ("program", &run.versions),
+        ("build", &builds),
+        ("file of", &files),
+    ];
+    let facts = groups.into_iter().flat_map(|(group, facts)| facts.iter().map(move |fact| (group, fact)));
+    let lasting = facts.filter(|(_, (name, _))| !PASSING.contains(&name.as_str()));
+    lasting.map(|(group, (name, value))| (format!("{group}: {}", name.replace('_', " ")), value.clone())).collect()
+}
+
+/// In what the grounds of these runs differ, with the values; none if they do
+/// not. A fact that a run does not have tells nothing: not every architecture
+/// has every program.
+pub(super) fn other_ground<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Option<String> {
+    let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, value) in runs.into_iter().flat_map(ground) {
+        values.entry(name).or_default().insert(value);
+    }
+    let differing = values.into_iter().filter(|(_, values)| values.len() > 1);
+    let told =
+        differing.map(|(name, values)| format!("{name} ({})", values.into_iter().collect::<Vec<_>>().join("; ")));
+    let told = told.collect::<Vec<_>>().join(", ");
+    (!told.is_empty()).then_some(told)
+}
+
+/// Why a run has no place in a mean; empty if it has one.
+pub(super) fn unusable(run: &Run) -> Vec<String> {
+    let mut reasons = distrust(run);
+    if run.interrupted {
+        reasons.push(format!("It was stopped after {} of {} s.", run.ran_s.round(), run.duration_s));
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::Shape;
+    use super::*;
+
+    #[test]
+    fn repetitions_differ_in_their_seed_only() {
+        let run = |shape: Shape| {
+            let results = shape.make().results;
+            kind(&results.run, results.plan.as_deref(), Some("hosts"))
+        };
+        let first = run(Shape::default());
+        assert_eq!(first, run(Shape { seed: 2, ..Shape::default() }));
+        for other in [
+            Shape { topology: "star-26", ..Shape::default() },
+            Shape { architecture: "client-server", ..Shape::default() },
+            Shape { seconds: 61, ..Shape::default() },
+        ] {
+            assert_ne!(first, run(other));
+        }
+        let results = Shape::default().make().results;
+        assert_ne!(first, kind(&results.run, results.plan.as_deref(), Some("other hosts")));
+    }
+
+    #[test]
+    fn what_passes_is_no_ground() {
+        let mut runs = [1, 2].map(|seed| Shape { seed, ..Shape::default() }.make().results.run);
+        runs[1].machine.insert("load_before".into(), "3.1 2.0 1.0".into());
+        runs[1].lab.insert("set_up".into(), "31 ms".into());
+        assert_eq!(other_ground(&runs), None);
+        runs[1].lab.insert("backend".into(), "veth".into());
+        runs[1].versions.insert("cs-server".into(), "0.1.0".into());
+        assert_eq!(other_ground(&runs).as_deref(), Some("network: backend (tap; veth)"));
+        runs[1].build = "debug".into();
+        runs[0].binaries.insert("supernode".into(), "0123456789abcdef".into());
+        runs[1].binaries.insert("supernode".into(), "fedcba9876543210".into());
+        assert_eq!(
+            other_ground(&runs).as_deref(),
+            Some(
+                "build: profile (debug; release), file of: supernode (0123456789ab; fedcba987654), network: backend (tap; veth)"
+            )
+        );
+    }
+
+    #[test]
+    fn what_was_stopped_or_is_not_valid_has_no_place_in_a_mean() {
+        let mut run = Shape::default().make().results.run;
+        assert!(unusable(&run).is_empty());
+        run.interrupted = true;
+        assert_eq!(unusable(&run).len(), 1);
+        assert_eq!(unusable(&Shape { valid: false, ..Shape::default() }.make().results.run).len(), 1);
+    }
+}
