@@ -96,7 +96,7 @@ impl<P: Clone> Wire<P> {
 
     /// What went through every direction.
     pub(super) fn counters(&self) -> Vec<record::Link> {
-        self.wiring.counters(&self.network)
+        self.wiring.name(self.wiring.count(&self.network))
     }
 
     /// Packets that a limit of the network itself has dropped.
