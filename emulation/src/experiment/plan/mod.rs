@@ -147,7 +147,11 @@ impl FromStr for Architecture {
             _ => {
                 let known = ["client-server", "super-node", "multicast", "super-node-multicast"];
                 let near = near::did_you_mean(text, known);
-                Err(format!("there is no architecture `{text}`: choose {} or {}{near}", known[..3].join(", "), known[3]))
+                Err(format!(
+                    "there is no architecture `{text}`: choose {} or {}{near}",
+                    known[..3].join(", "),
+                    known[3]
+                ))
             }
         }
     }
