@@ -13,7 +13,11 @@ fn a_measurement_says_what_it_saw_and_ends_with_its_verdict() {
     let output = emulate(&SHORT, None);
     let report = report(&output);
     let rows = report["bench"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 9, "five links, their drift, ping, the core's part, and what this machine allows: {rows:?}");
+    assert_eq!(
+        rows.len(),
+        10,
+        "five links, their drift, the readers, ping, the core's part, and what this machine allows: {rows:?}"
+    );
     for row in &rows[..5] {
         assert_eq!(row["case"], "delay");
         assert!(row["what"].as_str().unwrap().starts_with("one-way delay of "), "{row}");
@@ -42,7 +46,7 @@ fn without_its_programs_a_row_is_not_measured_and_never_met() {
     // They are looked for in the system's folders of programs as well, but ping is not there.
     let output = emulate(&SHORT, Some("/nowhere"));
     let report = report(&output);
-    let ping = &report["bench"]["rows"][6];
+    let ping = &report["bench"]["rows"][7];
     assert_eq!((&ping["verdict"], &ping["seen"]), (&"not-measured".into(), &"".into()));
     let note = ping["note"].as_str().unwrap();
     assert_eq!(note, "ping is not installed: `sudo apt install iputils-ping`");

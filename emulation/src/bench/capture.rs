@@ -6,6 +6,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::probe::HEADERS;
 use super::program::{self, Failed, Program};
 use super::{Bench, BenchError};
 use crate::lab::Lab;
@@ -44,6 +45,15 @@ impl Capture {
 
     /// Ends it; what it saw.
     pub(super) fn finish(self, bench: &Bench<'_>) -> Result<Vec<Frame>, Failed> {
+        self.end(bench, |packets| packets.iter().map(|packet| (packet.at, packet.bytes)).collect())
+    }
+
+    /// Ends it; when each of our own probes arrived, with its number.
+    pub(super) fn finish_probes(self, bench: &Bench<'_>) -> Result<Vec<(u64, u32)>, Failed> {
+        self.end(bench, |packets| packets.iter().filter_map(Packet::probe).collect())
+    }
+
+    fn end<T>(self, bench: &Bench<'_>, read: impl Fn(&[Packet<'_>]) -> T) -> Result<T, Failed> {
         self.program.interrupt();
         let finished = self.program.finish(Duration::from_secs(10), bench.stop)?;
         if !finished.success {
@@ -52,7 +62,29 @@ impl Capture {
         if let Some(lost) = lost(&finished.errors).filter(|lost| *lost > 0) {
             return Err(Failed::Said(format!("tcpdump was too slow for {lost} packets")));
         }
-        frames(&finished.output).ok_or_else(|| Failed::Said(format!("tcpdump: {}", finished.errors.trim())))
+        let packets = packets(&finished.output);
+        packets
+            .map(|packets| read(&packets))
+            .ok_or_else(|| Failed::Said(format!("tcpdump: {}", finished.errors.trim())))
+    }
+}
+
+/// One captured packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Packet<'a> {
+    /// When it arrived, nanoseconds since 1970.
+    at: u64,
+    /// Its whole length.
+    bytes: u32,
+    /// What was kept of it.
+    kept: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// When it arrived, and which probe it is.
+    fn probe(&self) -> Option<(u64, u32)> {
+        let number = self.kept.get(HEADERS as usize..)?.first_chunk()?;
+        Some((self.at, u32::from_be_bytes(*number)))
     }
 }
 
@@ -65,23 +97,23 @@ pub(super) fn since_1970(origin: std::time::Instant) -> Result<u64, BenchError> 
     Ok(u64::try_from(now.saturating_sub(elapsed).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The frames of a file; none if it is not one of those that are asked for. A
+/// The packets of a file; none if it is not one of those that are asked for. A
 /// last one that was not written to its end is left out.
-fn frames(file: &[u8]) -> Option<Vec<Frame>> {
+fn packets(file: &[u8]) -> Option<Vec<Packet<'_>>> {
     let number = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().map(u32::from_ne_bytes).ok();
     if number(file, 0)? != MAGIC {
         return None;
     }
     let mut rest = file.get(FILE_HEADER..)?;
-    let mut frames = Vec::new();
-    while let (Some(seconds), Some(nanos), Some(kept), Some(bytes)) =
+    let mut packets = Vec::new();
+    while let (Some(seconds), Some(nanos), Some(length), Some(bytes)) =
         (number(rest, 0), number(rest, 4), number(rest, 8), number(rest, 12))
     {
-        let Some(next) = rest.get(PACKET_HEADER + kept as usize..) else { break };
-        frames.push((u64::from(seconds) * 1_000_000_000 + u64::from(nanos), bytes));
-        rest = next;
+        let Some(kept) = rest.get(PACKET_HEADER..PACKET_HEADER + length as usize) else { break };
+        packets.push(Packet { at: u64::from(seconds) * 1_000_000_000 + u64::from(nanos), bytes, kept });
+        rest = &rest[PACKET_HEADER + kept.len()..];
     }
-    Some(frames)
+    Some(packets)
 }
 
 /// How many packets it had no room for, as it says at its end.
@@ -109,12 +141,22 @@ mod tests {
     #[test]
     fn frames_have_their_time_and_their_whole_length() {
         let bytes = file(&[(1, 500, b"header", 1514), (2, 0, b"", 60)]);
-        assert_eq!(frames(&bytes), Some(vec![(1_000_000_500, 1514), (2_000_000_000, 60)]));
+        let first = Packet { at: 1_000_000_500, bytes: 1514, kept: b"header" };
+        let second = Packet { at: 2_000_000_000, bytes: 60, kept: b"" };
+        assert_eq!(packets(&bytes), Some(vec![first, second]));
         // Cut anywhere, those before are still there.
-        assert_eq!(frames(&bytes[..bytes.len() - 1]), Some(vec![(1_000_000_500, 1514)]));
-        assert_eq!(frames(&bytes[..FILE_HEADER + PACKET_HEADER + 3]), Some(vec![]));
-        assert_eq!(frames(b""), None);
-        assert_eq!(frames(&[0; 100]), None);
+        assert_eq!(packets(&bytes[..bytes.len() - 1]), Some(vec![first]));
+        assert_eq!(packets(&bytes[..FILE_HEADER + PACKET_HEADER + 3]), Some(vec![]));
+        assert_eq!(packets(b""), None);
+        assert_eq!(packets(&[0; 100]), None);
+    }
+
+    #[test]
+    fn a_probe_is_known_by_its_number() {
+        let mut kept = [0; 64];
+        kept[HEADERS as usize..][..4].copy_from_slice(&7_u32.to_be_bytes());
+        assert_eq!(Packet { at: 9, bytes: 142, kept: &kept }.probe(), Some((9, 7)));
+        assert_eq!(Packet { at: 9, bytes: 142, kept: &kept[..44] }.probe(), None);
     }
 
     #[test]
