@@ -45,13 +45,13 @@ fn nodes_on_a_link_need_no_hub() {
         if matches!(service, "video" | "track") {
             arguments.extend(["--for", "1s"]);
         }
-        let got = asker.json(&arguments);
+        let got = &asker.json(&arguments)["summary"];
         assert_eq!((&got["complete"], &got["relayed"]), (&true.into(), &false.into()), "{service}: {got}");
         assert_eq!(got["provider"], near.status().unwrap()["node"], "{service}: {got}");
     }
     let found = asker.json(&["lookup", "track", "--any"]);
     assert_eq!(found["candidates"].as_array().unwrap().len(), 2, "{found}");
-    assert!(asker.json(&["request", "sensor", "--any", "--scope", "link"])["complete"] == true);
+    assert!(asker.json(&["request", "sensor", "--any", "--scope", "link"])["summary"]["complete"] == true);
 
     let said = asker.fails(4, &["request", "sensor", "--at", "70,70"]);
     assert!(said.contains("nobody on this link"), "{said}");
@@ -75,11 +75,11 @@ fn the_link_serves_when_the_super_node_is_gone() {
     let _provider = node(&network, "provider", "1,1", &multicast, &both);
     let _away = network.node("away", "5,5", &["--super", &endpoint, "--services", "image"]);
 
-    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["complete"], true);
-    assert_eq!(asker.json(&["request", "image", "--at", "5,5"])["complete"], true, "only the hub knows it");
+    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
+    assert_eq!(asker.json(&["request", "image", "--at", "5,5"])["summary"]["complete"], true, "only the hub knows it");
     hub.process.kill();
     wait_until(PATIENCE, || asker.status().filter(|status| status["state"] == "attaching")).expect("it is noticed");
-    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["complete"], true);
+    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
     let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "link"]);
     assert!(said.contains("nobody relays"), "{said}");
 }
