@@ -284,7 +284,7 @@ impl Hub {
         if let Some(link) = self.neighbours.best_link(to, SchemeSet::ALL) {
             self.counters.gossip_sent += 1;
             self.counters.gossip_bytes += message.len() as u64;
-            self.send(link, Channel::Datagram, Traffic::Mesh, &Message::Gossip(message));
+            self.send(link, Channel::Datagram, Traffic::Gossip, &Message::Gossip(message));
         } else if !self.members.reach.contains_key(&to) && !addresses.is_empty() && !self.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
             self.dial(addresses, Role::SuperNode, Some(to), Purpose::Member(to));
