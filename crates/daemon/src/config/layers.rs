@@ -13,10 +13,11 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 29] = [
+pub const FAMILY: [&str; 35] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CONFIG",
+    "ROOST_DISCOVERY",
     "ROOST_DRAIN",
     "ROOST_IDENTITY",
     "ROOST_LEASE",
@@ -31,6 +32,9 @@ pub const FAMILY: [&str; 29] = [
     "ROOST_MAX_STREAMS",
     "ROOST_MAX_WATCHES",
     "ROOST_METRICS",
+    "ROOST_MULTICAST",
+    "ROOST_MULTICAST_INTERFACES",
+    "ROOST_PARENT",
     "ROOST_PEER",
     "ROOST_REVOCATIONS",
     "ROOST_SERVER",
@@ -41,7 +45,9 @@ pub const FAMILY: [&str; 29] = [
     "ROOST_SOURCES_TRACK",
     "ROOST_SOURCES_VIDEO",
     "ROOST_STREAM_DURATION",
+    "ROOST_SUMMARY_RATE",
     "ROOST_SUPER",
+    "ROOST_TIER",
     "ROOST_UPLINK",
 ];
 
