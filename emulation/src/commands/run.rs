@@ -312,7 +312,12 @@ fn trust(run: &record::Run) -> String {
 fn conclude(finished: &Finished, results: &Results, output: Output) -> Outcome {
     let unexpected = results.programs.iter().filter(|program| !program.as_expected).count();
     if finished.run.interrupted {
-        return Err(Failure::new(Code::Interrupted, "interrupted; what had been measured is in the results"));
+        let doubt = match finished.run.verdict.reasons.as_slice() {
+            [] => String::new(),
+            reasons => format!(", and cannot be trusted: {}", reasons.join("; ")),
+        };
+        let said = format!("interrupted; what had been measured is in the results{doubt}");
+        return Err(Failure::new(Code::Interrupted, said));
     }
     if unexpected > 0 {
         let all = results.programs.len();

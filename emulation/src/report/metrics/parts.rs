@@ -156,5 +156,7 @@ mod tests {
         let metrics = Metrics::of(&results);
         assert!(metrics.traffic.parts.is_empty() && metrics.traffic.overhead_bytes.is_some());
         assert!(metrics.nodes.iter().all(|node| node.cpu_share.is_none()));
+        results.links.clear();
+        assert_eq!(Metrics::of(&results).traffic.overhead_bytes, None, "what was under way was not written down");
     }
 }

@@ -105,7 +105,8 @@ pub(super) fn traffic(results: &Results, completed: u64) -> Traffic {
     let counted = !results.links.is_empty();
     let port_bytes = counted.then(|| ports(&results.links));
     let payload_bytes = results.requests.iter().map(|request| request.bytes).sum();
-    let overhead_bytes = offered_bytes.map(|offered| offered.saturating_sub(payload_bytes));
+    // What was delivered for requests under way is not known of a run that broke off.
+    let overhead_bytes = offered_bytes.filter(|_| counted).map(|offered| offered.saturating_sub(payload_bytes));
     let each = |bytes: Option<u64>| bytes.and_then(|bytes| per_service(bytes, completed));
     Traffic {
         offered_bytes,
