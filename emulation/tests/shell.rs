@@ -78,6 +78,13 @@ fn a_link_goes_down_and_comes_up_again() {
 }
 
 #[test]
+fn links_say_which_direction_is_down() {
+    let (out, ..) = script(&[], "link b > a down\nlinks ab\nlink ab up\nlinks ab\n");
+    let down: Vec<bool> = out.lines().filter(|line| line.contains(" → ")).map(|line| line.contains(" down ")).collect();
+    assert_eq!(down, [false, true, false, false], "{out}");
+}
+
+#[test]
 fn links_count_what_went_through_them() {
     let (out, ..) = script(&["--json"], "a ping -n -c2 -i0.05 10.1.1.3 > /dev/null\nlinks ab\nlateness\nnodes\n");
     let lines: Vec<_> = out.lines().map(|line| json(line.as_bytes())).collect();

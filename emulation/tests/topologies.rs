@@ -136,6 +136,17 @@ fn what_emulab_accepts_goes_to_toml_and_back_even_if_odd() {
 }
 
 #[test]
+fn a_plan_is_no_topology_and_says_how_it_is_checked() {
+    let plan = format!("{}/plans/star-11.toml", env!("CARGO_MANIFEST_DIR"));
+    let output = emulate(&["check", &plan]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said),
+        (Some(2), format!("error: {plan} is a plan: `emulate run {plan} --check` checks it\n"))
+    );
+}
+
+#[test]
 fn what_a_generator_cannot_make_is_a_sentence() {
     for (args, part) in [
         (&["topo", "star", "--nodes", "1"][..], "it has 2 to"),

@@ -22,6 +22,10 @@ pub(crate) struct CheckArgs {
 /// Reads a topology and shows what it was understood as.
 pub(crate) fn run(args: &CheckArgs, output: Output) -> Outcome {
     let wrong = |error: &dyn std::fmt::Display| Failure::bad_input(error.to_string());
+    if std::fs::read_to_string(&args.file).is_ok_and(|text| super::run::names_a_topology(&text)) {
+        let file = args.file.display();
+        return Err(Failure::bad_input(format!("{file} is a plan: `emulate run {file} --check` checks it")));
+    }
     let loaded = scenario::load(&args.file);
     if let Some(expected) = &args.expect {
         return compare(args, loaded, expected, output);

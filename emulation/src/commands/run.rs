@@ -108,6 +108,14 @@ fn subject(args: &RunArgs) -> Outcome<Subject> {
     Ok(Subject::Network(Box::new(solo)))
 }
 
+/// The keys that a plan must have, and that no topology has.
+const PLAN_KEYS: [&str; 3] = ["topology", "architecture", "duration"];
+
+/// Whether a text is TOML with a key of plans.
+pub(super) fn names_a_topology(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text).is_ok_and(|table| PLAN_KEYS.iter().any(|key| table.contains_key(*key)))
+}
+
 /// Whether a file is a plan: TOML that names a topology rather than being one.
 ///
 /// A file that has neither's keys is refused here: whoever read it would say
@@ -120,7 +128,7 @@ fn is_plan(file: &Path) -> Outcome<bool> {
     // What is no TOML is told by the one who reads plans.
     let Ok(table) = toml::from_str::<toml::Table>(&text) else { return Ok(true) };
     let has_any = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
-    let is_plan = has_any(&["topology", "architecture", "duration"]);
+    let is_plan = has_any(&PLAN_KEYS);
     if !is_plan && !has_any(&["host", "link", "lan"]) {
         let file = file.display();
         return Err(Failure::bad_input(format!(

@@ -219,6 +219,9 @@ pub struct Link {
     /// The rate it had when it was counted, bits per second; 0 is no limit.
     #[serde(default)]
     pub rate_bps: u64,
+    /// Whether it was down when it was counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_down: bool,
 }
 
 /// See [`Record::Program`].

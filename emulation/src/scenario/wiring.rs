@@ -162,6 +162,7 @@ impl Wiring {
         let count = |pipe: PipeId| Count {
             counters: network.counters(pipe),
             rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
+            is_down: !network.is_up(pipe),
         };
         self.directions().map(|(_, _, _, pipe)| count(pipe)).collect()
     }
@@ -235,6 +236,7 @@ pub(super) fn legs(change: Change) -> [Change; 2] {
 pub struct Count {
     counters: PipeCounters,
     rate_bps: u64,
+    is_down: bool,
 }
 
 impl Count {
@@ -256,6 +258,7 @@ impl Count {
             in_flight: total.in_flight.packets,
             in_flight_bytes: total.in_flight.bytes,
             rate_bps: self.rate_bps,
+            is_down: self.is_down,
         }
     }
 }

@@ -53,7 +53,8 @@ pub(super) fn links(lab: &Lab, as_it_is: &Topology, only: Option<NetIndex>, outp
     // Counted in the same order.
     for ((net, (from, to, leg)), counted) in all.zip(&counters).filter(|((net, _), _)| chosen(net)) {
         let mut row = vec![net.name.clone(), format!("{from} → {to}")];
-        row.extend(values(&leg));
+        let [rate, delay, loss] = values(&leg);
+        row.extend([if counted.is_down { "down".to_owned() } else { rate }, delay, loss]);
         row.extend(counts(counted));
         table.row(row);
     }
