@@ -7,10 +7,8 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::Mode;
 use roost_proto::{Area, Cell, Scheme, SchemeSet, Service};
 
+use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, Path, SECOND, World, object};
-
-/// How many random worlds. Each takes some tens of milliseconds.
-const SEEDS: u64 = 40;
 
 struct Chaos {
     world: World,
@@ -193,13 +191,13 @@ impl Chaos {
 
 #[test]
 fn whatever_happens_every_request_ends_once_and_nothing_is_delivered_twice() {
-    for seed in 0..SEEDS {
+    for_seeds(40, |seed| {
         let mut chaos = Chaos::new(seed);
         for _ in 0..60 {
             chaos.step();
         }
         chaos.check_end(seed);
-    }
+    });
 }
 
 #[test]

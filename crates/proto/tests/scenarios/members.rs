@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_proto::hub::MemberStatus;
 use roost_proto::{NodeId, Service};
 
-use crate::world::check::{for_few_seeds, for_seeds};
+use crate::world::seeds::{for_few_seeds, for_seeds};
 use crate::world::{Checker, HostId, MS, Path, SECOND, World, node_id};
 use crate::{ANYWHERE, NEAREST};
 

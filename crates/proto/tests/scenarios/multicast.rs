@@ -1,12 +1,12 @@
 //! Discovery on the link: alone, beside a hub, and whichever seems better.
-//! `ROOST_SEEDS=1000` runs those that vary for so many seeds.
 
 use roost_proto::peer::{Config, Discovery, Event, Summary, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Inquiry, Message, Mode, Reason, Taken};
 use roost_proto::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
 
-use crate::world::check::{for_seeds, run_and_look};
+use crate::world::check::run_and_look;
+use crate::world::seeds::for_seeds;
 use crate::world::{Checker, HostId, MS, SECOND, World, addresses, node_id};
 use crate::{ANYWHERE, NEAREST, failed, finished};
 

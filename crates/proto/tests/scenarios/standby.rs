@@ -1,104 +1,14 @@
 //! The home fails, in every way that it can, and the stand-by takes over.
-//!
-//! `ROOST_SEEDS=1000` runs each scenario for so many seeds.
 
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, Ticket};
-use roost_proto::wire::Mode;
+use roost_proto::peer::{Command, Event};
 use roost_proto::{Area, Cell, Service};
 
-use crate::world::check::{for_few_seeds, for_seeds, run_and_look};
-use crate::world::{Checker, HostId, MS, SECOND, World, node_id};
-use crate::{ANYWHERE, NEAREST, finished};
-
-/// Long enough for round trips to be known as well as they can be.
-const WARM: Duration = Duration::from_secs(300);
-
-/// Three hubs, two providers of everything and two requesters, all of whom
-/// have the first hub for their home and the second one for their stand-by.
-struct Scene {
-    world: World,
-    checker: Checker,
-    hubs: Vec<HostId>,
-    providers: [HostId; 2],
-    requesters: [HostId; 2],
-    asked: Vec<(HostId, Ticket)>,
-}
-
-impl Scene {
-    fn new(seed: u64) -> Self {
-        // Never so near that the hubs share their nodes.
-        let delay = MS * (6 + seed as u32 * 7 % 60);
-        Self::with(seed, delay, 0)
-    }
-
-    fn with(seed: u64, delay: Duration, loss: u32) -> Self {
-        let mut world = World::new(seed);
-        world.path.delay = delay;
-        world.path.spread = delay / 10;
-        world.path.loss = loss;
-        let hubs = world.mesh(3);
-        world.run(5 * SECOND);
-        let providers = [(1, 0), (9, 0)].map(|cell| world.node(cell, &Service::ALL, &hubs));
-        let requesters = [(0, 0), (2, 2)].map(|cell| world.node(cell, &[], &hubs));
-        world.settle();
-        let mut scene = Self { world, checker: Checker::new(seed), hubs, providers, requesters, asked: Vec::new() };
-        scene.run(30 * SECOND);
-        scene
-    }
-
-    fn nodes(&self) -> [HostId; 4] {
-        let ([a, b], [c, d]) = (self.providers, self.requesters);
-        [a, b, c, d]
-    }
-
-    fn run(&mut self, span: Duration) {
-        run_and_look(&mut self.world, &mut self.checker, span);
-    }
-
-    /// Goes on for `span`, with a request of each kind in turn every `pause`.
-    fn ask_for(&mut self, span: Duration, pause: Duration) {
-        let end = self.world.now + span;
-        while self.world.now < end {
-            self.ask();
-            let step = pause.min(end.since(self.world.now));
-            self.world.run(step);
-            self.checker.look(&self.world);
-        }
-    }
-
-    fn ask(&mut self) {
-        let count = self.asked.len();
-        let requester = self.requesters[count % 2];
-        let at = Area::At(Cell::new(1, 0));
-        let area = [ANYWHERE, NEAREST, at][count / 2 % 3];
-        let ticket = match count % 5 {
-            0 => self.world.lookup(requester, Service::Video, at),
-            kind => self.world.request_with(requester, Service::Sensor, area, |wanted| {
-                wanted.deadline = 30 * SECOND;
-                wanted.mode = if kind == 4 { Mode::Relay } else { Mode::Forward };
-            }),
-        };
-        self.asked.push((requester, ticket));
-    }
-
-    /// Lets everything end: all of it well.
-    fn end(mut self) {
-        self.run(40 * SECOND);
-        self.checker.all_served(&self.world, &self.asked);
-    }
-
-    fn homes(&self) -> [Option<HostId>; 4] {
-        self.nodes().map(|node| self.world.home(node))
-    }
-
-    /// The latest that a home may be given up after a question: seven probe time-outs.
-    fn seven_pto(&self) -> Duration {
-        let rtt = self.world.path.delay * 2 + self.world.path.spread * 2;
-        (rtt + rtt / 5 + 35 * MS) * 7
-    }
-}
+use crate::scene::{Scene, WARM};
+use crate::world::seeds::for_seeds;
+use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{NEAREST, finished};
 
 #[test]
 fn every_node_has_a_stand_by_which_has_its_record() {
@@ -365,97 +275,5 @@ fn links_of_six_hundred_milliseconds() {
         scene.ask_for(40 * SECOND, SECOND);
         assert_eq!(scene.homes(), [Some(scene.hubs[1]); 4], "seed {seed}");
         scene.end();
-    });
-}
-
-/// Ten nodes that ask without pause, and ten thousand that come at once.
-struct Crowd {
-    world: World,
-    hubs: Vec<HostId>,
-    askers: Vec<HostId>,
-    crowd: Vec<HostId>,
-    asked: Vec<(HostId, Ticket)>,
-}
-
-impl Crowd {
-    const SIZE: usize = 10_000;
-
-    fn new(seed: u64, hubs: usize) -> Self {
-        let mut world = World::new(seed);
-        let hubs = world.mesh(hubs);
-        world.run(2 * SECOND);
-        let askers = (0..10).map(|x| world.node((x, 0), &[Service::Sensor], &hubs)).collect();
-        world.settle();
-        Self { world, hubs, askers, crowd: Vec::new(), asked: Vec::new() }
-    }
-
-    fn come(&mut self) {
-        let hubs = self.hubs.clone();
-        self.crowd = (0..Self::SIZE).map(|n| self.world.node((n as i32 % 100, 50), &[Service::Track], &hubs)).collect();
-    }
-
-    fn attached(&self) -> usize {
-        self.crowd.iter().filter(|node| self.world.is_attached(**node)).count()
-    }
-
-    /// Goes on until all of the crowd are attached.
-    fn until_attached(&mut self, limit: Duration) {
-        let from = self.world.now;
-        while self.attached() < self.crowd.len() {
-            assert!(self.world.now.since(from) < limit, "{} are attached", self.attached());
-            for asker in self.askers.clone() {
-                let ticket = self.world.request(asker, Service::Sensor, NEAREST);
-                self.asked.push((asker, ticket));
-            }
-            self.world.run(250 * MS);
-        }
-    }
-
-    fn end(mut self, seed: u64) {
-        self.world.run(15 * SECOND);
-        Checker::new(seed).all_served(&self.world, &self.asked);
-    }
-}
-
-#[test]
-fn ten_thousand_nodes_come_at_once_while_others_ask() {
-    for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 1);
-        crowd.come();
-        crowd.until_attached(10 * SECOND);
-        let counters = crowd.world.hub_at(crowd.hubs[0]).counters();
-        assert!(counters.postponed > 0, "seed {seed}: nobody had to wait");
-        assert!(counters.postponed < 2 * Crowd::SIZE as u64, "seed {seed}: {} were put off", counters.postponed);
-        crowd.end(seed);
-    });
-}
-
-#[test]
-fn ten_thousand_nodes_come_back_to_a_hub_that_starts_again() {
-    for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 1);
-        crowd.come();
-        crowd.until_attached(10 * SECOND);
-        crowd.world.kill(crowd.hubs[0]);
-        crowd.world.run(2 * SECOND);
-        crowd.world.revive_hub(crowd.hubs[0]);
-        crowd.until_attached(10 * SECOND);
-        crowd.end(seed);
-    });
-}
-
-#[test]
-fn ten_thousand_nodes_turn_to_their_stand_by() {
-    for_few_seeds(|seed| {
-        let mut crowd = Crowd::new(seed, 2);
-        crowd.come();
-        crowd.until_attached(10 * SECOND);
-        crowd.world.run(5 * SECOND);
-        crowd.world.kill(crowd.hubs[0]);
-        crowd.world.run(100 * MS);
-        let counters = crowd.world.hub_at(crowd.hubs[1]).counters().clone();
-        assert_eq!((counters.adoptions, counters.unknown_renews), (Crowd::SIZE as u64 + 10, 0), "seed {seed}");
-        crowd.until_attached(SECOND);
-        crowd.end(seed);
     });
 }

@@ -1,6 +1,4 @@
 //! The hierarchy: homes below areas below tops, with a delay for every link.
-//!
-//! `ROOST_SEEDS=1000` runs each failure for so many seeds.
 
 use std::time::Duration;
 
@@ -9,7 +7,7 @@ use roost_proto::peer::{Command, Event, Ticket};
 use roost_proto::wire::{Coverage, Mode, Reason};
 use roost_proto::{Area, Cell, Service, ServiceSet};
 
-use crate::world::check::for_seeds;
+use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished};
 

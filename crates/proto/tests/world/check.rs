@@ -88,24 +88,6 @@ impl Checker {
     }
 }
 
-/// Runs a scenario for `ROOST_SEEDS` seeds, or as many as it takes by default.
-#[allow(clippy::disallowed_methods, reason = "how many seeds a run covers is for whoever starts it to say")]
-pub fn for_seeds(default: u64, scenario: impl Fn(u64)) {
-    let seeds = std::env::var("ROOST_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default);
-    for seed in 0..seeds {
-        scenario(seed);
-    }
-}
-
-/// The same for one that takes seconds: a hundredth of the seeds.
-pub fn for_few_seeds(scenario: impl Fn(u64)) {
-    for_seeds(1, |seed| {
-        if seed % 100 == 0 {
-            scenario(seed);
-        }
-    });
-}
-
 /// In steps of a second, with a look at the end of each.
 pub fn run_and_look(world: &mut World, checker: &mut Checker, span: Duration) {
     let end = world.now + span;

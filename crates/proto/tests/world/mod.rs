@@ -9,6 +9,7 @@ pub mod check;
 pub mod faults;
 pub mod host;
 pub mod network;
+pub mod seeds;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl World {
             messages: 0,
             bytes: 0,
             corpus: None,
-            log: std::option_env!("ROOST_WORLD_LOG").is_some(),
+            log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
             dial_timeout: 3 * SECOND,
         }
