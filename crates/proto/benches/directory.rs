@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use roost_proto::directory::{Directory, MAX_NODES, Query};
+use roost_proto::directory::{Aim, Directory, MAX_NODES, Query};
 use roost_proto::hub::{Config, Hub, Kind};
 use roost_proto::machine::Peer;
 use roost_proto::random::SplitMix64;
@@ -91,7 +91,7 @@ fn lookups(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     let cell = turn.next().map_or(Cell::new(0, 0), |record| record.cell);
                     let (service, area, origin) = (Service::Track, area(cell), cell);
-                    let query = Query { service, area, origin, count, except: None, suspended: false };
+                    let query = Query { service, area, origin, count, except: None, aim: Aim::List };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())
                 });

@@ -6,6 +6,7 @@
 //! row of blocks. A lease is kept by noting when the node was last heard; the
 //! ordered list of expiries is put right only when one comes due.
 
+mod entry;
 mod key;
 mod search;
 mod standing;
@@ -16,17 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::Duration;
 
-use crate::address::Address;
-use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
-use crate::service::{Form, Service, ServiceSet};
+use crate::service::Service;
 use crate::time::Time;
-use crate::wire::Candidate;
+use entry::Slot;
+pub use entry::{Entry, Place};
 use key::Key;
-pub use search::{Hit, Query, Rank};
+pub use search::{Aim, Hit, Query, Rank};
 pub use standing::LONGEST_HOLD;
-use standing::Standing;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.
@@ -48,27 +47,6 @@ pub struct Directory {
     now: Time,
 }
 
-/// One node's record. Addresses stay encoded: most are only ever copied into an answer.
-#[derive(Debug)]
-struct Slot {
-    node: NodeId,
-    version: Version,
-    cell: Cell,
-    /// What the node said last.
-    told: Capacity,
-    /// The same less what was handed to it since.
-    left: Capacity,
-    heard: Time,
-    /// The time under which the slot stands in `expiry`.
-    listed: Time,
-    addresses: Box<[u8]>,
-    services: ServiceSet,
-    suspended: bool,
-    /// Whether one of the addresses means something on the node's own machine only.
-    confined: bool,
-    standing: Standing,
-}
-
 /// What became of a record that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
@@ -82,25 +60,6 @@ pub enum Published {
     Stale,
     /// There is no room for another node.
     Full,
-}
-
-/// What an entry was before it changed or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Whose it was.
-    pub node: NodeId,
-    /// Where.
-    pub cell: Cell,
-    /// What was offered there.
-    pub services: ServiceSet,
-}
-
-/// A record as the directory holds it.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    slot: &'a Slot,
-    lease: Duration,
-    now: Time,
 }
 
 impl Directory {
@@ -166,20 +125,7 @@ impl Directory {
 
     fn insert(&mut self, now: Time, record: &Record) {
         let listed = now + self.lease;
-        let slot = Slot {
-            node: record.node,
-            version: record.version,
-            cell: record.cell,
-            told: record.capacity,
-            left: record.capacity,
-            heard: now,
-            listed,
-            addresses: encode_addresses(&record.addresses),
-            services: record.services,
-            suspended: false,
-            confined: record.addresses.iter().any(Address::is_confined),
-            standing: Standing::default(),
-        };
+        let slot = Slot::new(now, listed, record);
         self.address_bytes += slot.addresses.len();
         let number = match self.free.pop() {
             Some(number) => {
@@ -201,18 +147,14 @@ impl Directory {
         if record.version < slot.version {
             return Published::Stale;
         }
-        slot.heard = now;
-        slot.suspended = false;
+        slot.hears(now);
         if record.version == slot.version {
             return Published::Same;
         }
-        let place = Place { node: slot.node, cell: slot.cell, services: slot.services };
-        slot.version = record.version;
-        (slot.told, slot.left) = (record.capacity, record.capacity);
-        (slot.cell, slot.services) = (record.cell, record.services);
-        slot.confined = record.addresses.iter().any(Address::is_confined);
-        let addresses = mem::replace(&mut slot.addresses, encode_addresses(&record.addresses));
-        self.address_bytes = self.address_bytes - addresses.len() + slot.addresses.len();
+        let place = slot.place();
+        self.address_bytes -= slot.addresses.len();
+        slot.replace(record);
+        self.address_bytes += slot.addresses.len();
         if (place.cell, place.services) != (record.cell, record.services) {
             for service in place.services.iter() {
                 self.index.remove(&Key::new(service, place.cell, number));
@@ -228,8 +170,7 @@ impl Directory {
         let Some(slot) = self.slot_mut(node).filter(|slot| slot.version == version) else {
             return false;
         };
-        slot.heard = now;
-        slot.suspended = false;
+        slot.hears(now);
         slot.told = capacity.unwrap_or(slot.told);
         slot.left = slot.told;
         true
@@ -251,8 +192,7 @@ impl Directory {
     /// Takes any word from a node as a sign of life.
     pub fn heard(&mut self, now: Time, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.heard = now;
-            slot.suspended = false;
+            slot.hears(now);
         }
     }
 
@@ -266,9 +206,8 @@ impl Directory {
     /// Deducts what a stream of `service` takes from what `node` has left,
     /// until the node says what it really has.
     pub fn deduct(&mut self, node: NodeId, service: Service) {
-        if let (Form::Stream { bits_per_second, .. }, Some(slot)) = (service.form(), self.slot_mut(node)) {
-            slot.left.streams = slot.left.streams.saturating_sub(1);
-            slot.left.uplink_kbps = slot.left.uplink_kbps.saturating_sub(bits_per_second.div_ceil(1_000));
+        if let Some(slot) = self.slot_mut(node) {
+            slot.deduct(service);
         }
     }
 
@@ -370,7 +309,7 @@ impl Directory {
         if !condition(slot.version) {
             return None;
         }
-        let place = Place { node, cell: slot.cell, services: slot.services };
+        let place = slot.place();
         self.address_bytes -= mem::take(&mut slot.addresses).len();
         self.expiry.remove(&(slot.listed, number));
         self.by_node.remove(&node);
@@ -380,96 +319,4 @@ impl Directory {
         self.free.push(number);
         Some(place)
     }
-}
-
-impl Entry<'_> {
-    /// Whose record it is.
-    pub fn node(&self) -> NodeId {
-        self.slot.node
-    }
-
-    /// Its version.
-    pub fn version(&self) -> Version {
-        self.slot.version
-    }
-
-    /// Where the node is.
-    pub fn cell(&self) -> Cell {
-        self.slot.cell
-    }
-
-    /// What it offers.
-    pub fn services(&self) -> ServiceSet {
-        self.slot.services
-    }
-
-    /// What it has left, by its own word and what was handed to it since.
-    pub fn capacity(&self) -> Capacity {
-        self.slot.left
-    }
-
-    /// When its node was last heard.
-    pub fn heard(&self) -> Time {
-        self.slot.heard
-    }
-
-    /// Whether it is held back until it speaks again.
-    pub fn is_suspended(&self) -> bool {
-        self.slot.suspended
-    }
-
-    /// Whether it has failed of late.
-    pub fn is_doubtful(&self) -> bool {
-        self.slot.standing.is_doubtful(self.now)
-    }
-
-    /// When its lease ends unless it is heard.
-    pub fn expires(&self) -> Time {
-        self.slot.heard + self.lease
-    }
-
-    /// Where the node can be dialled.
-    pub fn addresses(&self) -> Vec<Address> {
-        // The directory encoded them itself; nothing else writes there.
-        minicbor::decode(&self.slot.addresses).unwrap_or_default()
-    }
-
-    /// The same as they go over the wire.
-    pub(crate) fn encoded_addresses(&self) -> &[u8] {
-        &self.slot.addresses
-    }
-
-    /// Whether one of the addresses means something on the node's own machine only.
-    pub(crate) fn is_confined(&self) -> bool {
-        self.slot.confined
-    }
-
-    /// The record as its node published it, with what it last said that it has left.
-    pub fn record(&self) -> Record {
-        Record {
-            node: self.node(),
-            version: self.version(),
-            cell: self.cell(),
-            services: self.services(),
-            capacity: self.slot.told,
-            addresses: self.addresses(),
-        }
-    }
-
-    /// The record as a lookup shows it.
-    pub fn candidate(&self) -> Candidate {
-        Candidate {
-            node: self.node(),
-            version: self.version(),
-            cell: self.cell(),
-            services: self.services(),
-            capacity: self.capacity(),
-            addresses: self.addresses(),
-        }
-    }
-}
-
-fn encode_addresses(addresses: &[Address]) -> Box<[u8]> {
-    // Encoding into memory cannot fail; an empty list is what a failure would mean.
-    minicbor::to_vec(addresses).unwrap_or_default().into_boxed_slice()
 }

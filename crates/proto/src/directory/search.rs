@@ -34,10 +34,18 @@ pub struct Query {
     pub count: usize,
     /// Who is not meant: the one who asks.
     pub except: Option<NodeId>,
-    /// Whether it is for one who is to serve. Then whoever can goes before those
-    /// who failed of late, who are full and who are suspended, at any distance.
-    /// Otherwise the nearest go first, and suspended ones do not count.
-    pub suspended: bool,
+    /// What for, which decides who counts and who goes first.
+    pub aim: Aim,
+}
+
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// To show who is there: the nearest go first, and suspended ones do not count.
+    List,
+    /// To have one of them serve: whoever can goes before those who failed of
+    /// late, who are full and who are suspended, at any distance.
+    Serve,
 }
 
 /// An entry that a search found. Valid until the directory changes.
@@ -105,9 +113,12 @@ impl Rank {
         self.distance_squared
     }
 
-    /// Whether it goes before another one, for one who is to serve or in a list.
-    fn precedes(&self, other: &Self, choosing: bool) -> bool {
-        if choosing { self.by_availability() < other.by_availability() } else { self < other }
+    /// Whether it goes before another one in a search with this aim.
+    fn precedes(&self, other: &Self, aim: Aim) -> bool {
+        match aim {
+            Aim::List => self < other,
+            Aim::Serve => self.by_availability() < other.by_availability(),
+        }
     }
 
     /// The key by which a request tries providers: free ones before doubtful
@@ -302,7 +313,7 @@ impl Search<'_> {
 
     /// Whether only something nearer can take the place of the worst.
     fn is_beaten_by_distance(&self, worst: &Hit) -> bool {
-        !self.query.suspended || worst.rank.is_free()
+        self.query.aim == Aim::List || worst.rank.is_free()
     }
 
     fn is_spent(&self) -> bool {
@@ -318,13 +329,12 @@ impl Search<'_> {
         self.examined += 1;
         let entry: Entry<'_> = self.directory.entry(key.slot());
         let (node, suspended) = (entry.node(), entry.is_suspended());
-        if self.query.except == Some(node) || suspended && !self.query.suspended {
+        if self.query.except == Some(node) || suspended && self.query.aim == Aim::List {
             return;
         }
         let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);
         let hit = Hit { rank: rank.seen(&entry.slot.standing, self.directory.now), slot: key.slot() };
-        let choosing = self.query.suspended;
-        let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, choosing));
+        let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));
         if place < self.query.count {
             self.best.truncate(self.query.count - 1);
             self.best.insert(place, hit);

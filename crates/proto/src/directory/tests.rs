@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::standing::Standing;
 use super::*;
+use crate::address::Address;
 use crate::grid::Area;
+use crate::grid::Cell;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -28,7 +31,7 @@ enum Step {
     Succeed(u8),
     Answer(u8, u64),
     Wait(u64),
-    Find(Service, Area, usize, bool),
+    Find(Service, Area, usize, Aim),
 }
 
 impl Model {
@@ -66,7 +69,7 @@ impl Model {
                 record.services.contains(query.service)
                     && query.area.contains(record.cell)
                     && query.except != Some(record.node)
-                    && (query.suspended || !suspended)
+                    && (query.aim == Aim::Serve || !suspended)
             })
             .map(|(record, _, suspended)| {
                 let standing = self.standings.get(&record.node).copied().unwrap_or_default();
@@ -75,9 +78,9 @@ impl Model {
                     .seen(&standing, self.now)
             })
             .collect();
-        match query.suspended {
-            true => ranks.sort_unstable_by_key(Rank::by_availability),
-            false => ranks.sort_unstable(),
+        match query.aim {
+            Aim::Serve => ranks.sort_unstable_by_key(Rank::by_availability),
+            Aim::List => ranks.sort_unstable(),
         }
         ranks.iter().take(query.count).map(Rank::node).collect()
     }
@@ -134,7 +137,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => who().prop_map(Step::Succeed),
         1 => (who(), 1..2_000u64).prop_map(|(n, ms)| Step::Answer(n, ms)),
         1 => (1..40u64).prop_map(Step::Wait),
-        6 => (service, area(), 0..9usize, any::<bool>()).prop_map(|(s, a, k, all)| Step::Find(s, a, k, all)),
+        6 => (service, area(), 0..9usize, prop_oneof![Just(Aim::List), Just(Aim::Serve)])
+            .prop_map(|(s, a, k, aim)| Step::Find(s, a, k, aim)),
     ]
 }
 
@@ -208,8 +212,8 @@ proptest! {
                     while directory.expire(now).is_some() {}
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
-                Step::Find(service, area, count, suspended) => {
-                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), suspended };
+                Step::Find(service, area, count, aim) => {
+                    let query = Query { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -235,7 +239,7 @@ fn a_search_that_meets_too_many_rows_reads_through_instead() {
     }
     let area = Area::Near(Cell::new(-500_000, 1_003 * 8));
     let query =
-        Query { service: Service::Video, area, origin: Cell::new(0, 0), count: 3, except: None, suspended: false };
+        Query { service: Service::Video, area, origin: Cell::new(0, 0), count: 3, except: None, aim: Aim::List };
     let mut hits = Vec::new();
     directory.find(&query, &mut hits);
     let rows: Vec<i32> = hits.iter().map(|hit| directory.hit(*hit).cell().y / 8).collect();
@@ -266,15 +270,15 @@ fn a_crowd_of_full_ones_does_not_hide_who_is_free() {
         publish(&mut directory, number, 0, Capacity { streams: 4, uplink_kbps: 699 });
     }
     publish(&mut directory, 50, 400, Capacity { streams: 1, uplink_kbps: 700 });
-    let find = |service, suspended| {
+    let find = |service, aim| {
         let (area, origin) = (Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&Query { service, area, origin, count: 8, except: None, suspended }, &mut hits);
+        directory.find(&Query { service, area, origin, count: 8, except: None, aim }, &mut hits);
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
     };
-    let choice = find(Service::Video, true);
+    let choice = find(Service::Video, Aim::Serve);
     assert_eq!((choice[0], choice[1].1, choice.len()), ((node(50), true), false, 8));
-    assert_eq!(find(Service::Video, false)[0], (node(1), false), "a list shows the nearest");
+    assert_eq!(find(Service::Video, Aim::List)[0], (node(1), false), "a list shows the nearest");
 }
 
 #[test]
@@ -286,7 +290,7 @@ fn who_failed_is_tried_last_for_a_while_and_who_is_slow_only_among_equals() {
     let order = |directory: &Directory| {
         let (service, area, origin) = (Service::Image, Area::Near(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&Query { service, area, origin, count: 8, except: None, suspended: true }, &mut hits);
+        directory.find(&Query { service, area, origin, count: 8, except: None, aim: Aim::Serve }, &mut hits);
         hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()
     };
     directory.answered(node(1), Duration::from_millis(500));

@@ -169,7 +169,7 @@ impl Hub {
         let some: Vec<NodeId> = all.take(MAX_LOOKED_AT).map(|entry| entry.node()).collect();
         let idle = some.iter().position(|node| {
             let relays = self.neighbours.get(*node).map(|neighbour| neighbour.relays);
-            relays == Some(0) && !self.mirror.holds(*node) && !self.balance.sent.contains_key(node)
+            relays == Some(0) && !self.copies.holds(*node) && !self.balance.sent.contains_key(node)
         });
         self.balance.cursor = some.get(idle.unwrap_or(MAX_LOOKED_AT - 1)).copied();
         let node = some.get(idle?).copied()?;

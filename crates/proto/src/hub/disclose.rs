@@ -51,14 +51,14 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::super::members::tests::announce_at;
-    use super::super::testing::{Bench, HERE, address, forwarded, node, record, request};
+    use super::super::testing::{Bench, address, carried, forwarded, node, record, request};
     use super::super::{Config, Kind};
     use super::*;
     use crate::address::Scheme;
     use crate::grid::Area;
     use crate::record::Record;
     use crate::service::{Role, ServiceSet};
-    use crate::wire::{Message, Mode, Reason, Watch};
+    use crate::wire::{Carry, Message, Mode, Reason, Watch};
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -100,20 +100,8 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
-        let carried = crate::wire::Carry {
-            id: crate::ids::RequestId(5),
-            nonce: crate::ids::Nonce::from_u64(5),
-            service: crate::service::Service::Track,
-            cell: HERE,
-            way: crate::wire::Way::Down,
-            hops: 1,
-            requester: node(50),
-            reply_to: vec![udp(LOOPBACK, 50)],
-            deadline_ms: 5_000,
-            provider: Some(node(1)),
-            params: None,
-        };
-        let sent = bench.say(peer, &Message::Carry(carried));
+        let carry = Carry { reply_to: vec![udp(LOOPBACK, 50)], ..carried(5) };
+        let sent = bench.say(peer, &Message::Carry(carry));
         assert!(
             matches!(&sent[..], [_, (link, Message::Decline(decline))]
                 if *link == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),

@@ -34,7 +34,7 @@ impl Hub {
         let published = self.directory.publish(now, &record);
         let published = match published {
             // What was here for another hub was nobody's to know.
-            Published::Replaced(_) | Published::Same if self.mirror.release(node) => Published::New,
+            Published::Replaced(_) | Published::Same if self.copies.release(node) => Published::New,
             published => published,
         };
         match published {
@@ -105,7 +105,7 @@ impl Hub {
         if self.leaving.is_some() {
             return;
         }
-        let mirrored = self.mirror.holds(from.node);
+        let mirrored = self.copies.holds(from.node);
         if !mirrored && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
             if renew.capacity.is_some() {
@@ -135,7 +135,7 @@ impl Hub {
 
     pub(super) fn withdraw(&mut self, now: Time, from: Sender, version: Version) {
         if let Some(place) = self.directory.withdraw(from.node, version)
-            && !self.mirror.release(from.node)
+            && !self.copies.release(from.node)
         {
             self.counters.withdrawals += 1;
             self.gone(now, place, "withdrawn");
@@ -146,7 +146,7 @@ impl Hub {
     /// Another hub, `home`, holds this node from `version` on.
     pub(super) fn claimed(&mut self, now: Time, home: NodeId, node: NodeId, version: Version) {
         if let Some(place) = self.directory.claim(node, version) {
-            if self.mirror.release(node) {
+            if self.copies.release(node) {
                 return;
             }
             self.counters.claimed += 1;
@@ -162,7 +162,7 @@ impl Hub {
     pub(super) fn expire_leases(&mut self, now: Time) {
         for _ in 0..MAX_PER_WAKE {
             let Some(place) = self.directory.expire(now) else { return };
-            if self.mirror.release(place.node) {
+            if self.copies.release(place.node) {
                 continue;
             }
             self.counters.expiries += 1;

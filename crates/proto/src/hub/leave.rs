@@ -78,12 +78,10 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::super::Command;
-    use super::super::testing::{Bench, HERE, address, forwarded, node, refused, request, version};
+    use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
-    use crate::ids::{Nonce, RequestId};
     use crate::machine::Input;
-    use crate::service::Service;
-    use crate::wire::{Carry, Mode, Reason, Way};
+    use crate::wire::{Mode, Reason};
 
     #[test]
     fn a_hub_without_flows_leaves_at_once() {
@@ -123,20 +121,7 @@ mod tests {
         let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(Command::Leave));
         bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
-        let carry = Carry {
-            id: RequestId(5),
-            nonce: Nonce::from_u64(5),
-            service: Service::Track,
-            cell: HERE,
-            requester: node(50),
-            reply_to: vec![address(50)],
-            deadline_ms: 5_000,
-            way: Way::Down,
-            hops: 1,
-            provider: Some(node(1)),
-            params: None,
-        };
-        assert_eq!(forwarded(&bench.say(peer, &Message::Carry(carry))[1..]).0, link);
+        assert_eq!(forwarded(&bench.say(peer, &Message::Carry(carried(5)))[1..]).0, link);
     }
 
     #[test]

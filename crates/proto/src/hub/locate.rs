@@ -10,7 +10,7 @@ use super::disclose::abroad;
 use super::route::Course;
 use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
-use crate::directory::{Directory, Hit, Query, Rank};
+use crate::directory::{Aim, Directory, Hit, Query, Rank};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
@@ -24,7 +24,7 @@ const DEFAULT_LISTED: usize = 16;
 
 impl Hub {
     pub(super) fn locate(&mut self, now: Time, from: Sender, request: &Request) {
-        let query = Query { suspended: false, ..self.query(from.node, request, DEFAULT_LISTED) };
+        let query = Query { aim: Aim::List, ..self.query(from.node, request, DEFAULT_LISTED) };
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         let course = Course::of(request.scope.unwrap_or_default());
         let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
@@ -111,7 +111,7 @@ impl Hub {
             Area::Anywhere => Area::Near(origin),
             area => area,
         };
-        Query { service: request.service, area, origin, count, except: None, suspended: true }
+        Query { service: request.service, area, origin, count, except: None, aim: Aim::Serve }
     }
 
     /// Searches the directory. The caller gives the list back to `self.hits`.
@@ -216,7 +216,7 @@ mod tests {
         }
         let area = Area::At(Cell::new(27, -92));
         let origin = Cell::new(0, 0);
-        let query = Query { service: Service::Video, area, origin, count: 8, except: None, suspended: false };
+        let query = Query { service: Service::Video, area, origin, count: 8, except: None, aim: Aim::List };
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();

@@ -9,6 +9,7 @@
 //! | file | its part |
 //! |---|---|
 //! | `neighbours` | links and who is at their other ends |
+//! | `hear` | who may say what, and which part it is for |
 //! | `leases` | publishing, renewing, withdrawing, expiring, claims |
 //! | `requests` | a request's way from provider to provider, to one final answer |
 //! | `locate` | lookups: the path that has to be fast |
@@ -18,7 +19,7 @@
 //! | `summaries` | who has something where, told upward |
 //! | `route`, `seek` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
-//! | `mirror` | what is kept for nodes that may lose their home |
+//! | `mirror`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
 //! | `moved` | where nodes went that have another home now |
 //! | `storm` | who waits when many come at once |
 //! | `leave` | the way out |
@@ -28,6 +29,7 @@ mod balance;
 mod config;
 mod counters;
 mod disclose;
+mod hear;
 mod leases;
 mod leave;
 mod locate;
@@ -42,6 +44,7 @@ mod relay;
 mod requests;
 mod route;
 mod seek;
+mod standby;
 mod status;
 mod storm;
 mod summaries;
@@ -52,8 +55,6 @@ mod watches;
 
 use std::collections::VecDeque;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use crate::address::Address;
 use crate::directory::{Directory, Hit};
@@ -81,6 +82,7 @@ use neighbours::{Lost, Neighbours};
 use relay::Relays;
 use requests::Requests;
 use seek::Seeks;
+use standby::Copies;
 use storm::Storm;
 use summaries::Summaries;
 use watches::Watches;
@@ -110,6 +112,7 @@ pub struct Hub {
     balance: Balance,
     watches: Watches,
     mirror: Mirror,
+    copies: Copies,
     moved: Moved,
     storm: Storm,
     counters: Counters,
@@ -148,6 +151,7 @@ impl Hub {
             balance: Balance::default(),
             watches: Watches::default(),
             mirror: Mirror::default(),
+            copies: Copies::default(),
             moved: Moved::default(),
             storm: Storm::default(),
             counters: Counters::default(),
@@ -251,100 +255,6 @@ impl Hub {
         } else {
             self.directory.suspend(node);
             self.events.push_back(Event::Detached { node, reason });
-        }
-    }
-
-    fn message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
-        // A link that the hub itself has closed may still deliver.
-        let Some(at) = self.neighbours.links.get_mut(&link) else { return };
-        at.heard = now;
-        let from = Sender { link, node: at.node, role: at.role };
-        match from.role {
-            Role::Node => self.directory.heard(now, from.node),
-            _ => self.neighbours.heard(from.node),
-        }
-        if self.relay_data(now, from, bytes) {
-            return;
-        }
-        match Message::decode(bytes) {
-            Ok(message) if from.role == Role::SuperNode => self.hear_hub(now, from, message),
-            Ok(message) => self.hear_node(now, from, message),
-            Err(_) => self.counters.malformed += 1,
-        }
-    }
-
-    fn hear_node(&mut self, now: Time, from: Sender, message: Message) {
-        match message {
-            Message::Publish(record) => self.publish(now, from, record),
-            Message::Renew(renew) => self.renew(now, from, renew),
-            Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::StandBy(hub) => self.stand_by(now, from, hub),
-            Message::Adopt(adopt) => self.adopt(now, from, adopt),
-            Message::Request(request) => self.request(now, from, request),
-            Message::Watch(watch) => self.watch(now, from, watch),
-            Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Claim { .. }
-            | Message::Seek(_)
-            | Message::Found(_)
-            | Message::Change(_)
-            | Message::Mirror(_)
-            | Message::Enrol { .. }
-            | Message::Summary(_)
-            | Message::Carry(_)
-            | Message::Underway { .. }
-            | Message::Gossip(_)
-            | Message::Load(_) => self.refused(from.node, "only a super node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
-                self.refused(from.node, "only a hub may say that")
-            }
-            message => self.hear_anyone(now, from, message),
-        }
-    }
-
-    fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
-        match message {
-            Message::Claim { node, version } => {
-                self.count_arrival(from.node, node);
-                self.claimed(now, from.node, node, version);
-            }
-            Message::Mirror(copy) => self.mirrored(now, from, copy),
-            Message::Gossip(message) => self.hear_gossip(now, from, &message),
-            Message::Load(leases) => self.hear_load(now, from, leases),
-            Message::Seek(seek) => self.sought(now, from, seek),
-            Message::Found(found) => self.hub_found(now, from, found),
-            Message::Enrol { tier } => self.enrolled(now, from, tier),
-            Message::Summary(summary) => self.summary(from, summary),
-            Message::Carry(carry) => self.carried(now, from, carry),
-            Message::Underway { id, requester } => self.taken(from, id, requester),
-            Message::Watch(watch) => self.watch(now, from, watch),
-            Message::Unwatch(id) => self.unwatch(from.node, id),
-            Message::Change(change) => self.peer_changed(from, change),
-            Message::Publish(_)
-            | Message::Renew(_)
-            | Message::Withdraw(_)
-            | Message::Request(_)
-            | Message::StandBy(_)
-            | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
-            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
-                self.refused(from.node, "nothing is published at a peer")
-            }
-            message => self.hear_anyone(now, from, message),
-        }
-    }
-
-    /// What nodes and hubs say alike.
-    fn hear_anyone(&mut self, now: Time, from: Sender, message: Message) {
-        match message {
-            Message::Accept(accept) => self.accepted(now, from, accept),
-            Message::Decline(decline) => self.declined(now, from, decline),
-            Message::Pending { id, requester } => self.pending(now, from, id, requester),
-            Message::Traced(traced) => self.traced(now, from, traced),
-            Message::Stop { id, .. } => self.cancelled(from, id),
-            Message::Ping(token) => {
-                self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
-            }
-            Message::Pong(_) => {}
-            _ => self.counters.stray += 1,
         }
     }
 

@@ -39,26 +39,9 @@ impl Hub {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Bench, HERE, address, node, version};
-    use crate::ids::{Nonce, RequestId};
-    use crate::service::{Role, Service};
-    use crate::wire::{Carry, Message, Way};
-
-    fn carry(id: u32) -> Message {
-        Message::Carry(Carry {
-            id: RequestId(id),
-            nonce: Nonce::from_u64(u64::from(id)),
-            service: Service::Track,
-            cell: HERE,
-            requester: node(50),
-            reply_to: vec![address(50)],
-            deadline_ms: 5_000,
-            way: Way::Down,
-            hops: 3,
-            provider: Some(node(1)),
-            params: None,
-        })
-    }
+    use super::super::testing::{Bench, carried, node, version};
+    use crate::service::Role;
+    use crate::wire::Message;
 
     #[test]
     fn a_request_follows_a_node_that_has_moved_for_a_lease() {
@@ -67,7 +50,7 @@ mod tests {
         let link = bench.provider(1);
         bench.say(new, &Message::Claim { node: node(1), version: version(2) });
         bench.down(link);
-        let sent = bench.say(asker, &carry(1));
+        let sent = bench.say(asker, &Message::Carry(carried(1)));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(link, message)| *link == new && matches!(message, Message::Carry(on) if on.hops == 2))
         };
@@ -77,7 +60,7 @@ mod tests {
             bench.say(new, &Message::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(asker, &carry(2));
+        let sent = bench.say(asker, &Message::Carry(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 }

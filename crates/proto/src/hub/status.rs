@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Hub, Kind, MemberStatus, Relation};
 use crate::address::{Address, SchemeSet};
-use crate::directory::Query;
+use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Version};
@@ -111,8 +111,8 @@ impl Hub {
             up: self.started.map_or(Duration::ZERO, |started| now.since(started)),
             young: self.is_young(now),
             leaving: self.leaving.is_some(),
-            nodes: self.directory.nodes() - self.mirror.len(),
-            mirrored: self.mirror.len(),
+            nodes: self.directory.nodes() - self.copies.len(),
+            mirrored: self.copies.len(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),
             links: self.neighbours.links.len(),
@@ -144,7 +144,7 @@ impl Hub {
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.neighbours.is_up(entry.node()),
-                home: self.mirror.home_of(entry.node()),
+                home: self.copies.home_of(entry.node()),
             })
             .collect()
     }
@@ -153,7 +153,7 @@ impl Hub {
     /// first; at most [`MAX_CANDIDATES`] and none that are held back.
     pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
         let count = count.min(MAX_CANDIDATES);
-        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, suspended: false };
+        let query = Query { service, area, origin: Cell::new(0, 0), count, except: None, aim: Aim::List };
         let mut hits = Vec::with_capacity(count);
         self.directory.find(&query, &mut hits);
         hits.into_iter().map(|hit| self.directory.hit(hit).candidate()).collect()

@@ -11,7 +11,7 @@ use crate::machine::{Channel, Input, Machine, Peer, Transmit};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request};
+use crate::wire::{Carry, Decline, Forward, Message, Mode, Params, Reason, Request, Way};
 
 /// The place where test nodes are unless they say otherwise.
 pub(super) const HERE: Cell = Cell::new(27, 92);
@@ -62,6 +62,23 @@ pub(super) fn request(id: u32, mode: Mode) -> Request {
         count: 0,
         params: None,
         scope: None,
+    }
+}
+
+/// A request of node 50 for node 1, which another hub hands to this one.
+pub(super) fn carried(id: u32) -> Carry {
+    Carry {
+        id: RequestId(id),
+        nonce: Nonce::from_u64(u64::from(id)),
+        service: Service::Track,
+        cell: HERE,
+        requester: node(50),
+        reply_to: vec![address(50)],
+        deadline_ms: 5_000,
+        way: Way::Down,
+        hops: 3,
+        provider: Some(node(1)),
+        params: None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::api::{Ticket, Wanted};
 use super::core::Core;
 use super::direct;
 use super::inquire::Ways;
-use super::receive::Receiving;
+use super::receiving::Receiving;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, Nonce, RequestId};

@@ -2,52 +2,24 @@
 
 use std::time::Duration;
 
-use super::api::{Event, Summary};
+use super::api::Event;
 use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
 use super::links::Loss;
 use super::provide::MAX_STREAM_DURATION;
+use super::receiving::{Origin, Receiving};
 use super::requests::Requests;
 use super::timers::Timer;
 use crate::address::Scheme;
-use crate::flow::{MAX_OBJECT_BYTES, ObjectReceiver, REPORT_INTERVAL, SILENCE, STRAGGLERS, StreamReceiver};
-use crate::grid::Cell;
+use crate::flow::{MAX_OBJECT_BYTES, REPORT_INTERVAL, SILENCE};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
-use crate::time::Time;
 use crate::wire::{Accept, Chunk, Message, Offer, Reason};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ.
 const OVERRUN: Duration = Duration::from_secs(30);
-
-/// How long an object may come no further, however much its provider says.
-const STALL: Duration = Duration::from_secs(30);
-
-/// The requester's end of a flow.
-#[derive(Debug)]
-pub(super) struct Receiving {
-    pub(super) link: LinkId,
-    pub(super) provider: NodeId,
-    cell: Cell,
-    scheme: Scheme,
-    relayed: bool,
-    flow: Flow,
-    /// When a stream has gone on for too long.
-    until: Option<Time>,
-    /// Why the association over which it came has gone, until there is another.
-    broken: Option<String>,
-    heard: Time,
-    first: Option<Time>,
-    last: Time,
-}
-
-#[derive(Debug)]
-enum Flow {
-    Stream(Box<StreamReceiver>),
-    Object(ObjectReceiver),
-}
 
 impl Requests {
     pub(super) fn on_accept(&mut self, core: &mut Core, attach: &Attach, link: LinkId, accept: Accept) {
@@ -93,34 +65,18 @@ impl Requests {
         core.timers.clear(Timer::Deadline(id));
         core.set(Timer::Receive(id), SILENCE);
         core.set(Timer::Report(id), REPORT_INTERVAL);
+        let whole = match &mut offer {
+            Offer::Object { inline, .. } => inline.take(),
+            Offer::Stream { .. } => None,
+        };
         let until = lasts(asked, &offer).map(|span| core.now + span + OVERRUN);
-        let mut whole = None;
-        let flow = match &mut offer {
-            Offer::Stream { .. } => Flow::Stream(Box::new(StreamReceiver::new(id))),
-            Offer::Object { bytes, digest, inline, .. } => {
-                whole = inline.take();
-                Flow::Object(ObjectReceiver::new(id, *bytes, *digest))
-            }
-        };
-        let now = core.now;
-        let mut receiving = Receiving {
-            link,
-            provider,
-            cell,
-            scheme,
-            relayed,
-            flow,
-            until,
-            broken: None,
-            heard: now,
-            first: None,
-            last: now,
-        };
+        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, until);
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
+        let is_stream = matches!(offer, Offer::Stream { .. });
         core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
         // The first report tells a stream's provider that its acceptance has come.
-        if matches!(receiving.flow, Flow::Stream(_)) {
+        if is_stream {
             receiving.report(core, id);
         }
         if let Some(payload) = whole
@@ -151,8 +107,7 @@ impl Requests {
             core.counters.refused += 1;
             return stop(core, link, id, Reason::Cancelled);
         }
-        receiving.heard = core.now;
-        receiving.broken = None;
+        receiving.has_been_heard(core.now);
         let ticket = asked.ticket;
         let fresh = match message {
             Message::Packet(packet) => receiving.packet(core.now, packet),
@@ -176,7 +131,7 @@ impl Requests {
     /// A flow may have fallen silent, or its stragglers have had their time.
     pub(super) fn on_receive_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) else { return };
-        if matches!(&receiving.flow, Flow::Stream(stream) if stream.has_ended()) {
+        if receiving.has_ended() {
             return self.finish(core, id, None);
         }
         let due = receiving.gives_up_at();
@@ -189,7 +144,7 @@ impl Requests {
 
     pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
         let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else { return };
-        if receiving.until.is_some_and(|until| core.now >= until) {
+        if receiving.is_overdue(core.now) {
             stop(core, receiving.link, id, Reason::Protocol);
             return self.finish(core, id, Some(Reason::Protocol));
         }
@@ -204,7 +159,7 @@ impl Requests {
         for (id, asked) in &mut self.asked {
             let Phase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.link == link {
-                receiving.broken = Some(loss.reason.to_owned());
+                receiving.lost_its_way(loss.reason);
                 over.extend(Some(*id).filter(|_| loss.refused));
             }
         }
@@ -225,10 +180,10 @@ impl Requests {
     /// Nothing more comes. If nothing has come yet, another provider may serve.
     fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
         let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get(&id) else { return };
-        match receiving.first {
-            Some(_) => self.finish(core, id, Some(reason)),
-            None if core.now < *deadline => self.ask_anew(core, attach, id),
-            None => self.fail(core, id, reason),
+        match receiving.has_begun() {
+            true => self.finish(core, id, Some(reason)),
+            false if core.now < *deadline => self.ask_anew(core, attach, id),
+            false => self.fail(core, id, reason),
         }
     }
 
@@ -239,12 +194,6 @@ impl Requests {
             core.conclude(asked.ticket, Event::Finished { ticket: asked.ticket, summary });
         }
     }
-}
-
-struct Origin {
-    provider: NodeId,
-    relayed: bool,
-    scheme: Scheme,
 }
 
 /// Who accepts, whether through a hub, and over which transport.
@@ -278,130 +227,4 @@ fn lasts(asked: &Asked, offer: &Offer) -> Option<Duration> {
 
 fn stop(core: &mut Core, link: LinkId, id: RequestId, reason: Reason) {
     core.send_reliably(link, id, &Message::Stop { id, reason });
-}
-
-impl Receiving {
-    /// The provider repeats its acceptance: over a new association, or because
-    /// it has not heard of us.
-    fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
-        self.link = link;
-        self.broken = None;
-        self.heard = core.now;
-        let message = match &mut self.flow {
-            Flow::Stream(stream) => Message::Report(stream.report()),
-            Flow::Object(object) => Message::Report(object.report()),
-        };
-        core.send_reliably(link, id, &message);
-    }
-
-    fn comes_over(&self, core: &Core, link: LinkId) -> bool {
-        let Some(entry) = core.links.get(link) else { return false };
-        if self.relayed { link == self.link } else { entry.peer.node == self.provider }
-    }
-
-    fn packet(&mut self, now: Time, packet: crate::wire::Packet) -> Option<bytes::Bytes> {
-        let Flow::Stream(stream) = &mut self.flow else { return None };
-        let fresh = stream.packet(now, packet)?;
-        self.note_data(now);
-        Some(fresh)
-    }
-
-    fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<bytes::Bytes> {
-        let id = chunk.id;
-        let Flow::Object(object) = &mut self.flow else { return None };
-        let fresh = object.chunk(chunk);
-        if reporting && object.wants_report() {
-            let report = Message::Report(object.report());
-            core.send_reliably(self.link, id, &report);
-        }
-        if fresh.is_some() {
-            self.note_data(core.now);
-        }
-        fresh
-    }
-
-    fn end(&mut self, core: &mut Core, id: RequestId, packets: u64, bytes: u64, digest: [u8; 32]) {
-        if let Flow::Stream(stream) = &mut self.flow {
-            stream.end(packets, bytes, digest);
-            core.set(Timer::Receive(id), STRAGGLERS);
-        }
-    }
-
-    /// Keeps the provider going: a stream while it lasts, a slow object as long
-    /// as it makes progress.
-    fn report(&mut self, core: &mut Core, id: RequestId) {
-        match &mut self.flow {
-            Flow::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
-            Flow::Object(object) if object.has_news() => {
-                let report = Message::Report(object.report());
-                core.send_reliably(self.link, id, &report);
-            }
-            Flow::Object(_) => {}
-        }
-    }
-
-    /// When the provider counts as silent, unless it is heard, or an object as
-    /// stalled, unless there is more of it.
-    fn gives_up_at(&self) -> Time {
-        let silent = self.heard + SILENCE;
-        match self.flow {
-            Flow::Stream(_) => silent,
-            Flow::Object(_) => silent.min(self.last + STALL),
-        }
-    }
-
-    fn note_data(&mut self, now: Time) {
-        self.first.get_or_insert(now);
-        self.last = now;
-    }
-
-    fn is_whole(&self) -> bool {
-        match &self.flow {
-            Flow::Stream(stream) => stream.has_everything(),
-            Flow::Object(object) => object.has_everything(),
-        }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        match &self.flow {
-            Flow::Stream(stream) => stream.statistics().bytes,
-            Flow::Object(object) => object.bytes(),
-        }
-    }
-
-    fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
-        let (counted, digest_ok, ended) = match &self.flow {
-            Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
-            Flow::Object(object) => (Default::default(), object.digest_ok(), object.digest_ok() == Some(true)),
-        };
-        let complete = ended && digest_ok != Some(false);
-        let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
-        let first = self.first.unwrap_or(now);
-        let bytes = self.bytes();
-        Summary {
-            provider: self.provider,
-            cell: self.cell,
-            scheme: self.scheme,
-            relayed: self.relayed,
-            bytes,
-            packets: counted.packets,
-            lost: counted.lost,
-            reordered: counted.reordered,
-            duplicates: counted.duplicates,
-            jitter: counted.jitter,
-            first_byte: first.since(commanded),
-            elapsed: now.since(commanded),
-            bits_per_second: rate(bytes, self.last.since(first)),
-            digest_ok,
-            complete,
-            reason: if complete { None } else { reason.or(damaged) },
-            broken: self.broken.clone().filter(|_| !complete),
-        }
-    }
-}
-
-/// Bits per second of `bytes` within `span`; 0 if there was none.
-fn rate(bytes: u64, span: Duration) -> u64 {
-    let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

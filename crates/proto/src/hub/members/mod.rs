@@ -7,11 +7,12 @@
 //! Nothing else depends on the list: whether a node's home is alive is the
 //! node's own business.
 //!
-//! How many nodes a hub has, it tells the others when it changes: see
-//! [`balance`](super::balance).
+//! How many nodes a hub has, it tells the others when it changes: see [`load`],
+//! and [`balance`](super::balance) for what comes of it.
 
 mod group;
 mod identity;
+mod load;
 #[cfg(test)]
 pub(super) mod tests;
 mod wire;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::group::{Group, News, Word};
+use self::load::Loads;
 use super::mesh::Purpose;
 use super::{Config, Event, Hub, Kind, Relation, Sender};
 use crate::address::{Address, SchemeSet};
@@ -46,9 +48,6 @@ const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 /// How many of them: a hub of another tier does not answer.
 const ANNOUNCEMENTS: u8 = 3;
 
-/// Between two words about the number of leases.
-const LOAD_PAUSE: Duration = Duration::from_millis(500);
-
 /// The members of this hub's group.
 #[derive(Debug)]
 pub(super) struct Members {
@@ -58,12 +57,7 @@ pub(super) struct Members {
     reach: BTreeMap<NodeId, Reach>,
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
-    /// How many leases each hub with an association has.
-    loads: BTreeMap<NodeId, u32>,
-    /// How many leases the others were told of, and when they may be told again.
-    told: usize,
-    next_word: Option<Time>,
-    last_word: Time,
+    loads: Loads,
 }
 
 #[derive(Debug)]
@@ -111,15 +105,7 @@ impl Members {
     pub(super) fn new(config: &Config) -> Self {
         let group = (config.kind == Kind::SuperNode)
             .then(|| Group::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
-        Self {
-            group,
-            reach: BTreeMap::new(),
-            loads: BTreeMap::new(),
-            announcing: BTreeMap::new(),
-            told: 0,
-            next_word: None,
-            last_word: Time::ZERO,
-        }
+        Self { group, reach: BTreeMap::new(), announcing: BTreeMap::new(), loads: Loads::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -133,7 +119,7 @@ impl Members {
     /// How many leases a member has, those included that are on their way to it.
     pub(super) fn load(&self, node: NodeId) -> Option<usize> {
         let on_the_way = self.get(node)?.on_the_way;
-        self.loads.get(&node).map(|load| load.saturating_add(on_the_way) as usize)
+        self.loads.of(node).map(|load| load.saturating_add(on_the_way) as usize)
     }
 
     pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Reach> {
@@ -151,7 +137,7 @@ impl Members {
         });
         let announcements = self.announcing.values().map(|announcing| announcing.next);
         let gossip = self.group.as_ref().and_then(Group::next_due);
-        dials.chain(announcements).chain(gossip).chain(self.next_word).min()
+        dials.chain(announcements).chain(gossip).chain(self.loads.next_word()).min()
     }
 }
 
@@ -168,7 +154,7 @@ impl Hub {
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
             addresses: addresses.to_vec(),
-            leases: self.members.loads.get(&node).copied(),
+            leases: self.members.loads.of(node),
             connected: self.neighbours.is_up(node),
             suspected,
         };
@@ -200,7 +186,7 @@ impl Hub {
     /// The last association with another hub is gone.
     pub(super) fn miss(&mut self, now: Time, node: NodeId) {
         self.members.announcing.remove(&node);
-        self.members.loads.remove(&node);
+        self.members.loads.forget(node);
         let pause = self.random.jitter(FIRST_PAUSE);
         if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
             reach.dial = Dial::At(now + pause);
@@ -342,57 +328,6 @@ impl Hub {
         self.shareable(link, all)
     }
 
-    /// How many nodes have this hub as their home.
-    pub(super) fn leases(&self) -> usize {
-        self.directory.nodes().saturating_sub(self.mirror.len())
-    }
-
-    /// Tells the other members how many leases there are, if that has changed
-    /// by enough to matter.
-    pub(super) fn tell_load(&mut self, now: Time) {
-        if self.members.reach.is_empty() {
-            self.members.next_word = None;
-            return;
-        }
-        let due = self.members.last_word + LOAD_PAUSE;
-        let changed = self.leases().abs_diff(self.members.told) > self.members.told / 32;
-        self.members.next_word = (changed && now < due).then_some(due);
-        if changed && now >= due {
-            (self.members.told, self.members.last_word) = (self.leases(), now);
-            for node in self.members.nodes().collect::<Vec<_>>() {
-                self.say_load(node);
-            }
-        }
-    }
-
-    fn say_load(&mut self, to: NodeId) {
-        let leases = if self.leaving.is_some() { u32::MAX } else { self.leases() as u32 };
-        self.tell_peer(to, &Message::Load(leases));
-    }
-
-    /// Another member says how many leases it has.
-    pub(super) fn hear_load(&mut self, now: Time, from: Sender, load: u32) {
-        self.members.loads.insert(from.node, load);
-        self.welcome(now, from.node);
-    }
-
-    /// A hub says that one more node is with it.
-    pub(super) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
-        if let Some(load) = self.members.loads.get_mut(&hub) {
-            *load = load.saturating_add(1);
-        }
-        self.arrived(node);
-    }
-
-    /// Gives a member that has joined its share, once it has said what it has.
-    fn welcome(&mut self, now: Time, node: NodeId) {
-        let said = self.members.loads.contains_key(&node);
-        let Some(reach) = self.members.reach.get_mut(&node).filter(|_| said) else { return };
-        if std::mem::take(&mut reach.fresh) {
-            self.share_with(now, node);
-        }
-    }
-
     /// Says goodbye to the group.
     pub(super) fn leave_group(&mut self, now: Time) {
         for node in self.members.nodes().collect::<Vec<_>>() {
@@ -405,6 +340,6 @@ impl Hub {
         self.members.group = None;
         self.members.reach.clear();
         self.members.announcing.clear();
-        self.members.next_word = None;
+        self.members.loads.fall_silent();
     }
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::super::testing::{Bench, address, node, record};
 use super::super::{Config, Event, Kind};
 use super::group::{Group, MAX_KNOWN, News, Word};
+use super::load::LOAD_PAUSE;
 use super::*;
 use crate::wire::MAX_GOSSIP_BYTES;
 

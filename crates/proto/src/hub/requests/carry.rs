@@ -3,7 +3,7 @@
 use super::DEFAULT_CONSIDERED;
 use super::hand::REPEAT_PAUSE;
 use super::table::{Asked, Choice, Key, Stage};
-use crate::directory::Query;
+use crate::directory::{Aim, Query};
 use crate::grid::Area;
 use crate::hub::route::Course;
 use crate::hub::tree::Relation;
@@ -48,7 +48,7 @@ impl Hub {
         match meant {
             None => {
                 let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
-                let query = Query { service, area, origin: cell, count, except: Some(requester), suspended: true };
+                let query = Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve };
                 self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
             }
             Some(provider) => {

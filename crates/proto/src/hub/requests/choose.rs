@@ -43,7 +43,7 @@ impl Hub {
     /// connected through its home.
     pub(super) fn choice(&self, node: NodeId) -> Choice {
         let connected = self.neighbours.is_up(node);
-        let home = self.mirror.home_of(node).filter(|_| !connected);
+        let home = self.copies.home_of(node).filter(|_| !connected);
         match (home, self.directory.get(node)) {
             (Some(hub), Some(entry)) => {
                 Choice::Hub { hub, way: Way::Down, named: Some((node, entry.cell())), again: false }

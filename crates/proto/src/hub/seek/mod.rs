@@ -15,7 +15,7 @@ use super::requests::Key;
 use super::route::{Ask, Course};
 use super::tree::Relation;
 use super::{Hub, MAX_PER_WAKE, Sender};
-use crate::directory::Query;
+use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
@@ -193,7 +193,7 @@ impl Hub {
         self.counters.sought += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
         let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = Query { service, area, origin, count, except: None, suspended: false };
+        let query = Query { service, area, origin, count, except: None, aim: Aim::List };
         let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
         let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
         let course = Course::from(way, from.node);

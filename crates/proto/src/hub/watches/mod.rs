@@ -18,7 +18,7 @@ use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::address::SchemeSet;
 use crate::block::{Block, Patch};
-use crate::directory::{Place, Query};
+use crate::directory::{Aim, Place, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
@@ -200,7 +200,7 @@ impl Hub {
         let mut there: BTreeMap<NodeId, Candidate> = BTreeMap::new();
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
-            let hits = self.search(&Query { service, area, origin, count, except: None, suspended: false });
+            let hits = self.search(&Query { service, area, origin, count, except: None, aim: Aim::List });
             for hit in &hits {
                 let candidate = self.directory.hit(*hit).candidate();
                 there.insert(candidate.node, candidate);

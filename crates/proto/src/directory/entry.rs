@@ -1,0 +1,189 @@
+//! One node's record as the directory holds it.
+
+use std::time::Duration;
+
+use super::standing::Standing;
+use crate::address::Address;
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::record::{Capacity, Record, Version};
+use crate::service::{Form, Service, ServiceSet};
+use crate::time::Time;
+use crate::wire::Candidate;
+
+/// One node's record. Addresses stay encoded: most are only ever copied into an answer.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) node: NodeId,
+    pub(super) version: Version,
+    pub(super) cell: Cell,
+    /// What the node said last.
+    pub(super) told: Capacity,
+    /// The same less what was handed to it since.
+    pub(super) left: Capacity,
+    pub(super) heard: Time,
+    /// The time under which the slot stands in `expiry`.
+    pub(super) listed: Time,
+    pub(super) addresses: Box<[u8]>,
+    pub(super) services: ServiceSet,
+    pub(super) suspended: bool,
+    /// Whether one of the addresses means something on the node's own machine only.
+    pub(super) confined: bool,
+    pub(super) standing: Standing,
+}
+
+/// What an entry was before it changed or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose it was.
+    pub node: NodeId,
+    /// Where.
+    pub cell: Cell,
+    /// What was offered there.
+    pub services: ServiceSet,
+}
+
+/// A record as the directory holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    pub(super) slot: &'a Slot,
+    pub(super) lease: Duration,
+    pub(super) now: Time,
+}
+
+impl Slot {
+    pub(super) fn new(now: Time, listed: Time, record: &Record) -> Self {
+        Self {
+            node: record.node,
+            version: record.version,
+            cell: record.cell,
+            told: record.capacity,
+            left: record.capacity,
+            heard: now,
+            listed,
+            addresses: encode(&record.addresses),
+            services: record.services,
+            suspended: false,
+            confined: record.addresses.iter().any(Address::is_confined),
+            standing: Standing::default(),
+        }
+    }
+
+    /// Puts a later record of the node in place of this one.
+    pub(super) fn replace(&mut self, record: &Record) {
+        self.version = record.version;
+        (self.told, self.left) = (record.capacity, record.capacity);
+        (self.cell, self.services) = (record.cell, record.services);
+        self.confined = record.addresses.iter().any(Address::is_confined);
+        self.addresses = encode(&record.addresses);
+    }
+
+    /// The node lives.
+    pub(super) fn hears(&mut self, now: Time) {
+        self.heard = now;
+        self.suspended = false;
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place { node: self.node, cell: self.cell, services: self.services }
+    }
+
+    pub(super) fn deduct(&mut self, service: Service) {
+        if let Form::Stream { bits_per_second, .. } = service.form() {
+            self.left.streams = self.left.streams.saturating_sub(1);
+            self.left.uplink_kbps = self.left.uplink_kbps.saturating_sub(bits_per_second.div_ceil(1_000));
+        }
+    }
+}
+
+impl Entry<'_> {
+    /// Whose record it is.
+    pub fn node(&self) -> NodeId {
+        self.slot.node
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.slot.version
+    }
+
+    /// Where the node is.
+    pub fn cell(&self) -> Cell {
+        self.slot.cell
+    }
+
+    /// What it offers.
+    pub fn services(&self) -> ServiceSet {
+        self.slot.services
+    }
+
+    /// What it has left, by its own word and what was handed to it since.
+    pub fn capacity(&self) -> Capacity {
+        self.slot.left
+    }
+
+    /// When its node was last heard.
+    pub fn heard(&self) -> Time {
+        self.slot.heard
+    }
+
+    /// Whether it is held back until it speaks again.
+    pub fn is_suspended(&self) -> bool {
+        self.slot.suspended
+    }
+
+    /// Whether it has failed of late.
+    pub fn is_doubtful(&self) -> bool {
+        self.slot.standing.is_doubtful(self.now)
+    }
+
+    /// When its lease ends unless it is heard.
+    pub fn expires(&self) -> Time {
+        self.slot.heard + self.lease
+    }
+
+    /// Where the node can be dialled.
+    pub fn addresses(&self) -> Vec<Address> {
+        // The directory encoded them itself; nothing else writes there.
+        minicbor::decode(&self.slot.addresses).unwrap_or_default()
+    }
+
+    /// The same as they go over the wire.
+    pub(crate) fn encoded_addresses(&self) -> &[u8] {
+        &self.slot.addresses
+    }
+
+    /// Whether one of the addresses means something on the node's own machine only.
+    pub(crate) fn is_confined(&self) -> bool {
+        self.slot.confined
+    }
+
+    /// The record as its node published it, with what it last said that it has left.
+    pub fn record(&self) -> Record {
+        Record {
+            node: self.node(),
+            version: self.version(),
+            cell: self.cell(),
+            services: self.services(),
+            capacity: self.slot.told,
+            addresses: self.addresses(),
+        }
+    }
+
+    /// The record as a lookup shows it.
+    pub fn candidate(&self) -> Candidate {
+        Candidate {
+            node: self.node(),
+            version: self.version(),
+            cell: self.cell(),
+            services: self.services(),
+            capacity: self.capacity(),
+            addresses: self.addresses(),
+        }
+    }
+}
+
+fn encode(addresses: &[Address]) -> Box<[u8]> {
+    // Encoding into memory cannot fail; an empty list is what a failure would mean.
+    minicbor::to_vec(addresses).unwrap_or_default().into_boxed_slice()
+}

@@ -1,0 +1,106 @@
+//! Who may say what to a hub, and which of its parts it is for.
+
+use bytes::Bytes;
+
+use super::{Hub, Sender};
+use crate::ids::LinkId;
+use crate::machine::{Channel, Traffic};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+impl Hub {
+    pub(super) fn message(&mut self, now: Time, link: LinkId, bytes: &Bytes) {
+        // A link that the hub itself has closed may still deliver.
+        let Some(at) = self.neighbours.links.get_mut(&link) else { return };
+        at.heard = now;
+        let from = Sender { link, node: at.node, role: at.role };
+        match from.role {
+            Role::Node => self.directory.heard(now, from.node),
+            _ => self.neighbours.heard(from.node),
+        }
+        if self.relay_data(now, from, bytes) {
+            return;
+        }
+        match Message::decode(bytes) {
+            Ok(message) if from.role == Role::SuperNode => self.hear_hub(now, from, message),
+            Ok(message) => self.hear_node(now, from, message),
+            Err(_) => self.counters.malformed += 1,
+        }
+    }
+
+    fn hear_node(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Publish(record) => self.publish(now, from, record),
+            Message::Renew(renew) => self.renew(now, from, renew),
+            Message::Withdraw(version) => self.withdraw(now, from, version),
+            Message::StandBy(hub) => self.stand_by(now, from, hub),
+            Message::Adopt(adopt) => self.adopt(now, from, adopt),
+            Message::Request(request) => self.request(now, from, request),
+            Message::Watch(watch) => self.watch(now, from, watch),
+            Message::Unwatch(id) => self.unwatch(from.node, id),
+            Message::Claim { .. }
+            | Message::Seek(_)
+            | Message::Found(_)
+            | Message::Change(_)
+            | Message::Mirror(_)
+            | Message::Enrol { .. }
+            | Message::Summary(_)
+            | Message::Carry(_)
+            | Message::Underway { .. }
+            | Message::Gossip(_)
+            | Message::Load(_) => self.refused(from.node, "only a super node may say that"),
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
+                self.refused(from.node, "only a hub may say that")
+            }
+            message => self.hear_anyone(now, from, message),
+        }
+    }
+
+    fn hear_hub(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Claim { node, version } => {
+                self.count_arrival(from.node, node);
+                self.claimed(now, from.node, node, version);
+            }
+            Message::Mirror(copy) => self.mirrored(now, from, copy),
+            Message::Gossip(message) => self.hear_gossip(now, from, &message),
+            Message::Load(leases) => self.hear_load(now, from, leases),
+            Message::Seek(seek) => self.sought(now, from, seek),
+            Message::Found(found) => self.hub_found(now, from, found),
+            Message::Enrol { tier } => self.enrolled(now, from, tier),
+            Message::Summary(summary) => self.summary(from, summary),
+            Message::Carry(carry) => self.carried(now, from, carry),
+            Message::Underway { id, requester } => self.taken(from, id, requester),
+            Message::Watch(watch) => self.watch(now, from, watch),
+            Message::Unwatch(id) => self.unwatch(from.node, id),
+            Message::Change(change) => self.peer_changed(from, change),
+            Message::Publish(_)
+            | Message::Renew(_)
+            | Message::Withdraw(_)
+            | Message::Request(_)
+            | Message::StandBy(_)
+            | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
+            Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
+                self.refused(from.node, "nothing is published at a peer")
+            }
+            message => self.hear_anyone(now, from, message),
+        }
+    }
+
+    /// What nodes and hubs say alike.
+    fn hear_anyone(&mut self, now: Time, from: Sender, message: Message) {
+        match message {
+            Message::Accept(accept) => self.accepted(now, from, accept),
+            Message::Decline(decline) => self.declined(now, from, decline),
+            Message::Pending { id, requester } => self.pending(now, from, id, requester),
+            Message::Traced(traced) => self.traced(now, from, traced),
+            Message::Stop { id, .. } => self.cancelled(from, id),
+            Message::Ping(token) => {
+                self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
+            }
+            Message::Pong(_) => {}
+            _ => self.counters.stray += 1,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Standing by: the records that other hubs keep here, so that their nodes
+//! lose nothing with them.
+//!
+//! Such a record lies in the directory like any other and answers requests,
+//! but nobody hears of it: no claim, no word to watchers. It counts as the
+//! hub's own only when its node says so ([`Message::Adopt`]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Event, Hub, Sender};
+use crate::address::SchemeSet;
+use crate::directory::{Hit, Published, Query};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::record::Record;
+use crate::scope::Scope;
+use crate::time::Time;
+use crate::wire::{self, Adopt, HEARD_BYTES, MAX_CANDIDATES, Message};
+
+/// For so long after its last word a hub counts as alive: it is asked for one
+/// every five seconds.
+const LIVELY: Duration = Duration::from_secs(8);
+
+/// The nodes whose records are here for other hubs, and the home of each.
+/// Bounded by the directory.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    homes: BTreeMap<NodeId, NodeId>,
+}
+
+impl Copies {
+    /// Whether the node's record is here for another hub.
+    pub(super) fn holds(&self, node: NodeId) -> bool {
+        self.homes.contains_key(&node)
+    }
+
+    /// The home of a node whose record is here for it.
+    pub(super) fn home_of(&self, node: NodeId) -> Option<NodeId> {
+        self.homes.get(&node).copied()
+    }
+
+    /// How many records are here for other hubs.
+    pub(super) fn len(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// The record is this hub's own now, or gone. True if it was another hub's.
+    pub(super) fn release(&mut self, node: NodeId) -> bool {
+        self.homes.remove(&node).is_some()
+    }
+}
+
+impl Hub {
+    /// Searches the directory for a request that goes so far: one that is to
+    /// stay with the home's nodes does not get those of another home, as long
+    /// as that lives.
+    pub(super) fn search_within(&mut self, now: Time, scope: Scope, query: &Query) -> Vec<Hit> {
+        if scope.admits_any_home() {
+            return self.search(query);
+        }
+        let mut hits = self.search(&Query { count: MAX_CANDIDATES, ..*query });
+        hits.retain(|hit| self.copies.home_of(hit.rank.node()).is_none_or(|home| !self.is_lively(now, home)));
+        hits.truncate(query.count);
+        hits
+    }
+
+    /// Whether a hub was heard of late.
+    fn is_lively(&self, now: Time, hub: NodeId) -> bool {
+        let link = self.neighbours.best_link(hub, SchemeSet::ALL);
+        let heard = link.and_then(|link| self.neighbours.links.get(&link)).map(|link| link.heard);
+        heard.is_some_and(|heard| now.since(heard) < LIVELY)
+    }
+
+    /// A home tells of nodes for which this hub stands by.
+    pub(super) fn mirrored(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
+        for record in copy.records {
+            self.mirror_record(now, from.node, &record);
+        }
+        for node in copy.gone {
+            if self.copies.home_of(node) == Some(from.node) {
+                self.copies.release(node);
+                self.directory.remove(node);
+            }
+        }
+        for tag in copy.heard.iter().flat_map(|tags| tags.chunks_exact(HEARD_BYTES)) {
+            for node in self.held_like(tag, from.node) {
+                self.directory.heard(now, node);
+            }
+        }
+    }
+
+    /// Takes the copy of a record in, unless the node has been heard of since.
+    fn mirror_record(&mut self, now: Time, home: NodeId, record: &Record) {
+        let node = record.node;
+        let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
+        if own.is_some_and(|own| own >= record.version) {
+            return;
+        }
+        if own.is_some() {
+            // What the home holds is newer: the node has moved there.
+            self.claimed(now, home, node, record.version);
+        }
+        match self.directory.publish(now, record) {
+            Published::Full => self.counters.full += 1,
+            Published::Stale => {}
+            Published::New | Published::Replaced(_) | Published::Same => {
+                self.copies.homes.insert(node, home);
+            }
+        }
+    }
+
+    /// The nodes of `home` that are here and have ids that begin with `tag`.
+    fn held_like(&self, tag: &[u8], home: NodeId) -> Vec<NodeId> {
+        let bound = |fill: u8| {
+            let mut id = [fill; 16];
+            id[..HEARD_BYTES].copy_from_slice(tag);
+            NodeId::from_bytes(id)
+        };
+        let range = self.copies.homes.range(bound(0)..=bound(u8::MAX));
+        range.filter(|(_, of)| **of == home).map(|(node, _)| *node).collect()
+    }
+
+    /// A node whose record is mirrored here makes this hub its home.
+    pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
+        let Adopt { held, version, capacity } = adopt;
+        if self.leaving.is_some() {
+            return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::HandOver);
+        }
+        let mirrored = self.copies.holds(from.node);
+        if !mirrored && self.directory.renew(now, from.node, version, Some(capacity)) {
+            // The answer was lost.
+            return self.grant(from, Traffic::Join, version, true);
+        }
+        if !mirrored || version <= held || !self.directory.adopt(now, from.node, held, version, capacity) {
+            self.counters.unknown_renews += 1;
+            return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::Anew);
+        }
+        self.counters.adoptions += 1;
+        self.copies.release(from.node);
+        self.neighbours.published_over(from.node, from.link);
+        self.claim(from.node, version);
+        self.published(now, from.node, None);
+        if let Some(entry) = self.directory.get(from.node) {
+            let (cell, services) = (entry.cell(), entry.services());
+            self.events.push_back(Event::Published { node: from.node, cell, services });
+        }
+        self.grant(from, Traffic::Join, version, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::testing::{Bench, forwarded, node, record, refused, request, version};
+    use super::*;
+    use crate::ids::LinkId;
+    use crate::record::Capacity;
+    use crate::service::Role;
+    use crate::wire::{Mode, Reason, Renew, Request};
+
+    const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
+
+    fn copy(records: Vec<Record>) -> Message {
+        Message::Mirror(wire::Mirror { records, gone: Vec::new(), heard: None })
+    }
+
+    fn adopt(held: u32, new: u32) -> Message {
+        Message::Adopt(Adopt { held: version(held), version: version(new), capacity: LEFT })
+    }
+
+    /// A hub that stands by for node 1, whose home is hub 100.
+    fn standing_by() -> (Bench, LinkId, LinkId) {
+        let mut bench = Bench::new();
+        let (home, link) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
+        assert!(bench.say(home, &copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
+        assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+        (bench, home, link)
+    }
+
+    #[test]
+    fn a_mirrored_record_answers_requests_over_the_nodes_own_link() {
+        let (mut bench, home, link) = standing_by();
+        let asker = bench.requester(2);
+        assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, link);
+        // Without that link it goes through the home.
+        bench.down(link);
+        bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
+        match &bench.ask(asker, request(2, Mode::Forward))[..] {
+            [(to, Message::Carry(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_that_stays_home_gets_mirrored_nodes_only_when_their_home_is_silent() {
+        let (mut bench, home, link) = standing_by();
+        let asker = bench.requester(2);
+        let near = |id| Request { scope: Some(Scope::Home), ..request(id, Mode::Forward) };
+        assert_eq!(refused(&bench.ask(asker, near(1))), (asker, Reason::NotFound));
+        bench.wait(LIVELY);
+        assert_eq!(forwarded(&bench.ask(asker, near(2))).0, link);
+        bench.say(home, &Message::Pong(0));
+        assert_eq!(refused(&bench.ask(asker, near(3))), (asker, Reason::NotFound));
+    }
+
+    #[test]
+    fn one_message_makes_the_stand_by_the_home() {
+        let (mut bench, home, link) = standing_by();
+        let sent = bench.say(link, &adopt(1, 2));
+        assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
+        assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == link && *held == version(2)));
+        let status = bench.hub.status(bench.now);
+        assert_eq!((status.nodes, status.mirrored, bench.hub.counters().adoptions), (1, 0, 1));
+        assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
+        assert!(bench.events.iter().any(|event| matches!(event, Event::Published { .. })));
+        // The answer may be lost, and the home may speak late.
+        assert!(matches!(bench.say(link, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
+        bench.say(home, &Message::Mirror(wire::Mirror { records: vec![record(1)], gone: vec![node(1)], heard: None }));
+        assert_eq!(bench.hub.status(bench.now).nodes, 1);
+    }
+
+    #[test]
+    fn what_is_not_held_is_asked_for_anew() {
+        let (mut bench, home, link) = standing_by();
+        for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
+            assert_eq!(bench.say(link, &wrong), [(link, Message::Anew)], "{wrong:?}");
+        }
+        let sent = bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+        assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
+        assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    }
+
+    #[test]
+    fn a_mirrored_record_lives_as_long_as_the_home_says_and_goes_quietly() {
+        let (mut bench, home, link) = standing_by();
+        let sign = Some(Bytes::from_static(&[1; HEARD_BYTES]));
+        for _ in 0..5 {
+            bench.wait(Duration::from_secs(15));
+            bench.say(home, &Message::Mirror(wire::Mirror { records: vec![], gone: vec![], heard: sign.clone() }));
+        }
+        assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+        for _ in 0..5 {
+            bench.wait(Duration::from_secs(15));
+            bench.say(home, &Message::Pong(0));
+        }
+        assert_eq!((bench.hub.status(bench.now).mirrored, bench.hub.counters().expiries), (0, 0));
+        assert!(!bench.closed.iter().any(|(closed, _)| *closed == link));
+    }
+
+    #[test]
+    fn only_its_home_ends_a_mirrored_record() {
+        let (mut bench, home, _) = standing_by();
+        let other = bench.up(101, Role::SuperNode);
+        let gone = Message::Mirror(wire::Mirror { records: vec![], gone: vec![node(1)], heard: None });
+        bench.say(other, &gone);
+        assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+        bench.say(home, &gone);
+        assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! What hubs say to a request that nobody has accepted: nobody, not yet, or who there is.
+
+use std::time::Duration;
+
+use super::api::Event;
+use super::asked::{Asked, Phase};
+use super::attach::Attach;
+use super::core::Core;
+use super::requests::{Requests, SHORT_PAUSE};
+use super::timers::Timer;
+use crate::ids::{LinkId, RequestId};
+use crate::wire::{Decline, Found, Mode, Reason};
+
+/// When to ask again after a provider has said that it is on its way.
+const PENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Requests {
+    /// The last word of a hub. Returns whether it was that the hub is leaving.
+    pub(super) fn on_decline(&mut self, core: &mut Core, attach: &Attach, link: LinkId, decline: Decline) -> bool {
+        let id = decline.id;
+        let waiting = |asked: &&mut Asked| asked.is_asked_over(link) && !matches!(asked.phase, Phase::Receiving(_));
+        let Some(asked) = self.asked.get_mut(&id).filter(waiting) else {
+            core.counters.stale += 1;
+            return false;
+        };
+        if asked.via != Some(link) {
+            // The last word is the home's, or the stand-by's when it is the home.
+            return false;
+        }
+        asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
+        if decline.reason == Reason::Leaving && !asked.is_direct() {
+            // The request goes to the next home.
+            return true;
+        }
+        if self.goes_on_at_link(core, attach, id, decline.reason) {
+            return false;
+        }
+        let Some(asked) = self.asked.get_mut(&id) else { return false };
+        match decline.reason {
+            Reason::NoTransport if asked.may_be_relayed(core) => {
+                asked.wanted.mode = Mode::Relay;
+                self.ask_anew(core, attach, id);
+            }
+            reason if asked.may_be_premature(core, reason) => {
+                asked.last = Some(reason);
+                let longer = SHORT_PAUSE * (1 << asked.numbers.clamp(1, 3)) / 2;
+                let pause = asked.retry_after.unwrap_or(longer);
+                let id = self.renumber(core, id);
+                core.set(Timer::Ask(id), pause.clamp(SHORT_PAUSE, Duration::from_secs(1)));
+            }
+            reason => self.fail(core, id, reason),
+        }
+        false
+    }
+
+    /// A provider is on its way.
+    pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
+        if matches!(asked.phase, Phase::Waiting) {
+            asked.phase = Phase::Pending;
+            core.set(Timer::Ask(id), PENDING_PATIENCE);
+        }
+    }
+
+    pub(super) fn on_found(&mut self, core: &mut Core, link: LinkId, found: Found) {
+        let id = found.id;
+        // That it knows of nobody is no answer of a stand-by while the home may know more.
+        let counts = |asked: &Asked| asked.via == Some(link) || !found.candidates.is_empty();
+        let ours = |asked: &&Asked| asked.is_asked_over(link) && asked.wanted.mode == Mode::Locate && counts(asked);
+        let Some(ticket) = self.asked.get(&id).filter(ours).map(|asked| asked.ticket) else {
+            core.counters.stale += 1;
+            return;
+        };
+        self.remove(core, id);
+        core.emit(Event::Found { ticket, found });
+    }
+}

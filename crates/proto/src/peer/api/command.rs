@@ -1,0 +1,169 @@
+//! What a node's owner asks of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+#[cfg(doc)]
+use super::{Config, Event};
+use crate::address::{Address, SchemeSet};
+use crate::grid::{Area, Cell};
+use crate::ids::NodeId;
+use crate::scope::Scope;
+use crate::service::{Service, ServiceSet};
+use crate::wire::Mode;
+
+/// The owner's number for something that it asked for. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The machine's number for something that it provides. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// What is requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What.
+    pub service: Service,
+    /// Where.
+    pub area: Area,
+    /// How; [`Mode::Locate`] is what [`Command::Lookup`] is for and is declined here.
+    pub mode: Mode,
+    /// How many providers to consider; 0 leaves it to the hub.
+    pub count: u8,
+    /// How long a stream shall last; `None` leaves it to the provider (10 s).
+    pub duration: Option<Duration>,
+    /// The transports that may serve it.
+    pub transports: SchemeSet,
+    /// How long to wait for a provider to accept.
+    pub deadline: Duration,
+    /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
+    /// with [`Mode::Forward`] only, and not in the client/server baseline. The
+    /// area then has no meaning.
+    pub provider: Option<Provider>,
+    /// How far the provider may be.
+    pub scope: Scope,
+    /// Whether its way is traced: [`Event::Traced`] comes before its last event.
+    pub trace: bool,
+}
+
+/// A provider that the requester knows, from a lookup or an earlier request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Who.
+    pub node: NodeId,
+    /// Where to dial it if there is no association with it; may be empty.
+    pub addresses: Vec<Address>,
+}
+
+/// What a node's owner asks of it.
+///
+/// Every [`Ticket`] but a watch's ends with exactly one of [`Event::Finished`],
+/// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; a watch ends with
+/// [`Event::Failed`] when it is cancelled or cannot be kept.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Get a service.
+    Request {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        wanted: Wanted,
+    },
+    /// Tell who offers a service.
+    Lookup {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        service: Service,
+        /// Where.
+        area: Area,
+        /// How many to list at most; 0 leaves it to the hub.
+        count: u8,
+    },
+    /// Tell of every change in an area until cancelled.
+    Watch {
+        /// Its number.
+        ticket: Ticket,
+        /// What.
+        services: ServiceSet,
+        /// Where.
+        area: Area,
+    },
+    /// Measure the round trip to a neighbour.
+    Ping {
+        /// Its number.
+        ticket: Ticket,
+        /// A node to which there is an association; `None` is the home hub.
+        node: Option<NodeId>,
+    },
+    /// No longer wanted.
+    Cancel {
+        /// What.
+        ticket: Ticket,
+    },
+    /// The node is elsewhere now.
+    Move {
+        /// Where.
+        cell: Cell,
+    },
+    /// A session's source has started.
+    Opened {
+        /// Which.
+        session: SessionId,
+        /// What it gives.
+        opened: Opened,
+    },
+    /// A session's source has nothing to give, or broke off in mid-stream.
+    OpenFailed {
+        /// Which.
+        session: SessionId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// One datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`]
+    /// (what is longer is sent in pieces).
+    Data {
+        /// Which.
+        session: SessionId,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// A stream is over.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// The node offers something else from now on.
+    Reconfigure {
+        /// What.
+        services: ServiceSet,
+        /// As in [`Config`].
+        max_streams: u16,
+        /// As in [`Config`].
+        uplink_kbps: u32,
+    },
+    /// Withdraw, end everything, close every association. [`Event::Left`] is
+    /// the last event.
+    Leave,
+}
+
+/// What a source gives.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// Datagrams, by [`Command::Data`], until [`Command::Ended`] or [`Event::Close`].
+    Stream {
+        /// Payload rate to expect.
+        bits_per_second: u32,
+        /// Media type or format of the payload.
+        format: String,
+    },
+    /// One object, here and whole; at most [`crate::flow::MAX_OBJECT_BYTES`].
+    Object {
+        /// The object.
+        bytes: Bytes,
+        /// Its media type.
+        format: String,
+    },
+}

@@ -1,0 +1,99 @@
+//! Who a node is and what it does.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::service::{Role, ServiceSet};
+
+/// Who a node is and what it does.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its id, as its certificate gives it.
+    pub node: NodeId,
+    /// When it started, in seconds of the Unix epoch. A record of a later
+    /// epoch replaces any of an earlier one, so this must not go back.
+    pub epoch: u32,
+    /// Where it is.
+    pub cell: Cell,
+    /// What it offers; may be empty.
+    pub services: ServiceSet,
+    /// The hubs that it may turn to, the preferred one first; each with the
+    /// addresses at which it listens, the preferred transport first. At most
+    /// [`MAX_HUBS`](crate::peer::MAX_HUBS) are used.
+    pub hubs: Vec<Vec<Address>>,
+    /// What the hubs are certified as: [`Role::SuperNode`] in the overlay,
+    /// [`Role::Server`] in the client/server baseline, where every request is relayed.
+    pub hub_role: Role,
+    /// Where other nodes can dial this one; advertised in its record.
+    pub addresses: Vec<Address>,
+    /// How many streams it provides at once. Default of the daemons: 8. More
+    /// requests are answered "busy" and go to the next provider.
+    pub max_streams: u16,
+    /// How much uplink its streams may use together, kbit/s. Beyond it: "busy".
+    /// `u32::MAX` sets no limit.
+    pub uplink_kbps: u32,
+    /// How long a stream lasts that was requested without a duration. Usual: 10 s.
+    pub stream_duration: Duration,
+    /// Whether it takes part in multicast on its link: answers what is asked
+    /// there, and asks.
+    pub multicast: bool,
+    /// How it finds providers. Without `multicast` always through hubs.
+    pub discovery: Discovery,
+    /// Where its random numbers start. Nonces come from it, so a daemon takes
+    /// it from the system's random source.
+    pub seed: u64,
+}
+
+/// How a node finds providers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discovery {
+    /// Through its home hub.
+    #[default]
+    SuperNode,
+    /// By multicast on its link. Needs no hub.
+    Multicast,
+    /// Both at once; the first provider that accepts serves.
+    Both,
+    /// On the link first where the provider probably is there and the link is
+    /// quiet, through the hub first otherwise, as experience goes; the other
+    /// way when the first has led to nobody.
+    Auto,
+}
+
+impl Discovery {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::SuperNode, Self::Multicast, Self::Both, Self::Auto];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SuperNode => "supernode",
+            Self::Multicast => "multicast",
+            Self::Both => "both",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl fmt::Display for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text names no way of finding providers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown discovery {0:?}: expected supernode, multicast, both or auto")]
+pub struct ParseDiscoveryError(String);
+
+impl FromStr for Discovery {
+    type Err = ParseDiscoveryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| ParseDiscoveryError(text.to_owned()))
+    }
+}

@@ -1,0 +1,205 @@
+//! What a node tells its owner.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+#[cfg(doc)]
+use super::Command;
+use super::{SessionId, Ticket};
+use crate::address::{Address, Scheme};
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::machine::Peer as Neighbour;
+use crate::service::Service;
+use crate::wire::{Change, Found, Hop, Offer, Reason};
+
+/// What a node tells its owner.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node has a home: a hub that holds its record.
+    Attached {
+        /// Which hub.
+        hub: Neighbour,
+        /// At what address.
+        address: Address,
+    },
+    /// The node has lost its home, or could not make a hub its home, and goes
+    /// on to the next one.
+    Detached {
+        /// Why, in a sentence.
+        reason: String,
+    },
+    /// The hub holds a record of this node that this daemon has not published:
+    /// another daemon uses its identity.
+    Displaced,
+    /// A service of this node is wanted: start its source and answer with
+    /// [`Command::Opened`] or [`Command::OpenFailed`].
+    Open {
+        /// Its number.
+        session: SessionId,
+        /// What.
+        service: Service,
+        /// How long a stream shall last; `None` for an object.
+        duration: Option<Duration>,
+        /// For whom.
+        requester: NodeId,
+    },
+    /// A session is over: stop its source. Comes exactly once for each `Open`,
+    /// whoever ended it.
+    Close {
+        /// Which.
+        session: SessionId,
+        /// Payload bytes sent.
+        bytes: u64,
+        /// Why it ended early; `None` if it served the request.
+        reason: Option<Reason>,
+    },
+    /// A provider has accepted. Comes again if that provider falls silent
+    /// before any data and another one accepts.
+    Accepted {
+        /// Which request.
+        ticket: Ticket,
+        /// Who provides.
+        provider: NodeId,
+        /// Where the provider is.
+        cell: Cell,
+        /// What comes; `inline` is always `None`, the data follows as [`Event::Data`].
+        offer: Offer,
+        /// Over which transport, as seen from here.
+        scheme: Scheme,
+        /// Whether a hub carries the data.
+        relayed: bool,
+    },
+    /// A piece of what was requested: of an object in order and without gaps,
+    /// of a stream one datagram as it came.
+    Data {
+        /// Which request.
+        ticket: Ticket,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// A request was served, in whole or in part: see [`Summary::complete`].
+    Finished {
+        /// Which request.
+        ticket: Ticket,
+        /// How it went.
+        summary: Summary,
+    },
+    /// A request, lookup, watch or ping came to nothing.
+    Failed {
+        /// Which.
+        ticket: Ticket,
+        /// Why.
+        reason: Reason,
+        /// The same in a sentence.
+        detail: String,
+        /// When it may be worth asking again, as those who refused say.
+        retry_after: Option<Duration>,
+    },
+    /// The way of a request that was to be traced. Its last event follows.
+    Traced {
+        /// Which request.
+        ticket: Ticket,
+        /// The way.
+        trace: Trace,
+    },
+    /// The answer to a lookup.
+    Found {
+        /// Which.
+        ticket: Ticket,
+        /// The answer.
+        found: Found,
+    },
+    /// Something has changed where one watches. The first change lists what is
+    /// there already.
+    Changed {
+        /// Which watch.
+        ticket: Ticket,
+        /// What.
+        change: Change,
+    },
+    /// A neighbour has answered.
+    Pong {
+        /// Which ping.
+        ticket: Ticket,
+        /// Round trip.
+        rtt: Duration,
+        /// Where the neighbour is seen.
+        address: Address,
+    },
+    /// The node has left. What is asked of it from now on fails at once.
+    Left,
+}
+
+/// The way that a request took.
+///
+/// The clocks of hosts differ, so no two times of different hosts are compared:
+/// there are times that passed at one host, and round trips measured by the
+/// host that asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trace {
+    /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::peer::MAX_REPORTS).
+    pub hops: Vec<TracedHop>,
+    /// How often the request was sent, to the home and to the stand-by.
+    pub sent: u32,
+    /// From the command to the first acceptance.
+    pub accepted: Option<Duration>,
+}
+
+/// What one hub, or the provider, reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedHop {
+    /// What it said.
+    pub hop: Hop,
+    /// The name of who said it, if there is an association with it.
+    pub name: Option<String>,
+    /// From the command to the coming of the report.
+    pub heard: Duration,
+}
+
+/// How a request went.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Who provided.
+    pub provider: NodeId,
+    /// Where the provider was.
+    pub cell: Cell,
+    /// Over which transport, as seen from here.
+    pub scheme: Scheme,
+    /// Whether a hub carried the data.
+    pub relayed: bool,
+    /// Payload bytes delivered.
+    pub bytes: u64,
+    /// Datagrams delivered; 0 for an object.
+    pub packets: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams that came after one with a greater number; delivered nevertheless.
+    pub reordered: u64,
+    /// Datagrams that came once more; dropped.
+    pub duplicates: u64,
+    /// Interarrival jitter (RFC 3550, section 6.4.1).
+    pub jitter: Duration,
+    /// From the command to the first payload.
+    pub first_byte: Duration,
+    /// From the command to the end.
+    pub elapsed: Duration,
+    /// Payload rate between the first payload and the end; 0 if both came at once.
+    pub bits_per_second: u64,
+    /// Whether the payload has the digest that the provider announced; `None`
+    /// if it cannot be said, because datagrams were lost or overtaken or the
+    /// end was never heard of.
+    pub digest_ok: Option<bool>,
+    /// Whether the provider's end was reached: of an object every byte with the
+    /// right digest, of a stream the announced end (datagrams may have been lost).
+    pub complete: bool,
+    /// Why it ended early.
+    pub reason: Option<Reason>,
+    /// Why the association over which it came had gone, if it had, in a
+    /// sentence for people.
+    pub broken: Option<String>,
+}

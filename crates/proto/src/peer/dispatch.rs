@@ -1,0 +1,136 @@
+//! Which part a message is for, whoever sent it and however it came.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::multicast::Parts;
+use super::{Peer, liveness, multicast};
+use crate::ids::LinkId;
+use crate::wire::{Decline, Message};
+
+impl Peer {
+    pub(super) fn on_message(&mut self, link: LinkId, bytes: &Bytes) {
+        let now = self.core.now;
+        let Some(entry) = self.core.links.get_mut(link) else { return };
+        let Ok(message) = Message::decode(bytes) else {
+            self.core.counters.malformed += 1;
+            return;
+        };
+        entry.heard = now;
+        entry.used = now;
+        if let Message::Pong(token) = message {
+            self.attach.on_pong(&mut self.core, link, token);
+            self.pings.on_pong(&mut self.core, link, token);
+        }
+        if liveness::is_answer(&message) {
+            if let Some(entry) = self.core.links.get_mut(link) {
+                entry.answered = now;
+            }
+            self.attach.on_answered(&mut self.core, link);
+        }
+        self.dispatch(link, message);
+    }
+
+    fn dispatch(&mut self, link: LinkId, message: Message) {
+        let Self { core, attach, requests, provide, watches, .. } = self;
+        match message {
+            Message::Lease { version, lease_ms, siblings, addresses } => {
+                let lease = Duration::from_millis(lease_ms.into());
+                attach.on_lease(core, link, version, lease, siblings.unwrap_or_default());
+                attach.on_home_addresses(core, link, addresses.unwrap_or_default());
+            }
+            Message::Anew => attach.on_anew(core, link),
+            Message::Later(after_ms) => attach.on_later(core, link, Duration::from_millis(after_ms.into())),
+            Message::Redirect(addresses) if core.is_hub(link) => attach.on_redirect(core, link, addresses),
+            Message::HandOver if core.is_hub(link) => attach.depart(core, link),
+            Message::Ping(token) => core.send(link, &Message::Pong(token)),
+            Message::Pong(_) => {}
+            Message::Forward(forward) => provide.on_forward(core, link, forward),
+            Message::Request(request) => provide.on_request(core, link, request),
+            Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
+            Message::Decline(decline) => self.on_decline(link, decline),
+            Message::Pending { id, .. } => requests.on_pending(core, link, id),
+            Message::Found(found) => requests.on_found(core, link, found),
+            Message::Traced(traced) => core.on_traced(link, traced),
+            Message::Change(change) => watches.on_change(core, attach, link, change),
+            Message::Report(report) => provide.on_report(core, link, report),
+            Message::Stop { id, reason } => {
+                if !provide.on_stop(core, link, id, reason) {
+                    requests.on_data(core, attach, link, id, message);
+                }
+            }
+            Message::End { id, .. } => requests.on_data(core, attach, link, id, message),
+            Message::Packet(ref packet) => requests.on_data(core, attach, link, packet.id, message),
+            Message::Chunk(ref chunk) => requests.on_data(core, attach, link, chunk.id, message),
+            // For hubs only.
+            Message::Publish(_)
+            | Message::Renew(_)
+            | Message::Withdraw(_)
+            | Message::Watch(_)
+            | Message::Unwatch(_)
+            | Message::StandBy(_)
+            | Message::Adopt(_)
+            | Message::Mirror(_)
+            | Message::HandOver
+            | Message::Redirect(_)
+            | Message::Gossip(_)
+            | Message::Load(_)
+            | Message::Claim { .. }
+            | Message::Seek(_)
+            | Message::Enrol { .. }
+            | Message::Summary(_)
+            | Message::Carry(_)
+            | Message::Underway { .. } => core.counters.refused += 1,
+            // By multicast only.
+            Message::Inquiry(_) | Message::Taken(_) | Message::Present(_) => core.counters.refused += 1,
+        }
+    }
+
+    /// Somebody has said something to all on the link.
+    pub(super) fn on_multicast(&mut self, from: IpAddr, bytes: &Bytes) {
+        let Self { core, attach, requests, provide, multicast, .. } = self;
+        if self.left || !requests.multicast {
+            return;
+        }
+        let Ok(message) = Message::decode(bytes) else {
+            core.counters.malformed += 1;
+            return;
+        };
+        let said_by = match &message {
+            Message::Inquiry(inquiry) => inquiry.requester,
+            Message::Taken(taken) => taken.node,
+            Message::Present(present) => present.candidate.node,
+            _ => {
+                core.counters.refused += 1;
+                return;
+            }
+        };
+        if said_by == core.node {
+            return;
+        }
+        core.crowd.note(core.now, said_by);
+        match message {
+            Message::Inquiry(inquiry) => multicast.on_inquiry(Parts { core, attach, provide }, from, inquiry),
+            Message::Taken(taken) => {
+                multicast.on_taken(core, taken);
+                requests.on_taken(core, taken);
+            }
+            Message::Present(mut present) => {
+                multicast::reachable(&mut present.candidate.addresses, from);
+                multicast.on_present(core, &present);
+                requests.on_present(core, present);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_decline(&mut self, link: LinkId, decline: Decline) {
+        let Self { core, attach, requests, watches, .. } = self;
+        let of_watch = watches.on_decline(core, attach, link, decline);
+        if !of_watch && requests.on_decline(core, attach, link, decline) {
+            attach.depart(core, link);
+        }
+    }
+}

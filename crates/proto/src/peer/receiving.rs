@@ -1,0 +1,227 @@
+//! The requester's end of a flow: what has come, what is said in return, how it went.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::api::Summary;
+use super::core::Core;
+use super::timers::Timer;
+use crate::address::Scheme;
+use crate::flow::{ObjectReceiver, SILENCE, STRAGGLERS, StreamReceiver};
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::time::Time;
+use crate::wire::{Chunk, Message, Offer, Packet, Reason};
+
+/// How long an object may come no further, however much its provider says.
+const STALL: Duration = Duration::from_secs(30);
+
+/// The requester's end of a flow.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) link: LinkId,
+    pub(super) provider: NodeId,
+    cell: Cell,
+    scheme: Scheme,
+    pub(super) relayed: bool,
+    flow: Flow,
+    /// When a stream has gone on for too long.
+    until: Option<Time>,
+    /// Why the association over which it came has gone, until there is another.
+    broken: Option<String>,
+    heard: Time,
+    first: Option<Time>,
+    last: Time,
+}
+
+/// Whose acceptance it was, and how it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) provider: NodeId,
+    pub(super) relayed: bool,
+    pub(super) scheme: Scheme,
+}
+
+#[derive(Debug)]
+enum Flow {
+    Stream(Box<StreamReceiver>),
+    Object(ObjectReceiver),
+}
+
+impl Receiving {
+    /// A flow that is accepted now and has not begun to come.
+    pub(super) fn new(
+        now: Time,
+        link: LinkId,
+        id: RequestId,
+        origin: Origin,
+        cell: Cell,
+        offer: &Offer,
+        until: Option<Time>,
+    ) -> Self {
+        let Origin { provider, relayed, scheme } = origin;
+        let flow = match offer {
+            Offer::Stream { .. } => Flow::Stream(Box::new(StreamReceiver::new(id))),
+            Offer::Object { bytes, digest, .. } => Flow::Object(ObjectReceiver::new(id, *bytes, *digest)),
+        };
+        let (broken, first) = (None, None);
+        Self { link, provider, cell, scheme, relayed, flow, until, broken, heard: now, first, last: now }
+    }
+
+    /// The provider repeats its acceptance: over a new association, or because
+    /// it has not heard of us.
+    pub(super) fn again(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
+        self.link = link;
+        self.broken = None;
+        self.heard = core.now;
+        let message = match &mut self.flow {
+            Flow::Stream(stream) => Message::Report(stream.report()),
+            Flow::Object(object) => Message::Report(object.report()),
+        };
+        core.send_reliably(link, id, &message);
+    }
+
+    /// Whether what comes over `link` may belong to it.
+    pub(super) fn comes_over(&self, core: &Core, link: LinkId) -> bool {
+        let Some(entry) = core.links.get(link) else { return false };
+        if self.relayed { link == self.link } else { entry.peer.node == self.provider }
+    }
+
+    /// The provider has said something.
+    pub(super) fn has_been_heard(&mut self, now: Time) {
+        self.heard = now;
+        self.broken = None;
+    }
+
+    /// The association over which it comes has gone.
+    pub(super) fn lost_its_way(&mut self, reason: &str) {
+        self.broken = Some(reason.to_owned());
+    }
+
+    /// Takes a datagram of a stream; returns what is new in it.
+    pub(super) fn packet(&mut self, now: Time, packet: Packet) -> Option<Bytes> {
+        let Flow::Stream(stream) = &mut self.flow else { return None };
+        let fresh = stream.packet(now, packet)?;
+        self.note_data(now);
+        Some(fresh)
+    }
+
+    /// Takes a piece of an object; returns what is new in it.
+    pub(super) fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<Bytes> {
+        let id = chunk.id;
+        let Flow::Object(object) = &mut self.flow else { return None };
+        let fresh = object.chunk(chunk);
+        if reporting && object.wants_report() {
+            let report = Message::Report(object.report());
+            core.send_reliably(self.link, id, &report);
+        }
+        if fresh.is_some() {
+            self.note_data(core.now);
+        }
+        fresh
+    }
+
+    /// The provider says how much there was; stragglers still have some time.
+    pub(super) fn end(&mut self, core: &mut Core, id: RequestId, packets: u64, bytes: u64, digest: [u8; 32]) {
+        if let Flow::Stream(stream) = &mut self.flow {
+            stream.end(packets, bytes, digest);
+            core.set(Timer::Receive(id), STRAGGLERS);
+        }
+    }
+
+    /// Keeps the provider going: a stream while it lasts, a slow object as long
+    /// as it makes progress.
+    pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
+        match &mut self.flow {
+            Flow::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
+            Flow::Object(object) if object.has_news() => {
+                let report = Message::Report(object.report());
+                core.send_reliably(self.link, id, &report);
+            }
+            Flow::Object(_) => {}
+        }
+    }
+
+    /// When the provider counts as silent, unless it is heard, or an object as
+    /// stalled, unless there is more of it.
+    pub(super) fn gives_up_at(&self) -> Time {
+        let silent = self.heard + SILENCE;
+        match self.flow {
+            Flow::Stream(_) => silent,
+            Flow::Object(_) => silent.min(self.last + STALL),
+        }
+    }
+
+    fn note_data(&mut self, now: Time) {
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    /// Whether any payload has come.
+    pub(super) fn has_begun(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Whether a stream has gone on for too long.
+    pub(super) fn is_overdue(&self, now: Time) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
+    /// Whether a stream's end was announced.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(&self.flow, Flow::Stream(stream) if stream.has_ended())
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        match &self.flow {
+            Flow::Stream(stream) => stream.has_everything(),
+            Flow::Object(object) => object.has_everything(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.flow {
+            Flow::Stream(stream) => stream.statistics().bytes,
+            Flow::Object(object) => object.bytes(),
+        }
+    }
+
+    /// How it went, if it ends now.
+    pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
+        let (counted, digest_ok, ended) = match &self.flow {
+            Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
+            Flow::Object(object) => (Default::default(), object.digest_ok(), object.digest_ok() == Some(true)),
+        };
+        let complete = ended && digest_ok != Some(false);
+        let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
+        let first = self.first.unwrap_or(now);
+        let bytes = self.bytes();
+        Summary {
+            provider: self.provider,
+            cell: self.cell,
+            scheme: self.scheme,
+            relayed: self.relayed,
+            bytes,
+            packets: counted.packets,
+            lost: counted.lost,
+            reordered: counted.reordered,
+            duplicates: counted.duplicates,
+            jitter: counted.jitter,
+            first_byte: first.since(commanded),
+            elapsed: now.since(commanded),
+            bits_per_second: rate(bytes, self.last.since(first)),
+            digest_ok,
+            complete,
+            reason: if complete { None } else { reason.or(damaged) },
+            broken: self.broken.clone().filter(|_| !complete),
+        }
+    }
+}
+
+/// Bits per second of `bytes` within `span`; 0 if there was none.
+fn rate(bytes: u64, span: Duration) -> u64 {
+    let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
