@@ -214,7 +214,7 @@ impl Hub {
             (None, Err(_)) => {}
             (Some(Purpose::Hub(index)), Ok(node)) => {
                 let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
-                (hub.state, hub.pause) = (State::Up(node), FIRST_PAUSE);
+                hub.state = State::Up(node);
                 if hub.relation == Relation::Parent {
                     self.enrol(node);
                 }
@@ -252,17 +252,21 @@ impl Hub {
         }
     }
 
-    /// A peer's last link is gone.
-    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId) {
+    /// A peer's last link is gone; it was there for as long as it `stayed`.
+    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration) {
         for index in 0..self.mesh.hubs.len() {
             if self.mesh.hubs[index].state == State::Up(node) {
+                // One that takes this hub in and closes at once is as good as unreachable.
+                if stayed >= MAX_PAUSE {
+                    self.mesh.hubs[index].pause = FIRST_PAUSE;
+                }
                 self.redial_later(now, index, None);
             }
         }
         self.summaries_lost_hub(now, node);
         self.tops_changed(now);
         self.requests_lost_hub(now, node);
-        self.miss(now, node);
+        self.miss(now, node, stayed);
         self.seek_without(now, node);
         self.forget_changes_of(node);
     }
@@ -298,6 +302,30 @@ mod tests {
         }
         assert!(pauses[0] >= FIRST_PAUSE * 3 / 4 && pauses[0] <= FIRST_PAUSE * 5 / 4, "{pauses:?}");
         assert!(pauses[8] >= MAX_PAUSE * 3 / 4 && pauses[8] <= MAX_PAUSE * 5 / 4, "{pauses:?}");
+    }
+
+    #[test]
+    fn a_peer_that_takes_one_in_and_closes_at_once_is_dialled_ever_less_often() {
+        let mut bench = meshed();
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            let (dial, _) = bench.dialled.pop().unwrap();
+            let before = bench.now;
+            let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+            bench.down(link);
+            while bench.dialled.is_empty() {
+                bench.now = bench.hub.poll_deadline().unwrap().at;
+                bench.input(Input::Timeout);
+            }
+            pauses.push(bench.now.since(before));
+        }
+        assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
+        // One that has stayed is dialled soon.
+        let (dial, _) = bench.dialled.pop().unwrap();
+        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        bench.now = bench.now + MAX_PAUSE;
+        bench.down(link);
+        assert!(bench.hub.poll_deadline().unwrap().at <= bench.now + FIRST_PAUSE * 5 / 4);
     }
 
     #[test]

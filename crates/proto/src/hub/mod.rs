@@ -243,15 +243,15 @@ impl Hub {
         if !last {
             return self.move_watches(node, link);
         }
-        let requests = self.neighbours.forget(node).map(|neighbour| neighbour.requests);
-        for key in requests.unwrap_or_default() {
+        let Some(neighbour) = self.neighbours.forget(node) else { return };
+        for key in neighbour.requests {
             self.drop_request_of(node, key);
         }
         self.drop_watches_of(node);
         let reason = reason.to_owned();
         if role == Role::SuperNode {
             self.events.push_back(Event::PeerDown { node, reason });
-            self.peer_lost(now, node);
+            self.peer_lost(now, node, now.since(neighbour.since));
         } else {
             self.directory.suspend(node);
             self.events.push_back(Event::Detached { node, reason });

@@ -183,19 +183,20 @@ impl Hub {
         self.settle_members(now);
     }
 
-    /// The last association with another hub is gone.
-    pub(super) fn miss(&mut self, now: Time, node: NodeId) {
+    /// The last association with another hub is gone; there was one for as long as it `stayed`.
+    pub(super) fn miss(&mut self, now: Time, node: NodeId, stayed: Duration) {
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
-        let pause = self.random.jitter(FIRST_PAUSE);
-        if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
-            reach.dial = Dial::At(now + pause);
+        let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) else { return };
+        if stayed >= MAX_PAUSE {
+            reach.pause = FIRST_PAUSE;
         }
+        self.member_unreachable(now, node);
     }
 
     pub(super) fn member_reached(&mut self, node: NodeId) {
         if let Some(reach) = self.members.reach.get_mut(&node) {
-            (reach.dial, reach.pause) = (Dial::None, FIRST_PAUSE);
+            reach.dial = Dial::None;
         }
     }
 
