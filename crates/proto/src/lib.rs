@@ -19,6 +19,7 @@
 //! Time must never run backwards between two calls.
 
 pub mod address;
+mod backoff;
 pub mod block;
 pub mod directory;
 pub mod flow;
@@ -29,6 +30,7 @@ pub mod machine;
 pub mod peer;
 pub mod random;
 pub mod record;
+mod rtt;
 pub mod scope;
 pub mod service;
 pub mod time;

@@ -71,7 +71,7 @@ impl Hub {
             Message::Enrol { tier } => self.enrolled(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
             Message::Carry(carry) => self.carried(now, from, carry),
-            Message::Underway { id, requester } => self.taken(from, id, requester),
+            Message::Underway { id, requester } => self.taken(now, from, id, requester),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
@@ -99,7 +99,7 @@ impl Hub {
             Message::Ping(token) => {
                 self.send(from.link, Channel::Datagram, Traffic::Renew, &Message::Pong(token));
             }
-            Message::Pong(_) => {}
+            Message::Pong(token) => self.answered_ping(now, from, token),
             _ => self.counters.stray += 1,
         }
     }

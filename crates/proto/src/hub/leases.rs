@@ -145,6 +145,7 @@ impl Hub {
 
     /// Another hub, `home`, holds this node from `version` on.
     pub(super) fn claimed(&mut self, now: Time, home: NodeId, node: NodeId, version: Version) {
+        self.object(home, node, version);
         if let Some(place) = self.directory.claim(node, version) {
             if self.copies.release(node) {
                 return;
@@ -156,6 +157,14 @@ impl Hub {
             if let Some(link) = self.neighbours.best_link(node, SchemeSet::ALL) {
                 self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
             }
+        }
+    }
+
+    /// Tells a hub that holds this version of a node that a newer one is here.
+    pub(super) fn object(&mut self, home: NodeId, node: NodeId, version: Version) {
+        let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
+        if let Some(own) = own.filter(|own| *own > version) {
+            self.tell_peer(home, &Message::Claim { node, version: own });
         }
     }
 
@@ -193,7 +202,7 @@ mod tests {
     use crate::address::Scheme;
     use crate::record::Capacity;
     use crate::service::Role;
-    use crate::wire::Mode;
+    use crate::wire::{Mirror, Mode};
 
     #[test]
     fn a_record_gets_a_lease_and_a_hole_in_its_address_is_filled() {
@@ -310,6 +319,20 @@ mod tests {
         let sent = bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
         assert_eq!(sent, [(link, Message::Anew)]);
         assert_eq!(bench.hub.status(bench.now).nodes, 0);
+    }
+
+    #[test]
+    fn an_older_claim_or_copy_is_objected_to() {
+        let mut bench = Bench::new();
+        let peer = bench.up(100, Role::SuperNode);
+        let link = bench.up(1, Role::Node);
+        bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
+        let objection = [(peer, Message::Claim { node: node(1), version: version(5) })];
+        assert_eq!(bench.say(peer, &Message::Claim { node: node(1), version: version(4) }), objection);
+        let copy = Mirror { records: vec![record(1)], gone: Vec::new(), heard: None };
+        assert_eq!(bench.say(peer, &Message::Mirror(copy)), objection);
+        assert!(bench.say(peer, &Message::Claim { node: node(1), version: version(5) }).is_empty());
+        assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 
     #[test]

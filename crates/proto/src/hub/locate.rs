@@ -129,7 +129,7 @@ impl Hub {
         match request.area {
             _ if !self.has_others() => None,
             Area::At(_) | Area::Anywhere if !hits.is_empty() => None,
-            Area::At(cell) if self.summaries.is_none(now, query.service, cell) => {
+            Area::At(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
                 self.counters.negatives += 1;
                 None
             }

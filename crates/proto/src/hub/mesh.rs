@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::requests::Key;
 use super::tree::Relation;
-use super::{Config, Event, Hub, Kind};
+use super::{Config, Event, Hub, Kind, Sender};
 use crate::address::{Address, SchemeSet};
+use crate::backoff::Backoff;
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::{Role, RoleSet};
@@ -36,6 +37,8 @@ pub(super) struct Mesh {
     hubs: Vec<ConfiguredHub>,
     dials: BTreeMap<DialId, Purpose>,
     last: u64,
+    /// The token of the last round of pings.
+    token: u32,
     next_ping: Option<Time>,
 }
 
@@ -44,8 +47,9 @@ struct ConfiguredHub {
     relation: Relation,
     addresses: Vec<Address>,
     state: State,
-    /// The next pause, before jitter.
-    pause: Duration,
+    backoff: Backoff,
+    /// Whether it has said that it leaves and has not come back.
+    left: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +79,11 @@ impl Mesh {
                 relation,
                 addresses: addresses.clone(),
                 state,
-                pause: FIRST_PAUSE,
+                backoff: Backoff::new(FIRST_PAUSE, MAX_PAUSE),
+                left: false,
             })
             .collect();
-        Self { hubs, dials: BTreeMap::new(), last: 0, next_ping: None }
+        Self { hubs, dials: BTreeMap::new(), last: 0, token: 0, next_ping: None }
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
@@ -120,9 +125,17 @@ impl Mesh {
         !self.hubs.is_empty()
     }
 
-    /// How many peers there should be, as far as the configuration says.
+    /// How many peers there should be, as far as the configuration says and
+    /// they have not said goodbye.
     pub(super) fn peer_count(&self) -> usize {
-        self.configured().filter(|(relation, ..)| *relation == Relation::Peer).count()
+        self.hubs.iter().filter(|hub| hub.relation == Relation::Peer && !hub.left).count()
+    }
+
+    /// A hub says that it leaves, and that nobody is to miss it, or that it is back.
+    pub(super) fn says_goodbye(&mut self, node: NodeId, left: bool) {
+        for hub in self.hubs.iter_mut().filter(|hub| hub.state == State::Up(node)) {
+            hub.left = left;
+        }
     }
 }
 
@@ -158,6 +171,8 @@ impl Hub {
     fn ping_peers(&mut self, now: Time) {
         let peers: Vec<NodeId> = self.neighbours.hubs().collect();
         let pause = PING_EVERY * u32::try_from(peers.len().div_ceil(FEW)).unwrap_or(u32::MAX);
+        self.mesh.token = self.mesh.token.wrapping_add(1);
+        let token = self.mesh.token;
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);
         self.mesh.next_ping = (!peers.is_empty()).then(|| now + self.random.jitter(pause));
         for link in peers.iter().flat_map(|peer| self.neighbours.links_of(*peer).to_vec()).collect::<Vec<LinkId>>() {
@@ -165,8 +180,16 @@ impl Hub {
             if silent {
                 self.close(now, link, "nothing was heard from the peer");
             } else {
-                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
+                self.neighbours.asked(now, link, token);
+                self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(token));
             }
+        }
+    }
+
+    /// A neighbour lives, and so far away is it.
+    pub(super) fn answered_ping(&mut self, now: Time, from: Sender, token: u32) {
+        if self.neighbours.answered(now, from.link, token) {
+            self.measure_group();
         }
     }
 
@@ -215,6 +238,7 @@ impl Hub {
             (Some(Purpose::Hub(index)), Ok(node)) => {
                 let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
                 hub.state = State::Up(node);
+                hub.backoff.works(now);
                 if hub.relation == Relation::Parent {
                     self.enrol(node);
                 }
@@ -222,7 +246,7 @@ impl Hub {
             }
             (Some(Purpose::Hub(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
             (Some(Purpose::Member(_)), Ok(node)) => {
-                self.member_reached(node);
+                self.member_reached(now, node);
                 self.start_pinging(now, node);
             }
             (Some(Purpose::Member(member)), Err(_)) => self.member_unreachable(now, member),
@@ -243,8 +267,7 @@ impl Hub {
 
     fn redial_later(&mut self, now: Time, index: usize, failure: Option<&str>) {
         let Some(peer) = self.mesh.hubs.get_mut(index) else { return };
-        let retry_in = self.random.jitter(peer.pause);
-        peer.pause = (peer.pause * 2).min(MAX_PAUSE);
+        let retry_in = peer.backoff.fails(now, &mut self.random);
         peer.state = State::Waiting(now + retry_in);
         if let Some(reason) = failure {
             let (addresses, reason) = (peer.addresses.clone(), reason.to_owned());
@@ -252,21 +275,17 @@ impl Hub {
         }
     }
 
-    /// A peer's last link is gone; it was there for as long as it `stayed`.
-    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration) {
+    /// A peer's last link is gone.
+    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId) {
         for index in 0..self.mesh.hubs.len() {
             if self.mesh.hubs[index].state == State::Up(node) {
-                // One that takes this hub in and closes at once is as good as unreachable.
-                if stayed >= MAX_PAUSE {
-                    self.mesh.hubs[index].pause = FIRST_PAUSE;
-                }
                 self.redial_later(now, index, None);
             }
         }
         self.summaries_lost_hub(now, node);
         self.tops_changed(now);
         self.requests_lost_hub(now, node);
-        self.miss(now, node, stayed);
+        self.miss(now, node);
         self.seek_without(now, node);
         self.forget_changes_of(node);
     }
@@ -335,7 +354,7 @@ mod tests {
         let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
         assert_eq!(bench.hub.status(bench.now).peers[0].node, Some(node(100)));
         let pings = bench.wait(Duration::from_secs(10));
-        assert!(pings.contains(&(link, Message::Ping(0))));
+        assert!(pings.contains(&(link, Message::Ping(1))));
         bench.say(link, &Message::Pong(0));
         assert!(bench.closed.is_empty());
         bench.wait(Duration::from_secs(30));

@@ -251,7 +251,7 @@ impl Hub {
         let reason = reason.to_owned();
         if role == Role::SuperNode {
             self.events.push_back(Event::PeerDown { node, reason });
-            self.peer_lost(now, node, now.since(neighbour.since));
+            self.peer_lost(now, node);
         } else {
             self.directory.suspend(node);
             self.events.push_back(Event::Detached { node, reason });

@@ -8,6 +8,7 @@ use super::tree::Relation;
 use crate::address::{Address, SchemeSet};
 use crate::ids::{LinkId, NodeId};
 use crate::machine::Peer;
+use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
 
@@ -44,7 +45,9 @@ pub(super) struct Link {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
-    pub(super) rtt: Duration,
+    pub(super) rtt: Rtt,
+    /// The ping under way: its token, and when it was sent.
+    ping: Option<(u32, Time)>,
     pub(super) heard: Time,
 }
 
@@ -86,7 +89,7 @@ impl Neighbours {
     /// Adds a link. True if it is the neighbour's first.
     pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
         let Peer { node, role, name } = peer;
-        self.links.insert(link, Link { node, role, address, rtt, heard: now });
+        self.links.insert(link, Link { node, role, address, rtt: Rtt::new(rtt), ping: None, heard: now });
         if role == Role::SuperNode {
             self.hubs.insert(node);
         }
@@ -205,10 +208,36 @@ impl Neighbours {
         self.links_of(node).iter().copied().filter(|link| self.uses(*link, allowed)).max_by_key(heard)
     }
 
-    /// How long an answer over the link may take before its want is a sign:
-    /// two round trips and then some.
+    /// How long an answer over the link may take before its want is a sign: of
+    /// a hub a probe time-out, as the round trip to it is measured all the
+    /// time; of a node two round trips and then some.
     pub(super) fn patience(&self, link: LinkId) -> Duration {
-        self.links.get(&link).map_or(Duration::ZERO, |link| link.rtt * 2) + ANSWER_DELAY
+        self.links.get(&link).map_or(ANSWER_DELAY, |link| match link.role {
+            Role::SuperNode => link.rtt.pto(),
+            Role::Node | Role::Server => link.rtt.smoothed() * 2 + ANSWER_DELAY,
+        })
+    }
+
+    /// Notes that the neighbour at `link` is asked for a sign of life.
+    pub(super) fn asked(&mut self, now: Time, link: LinkId, token: u32) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.ping = Some((token, now));
+        }
+    }
+
+    /// Measures the round trip by an answer. False if it was not asked for.
+    pub(super) fn answered(&mut self, now: Time, link: LinkId, token: u32) -> bool {
+        let Some(link) = self.links.get_mut(&link) else { return false };
+        let Some((_, sent)) = link.ping.take_if(|(asked, _)| *asked == token) else { return false };
+        link.rtt.sample(now.since(sent));
+        true
+    }
+
+    /// An exchange over the link, of which nothing was repeated, took so long.
+    pub(super) fn took(&mut self, link: LinkId, rtt: Duration) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.rtt.sample(rtt);
+        }
     }
 
     /// Whether the link is up and of an allowed transport.

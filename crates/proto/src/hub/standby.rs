@@ -95,7 +95,7 @@ impl Hub {
         let node = record.node;
         let own = self.directory.get(node).filter(|_| !self.copies.holds(node)).map(|entry| entry.version());
         if own.is_some_and(|own| own >= record.version) {
-            return;
+            return self.object(home, node, record.version);
         }
         if own.is_some() {
             // What the home holds is newer: the node has moved there.

@@ -184,7 +184,7 @@ impl Hub {
             node,
             name: neighbour.map(|peer| peer.name.clone()),
             addresses,
-            rtt: link.map(|link| link.rtt),
+            rtt: link.map(|link| link.rtt.smoothed()),
             up: neighbour.map(|peer| now.since(peer.since)),
         }
     }

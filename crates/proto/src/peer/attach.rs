@@ -302,7 +302,7 @@ impl Attach {
             self.hubs.lost();
             return self.dial(core);
         }
-        let pause = self.hubs.failed(&mut core.random);
+        let pause = self.hubs.failed(core.now, &mut core.random);
         if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::backoff::Backoff;
 use crate::random::SplitMix64;
 use crate::record::MAX_ADDRESSES;
+use crate::time::Time;
 
 /// The most hubs that a node knows, configured and learnt.
 pub const MAX_HUBS: usize = 16;
@@ -22,13 +24,13 @@ pub(super) struct Hubs {
     current: usize,
     /// Failures in a row since the last success or pause.
     failures: usize,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 impl Hubs {
     pub(super) fn new(configured: Vec<Vec<Address>>) -> Self {
         let list = configured.into_iter().filter(|hub| !hub.is_empty()).take(MAX_HUBS).collect();
-        Self { list, current: 0, failures: 0, pause: FIRST_PAUSE }
+        Self { list, current: 0, failures: 0, backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE) }
     }
 
     /// All of them, configured first.
@@ -95,20 +97,18 @@ impl Hubs {
     /// The current hub has become the home.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
-        self.pause = FIRST_PAUSE;
+        self.backoff.reset();
     }
 
     /// Goes on to the next hub. Returns how long to wait before turning to it.
-    pub(super) fn failed(&mut self, random: &mut SplitMix64) -> Duration {
+    pub(super) fn failed(&mut self, now: Time, random: &mut SplitMix64) -> Duration {
         self.current = (self.current + 1) % self.list.len().max(1);
         self.failures += 1;
         if self.failures < self.list.len() {
             return Duration::ZERO;
         }
         self.failures = 0;
-        let pause = random.jitter(self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        pause
+        self.backoff.fails(now, random)
     }
 
     /// Goes on to the next hub at once: the current one had been a good home.
@@ -131,12 +131,12 @@ mod tests {
     fn every_hub_is_tried_before_a_growing_pause() {
         let mut random = SplitMix64::new(1);
         let mut hubs = Hubs::new(vec![vec![address(1)], vec![address(2)]]);
-        assert_eq!(hubs.failed(&mut random), Duration::ZERO);
+        assert_eq!(hubs.failed(Time::ZERO, &mut random), Duration::ZERO);
         assert_eq!(hubs.current(), Some(&[address(2)][..]));
-        let first = hubs.failed(&mut random);
+        let first = hubs.failed(Time::ZERO, &mut random);
         assert!(first >= FIRST_PAUSE * 3 / 4 && first <= FIRST_PAUSE * 5 / 4);
         for _ in 0..40 {
-            assert!(hubs.failed(&mut random) <= LONGEST_PAUSE * 5 / 4);
+            assert!(hubs.failed(Time::ZERO, &mut random) <= LONGEST_PAUSE * 5 / 4);
         }
     }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::rtt::Rtt;
 use crate::address::{Address, SchemeSet};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::Peer as Neighbour;
+use crate::rtt::Rtt;
 use crate::time::Time;
 
 /// The most associations at once. One more is closed as soon as it is up.

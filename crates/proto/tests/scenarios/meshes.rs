@@ -1,7 +1,7 @@
 //! Several hubs that know one another.
 
 use roost_proto::peer::{Command, Event};
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::wire::{Coverage, Mode, Reason};
 use roost_proto::{Area, Cell, Scope, Service};
 
 use crate::world::{HostId, MS, SECOND, World, node_id};
@@ -101,4 +101,23 @@ fn a_node_that_changes_hubs_is_found_once_and_where_it_is() {
     assert_eq!(places, [(node_id(provider.0), Cell::new(6, 6))]);
     let ticket = world.request(requester, Service::Sensor, Area::At(Cell::new(6, 6)));
     assert!(finished(&mut world, requester, ticket).first_byte < 500 * MS);
+}
+
+#[test]
+fn a_top_that_has_left_is_not_missed() {
+    let mut world = World::new(31);
+    let hubs = world.mesh(3);
+    let requester = world.node((0, 0), &[], &[hubs[0]]);
+    world.settle();
+    world.run(70 * SECOND);
+    world.leave_hub(hubs[2]);
+    world.run(20 * SECOND);
+    let nowhere = Area::At(Cell::new(-500, -500));
+    let ticket = world.request(requester, Service::Video, nowhere);
+    assert_eq!(failed(&mut world, requester, ticket), Reason::NotFound);
+    let ticket = world.lookup(requester, Service::Video, nowhere);
+    match world.outcome(requester, ticket) {
+        Event::Found { found, .. } => assert_eq!(found.coverage, Coverage::Whole),
+        other => panic!("{other:?}"),
+    }
 }

@@ -60,6 +60,18 @@ fn a_provider_that_is_silent_before_acceptance_is_followed_by_the_next() {
 }
 
 #[test]
+fn a_provider_that_is_gone_costs_the_request_one_repetition() {
+    let (mut world, hub, [near, far], requester) = four(61);
+    world.freeze(near);
+    let ticket = world.request(requester, Service::Image, NEAREST);
+    let summary = finished(&mut world, requester, ticket);
+    // One and a half probe time-outs, then the two ways to the next provider.
+    assert!(summary.first_byte < 400 * MS, "{summary:?}");
+    assert_eq!(summary.provider, node_id(far.0));
+    assert_eq!(world.hub_at(hub).counters().suspensions, 1);
+}
+
+#[test]
 fn a_provider_that_dies_before_any_data_is_followed_by_the_next() {
     let (mut world, _, [near, far], requester) = four(5);
     // Accepted, but the chunks are still under way when it dies.

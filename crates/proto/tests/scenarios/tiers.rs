@@ -185,6 +185,54 @@ fn what_nobody_has_is_refused_and_not_asked_for_again_at_once() {
 }
 
 #[test]
+fn none_is_not_believed_for_longer_because_it_is_asked_for_again() {
+    let mut tree = Tree::new(21);
+    let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
+    let served = |tree: &mut Tree| {
+        let ticket = tree.world.request(requester, Service::Sensor, Area::At(cell));
+        let outcome = tree.world.outcome(requester, ticket);
+        tree.world.run(300 * MS);
+        matches!(outcome, Event::Finished { .. })
+    };
+    assert!((0..5).all(|_| !served(&mut tree)));
+    tree.world.command(tree.providers[3], Command::Move { cell });
+    let moved = tree.world.now;
+    while !served(&mut tree) {
+        // The second, three batches of summaries and the way.
+        assert!(tree.world.now.since(moved) < 2 * SECOND, "still none");
+    }
+}
+
+#[test]
+fn what_was_none_is_out_of_reach_as_soon_as_the_way_is_cut() {
+    let mut tree = Tree::new(22);
+    let (requester, cell) = (tree.requesters[0], Cell::new(-500, -500));
+    let ask = |tree: &mut Tree| {
+        let ticket = tree.world.request(requester, Service::Sensor, Area::At(cell));
+        failed(&mut tree.world, requester, ticket)
+    };
+    assert_eq!(ask(&mut tree), Reason::NotFound);
+    tree.world.cut(tree.homes[0], tree.areas[0]);
+    tree.world.break_links(tree.homes[0], tree.areas[0]);
+    tree.world.run(100 * MS);
+    assert_eq!(ask(&mut tree), Reason::UnreachableAbove);
+    assert_eq!(tree.found(0, Area::At(cell)), (vec![], Coverage::UnreachableAbove));
+}
+
+#[test]
+fn a_link_between_hubs_that_gets_slower_is_given_more_time() {
+    let mut tree = Tree::new(23);
+    for home in 0..4 {
+        tree.world.delays.insert((tree.homes[home], tree.areas[home / 2]), 600 * MS);
+    }
+    tree.world.run(20 * SECOND);
+    let before = tree.counters(tree.homes[0]).hedges;
+    let ticket = tree.ask(0, 2);
+    assert!(finished(&mut tree.world, tree.requesters[0], ticket).complete);
+    assert_eq!(tree.counters(tree.homes[0]).hedges, before, "nobody was silent");
+}
+
+#[test]
 fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
     for_seeds(2, |seed| {
         let silent = seed % 2 == 0;

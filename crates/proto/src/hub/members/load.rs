@@ -12,6 +12,9 @@ use crate::wire::Message;
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);
 
+/// Said in place of a number by a hub that leaves.
+const LEAVING: u32 = u32::MAX;
+
 /// A change by no more than this part of the leases is not worth a word.
 const WORTH_A_WORD: usize = 32;
 
@@ -78,13 +81,14 @@ impl Hub {
     }
 
     pub(super) fn say_load(&mut self, to: NodeId) {
-        let leases = if self.leaving.is_some() { u32::MAX } else { self.leases() as u32 };
+        let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
         self.tell_peer(to, &Message::Load(leases));
     }
 
     /// Another member says how many leases it has.
     pub(in crate::hub) fn hear_load(&mut self, now: Time, from: Sender, load: u32) {
         self.members.loads.by_hub.insert(from.node, load);
+        self.mesh.says_goodbye(from.node, load == LEAVING);
         self.welcome(now, from.node);
     }
 

@@ -27,6 +27,7 @@ use self::load::Loads;
 use super::mesh::Purpose;
 use super::{Config, Event, Hub, Kind, Relation, Sender};
 use crate::address::{Address, SchemeSet};
+use crate::backoff::Backoff;
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Role;
@@ -64,8 +65,7 @@ pub(super) struct Members {
 pub(super) struct Reach {
     addresses: Vec<Address>,
     dial: Dial,
-    /// The next pause, before jitter.
-    pause: Duration,
+    backoff: Backoff,
     /// Nodes that were sent to it and have not arrived as far as one hears.
     pub(super) on_the_way: u32,
     /// Whether it has joined and got no share of the nodes yet.
@@ -163,7 +163,7 @@ impl Hub {
 
     /// An association with another hub is up.
     pub(super) fn meet(&mut self, now: Time, node: NodeId) {
-        self.member_reached(node);
+        self.member_reached(now, node);
         if self.members.reach.contains_key(&node) {
             self.say_load(node);
         }
@@ -183,27 +183,25 @@ impl Hub {
         self.settle_members(now);
     }
 
-    /// The last association with another hub is gone; there was one for as long as it `stayed`.
-    pub(super) fn miss(&mut self, now: Time, node: NodeId, stayed: Duration) {
+    /// The last association with another hub is gone.
+    pub(super) fn miss(&mut self, now: Time, node: NodeId) {
         self.members.announcing.remove(&node);
         self.members.loads.forget(node);
-        let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) else { return };
-        if stayed >= MAX_PAUSE {
-            reach.pause = FIRST_PAUSE;
+        if let Some(reach) = self.members.reach.get_mut(&node).filter(|reach| reach.dial == Dial::None) {
+            reach.dial = Dial::At(now + reach.backoff.fails(now, &mut self.random));
         }
-        self.member_unreachable(now, node);
     }
 
-    pub(super) fn member_reached(&mut self, node: NodeId) {
+    pub(super) fn member_reached(&mut self, now: Time, node: NodeId) {
         if let Some(reach) = self.members.reach.get_mut(&node) {
             reach.dial = Dial::None;
+            reach.backoff.works(now);
         }
     }
 
     pub(super) fn member_unreachable(&mut self, now: Time, node: NodeId) {
         let Some(reach) = self.members.reach.get_mut(&node) else { return };
-        let pause = self.random.jitter(reach.pause);
-        reach.pause = (reach.pause * 2).min(MAX_PAUSE);
+        let pause = reach.backoff.fails(now, &mut self.random);
         reach.dial = if self.neighbours.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
@@ -283,8 +281,8 @@ impl Hub {
         let up = self.neighbours.is_up(node);
         let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };
-        let (pause, on_the_way, fresh) = (FIRST_PAUSE, 0, true);
-        let reach = Reach { addresses: addresses.clone(), dial, pause, on_the_way, fresh };
+        let (backoff, on_the_way, fresh) = (Backoff::new(FIRST_PAUSE, MAX_PAUSE), 0, true);
+        let reach = Reach { addresses: addresses.clone(), dial, backoff, on_the_way, fresh };
         self.members.reach.insert(node, reach);
         self.events.push_back(Event::MemberUp { node, addresses });
         if up {
@@ -301,7 +299,7 @@ impl Hub {
     }
 
     /// Takes the longest round trip to a member as the group's.
-    fn measure_group(&mut self) {
+    pub(super) fn measure_group(&mut self) {
         let rtts = self.members.nodes().filter_map(|node| self.rtt_to(node));
         let longest = rtts.max().unwrap_or_default();
         if let Some(group) = &mut self.members.group {
@@ -312,7 +310,7 @@ impl Hub {
     /// The round trip to a neighbour, if there is an association with it.
     pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
         let link = self.neighbours.best_link(node, SchemeSet::ALL)?;
-        self.neighbours.links.get(&link).map(|link| link.rtt)
+        self.neighbours.links.get(&link).map(|link| link.rtt.smoothed())
     }
 
     /// Where the node at `link` may turn to when this hub is gone: to the other

@@ -113,9 +113,12 @@ impl Hub {
     }
 
     /// A hub says that it has a request.
-    pub(in crate::hub) fn taken(&mut self, from: Sender, id: RequestId, requester: Option<NodeId>) {
+    pub(in crate::hub) fn taken(&mut self, now: Time, from: Sender, id: RequestId, requester: Option<NodeId>) {
         match self.handed_to(from, id, requester) {
-            Some((key, _)) => self.hop_taken(key),
+            Some((key, _)) => {
+                self.time_hop(now, from, key);
+                self.hop_taken(key);
+            }
             None if requester.is_none() && self.seek_taken(from.node, id) => {}
             None => self.counters.stray += 1,
         }

@@ -139,8 +139,8 @@ impl Hub {
                 self.counters.negatives += 1;
             } else {
                 route = self.route(Patch::of(service, cell), course);
-                self.note_absence(key, course);
             }
+            self.note_absence(key, course);
         }
         if let Some(asked) = self.requests.table.get_mut(&key) {
             asked.choices.extend(route.into_iter().map(Choice::hub).chain(rest));
@@ -162,7 +162,10 @@ impl Hub {
         let none = asked.reason == Reason::NotFound;
         let reason = if none && self.is_young(now) { Reason::NotYetKnown } else { asked.reason };
         let (service, cell) = (asked.service, asked.cell.filter(|_| asked.meant().is_none()));
+        // Only the first hub remembers, and for no longer than it did when it asked:
+        // the word of one that remembers would prolong the life of its own.
         if reason == Reason::NotFound
+            && !asked.is_carried()
             && asked.course.is_some_and(Course::is_everywhere)
             && let Some(cell) = cell
         {

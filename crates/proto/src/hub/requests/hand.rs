@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::table::{Asked, Choice, Key, Stage};
 use crate::address::{Address, SchemeSet};
 use crate::hub::route::HOPS;
-use crate::hub::{Hub, Outcome};
+use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
@@ -158,7 +158,9 @@ impl Hub {
                 if may_still_answer {
                     return;
                 }
-                if *repeated && !*accepted {
+                // At the first repetition another one serves, if there is one.
+                let is_late = now >= *sent + self.neighbours.patience(way) && !asked.choices.is_empty();
+                if (*repeated || is_late) && !*accepted {
                     return self.give_up(now, key, to, relay, Reason::Unreachable);
                 }
                 (*sent, *repeated) = (now, true);
@@ -193,6 +195,15 @@ impl Hub {
         }
         self.neighbours.doubt(hub);
         self.give_up(now, key, to, relay, Reason::silence(way));
+    }
+
+    /// The first answer to a request that was not repeated measures the way.
+    pub(super) fn time_hop(&mut self, now: Time, from: Sender, key: Key) {
+        if let Some(Asked { stage: Stage::Handed { sent, repeated: false, hop_due: Some(_), .. }, .. }) =
+            self.requests.get(key)
+        {
+            self.neighbours.took(from.link, now.since(*sent));
+        }
     }
 
     /// A hub has the request and takes care of it.

@@ -57,7 +57,7 @@ impl Hub {
     /// How far away a provider is, until it has answered something.
     pub(in crate::hub) fn note_distance(&mut self, from: Sender) {
         if let Some(link) = self.neighbours.links.get(&from.link) {
-            self.directory.answered(from.node, link.rtt);
+            self.directory.answered(from.node, link.rtt.smoothed());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::hub::{Config, Kind};
 use crate::ids::{LinkId, RequestId};
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Decline, Message, Mode, Reason, Request};
+use crate::wire::{Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced};
 
 #[test]
 fn a_request_goes_to_the_provider_with_the_way_back() {
@@ -28,14 +28,14 @@ fn nobody_is_handed_its_own_request() {
 }
 
 #[test]
-fn a_repeated_request_goes_to_the_same_provider_once_and_then_to_the_next() {
+fn a_repeated_request_goes_to_the_next_provider_and_to_the_last_one_twice() {
     let mut bench = Bench::new();
     let (first, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let to = |bench: &mut Bench| {
         bench.wait(Duration::from_millis(100));
         forwarded(&bench.ask(asker, request(1, Mode::Forward))).0
     };
-    assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench), to(&mut bench)], [first, first, second, second]);
+    assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench)], [first, second, second]);
     bench.wait(Duration::from_millis(100));
     assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::Unreachable));
     assert_eq!(bench.hub.counters().suspensions, 2);
@@ -181,5 +181,37 @@ fn a_provider_that_leaves_is_not_taken_for_the_hub() {
     for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
         let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Forward)));
         assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (asker, heard));
+    }
+}
+
+#[test]
+fn a_provider_reports_its_own_part_of_a_trace_only() {
+    let mut bench = Bench::new();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let params = Some(Params { trace: Some(true), ..Params::default() });
+    let sent = bench.ask(asker, Request { params, ..request(1, Mode::Forward) });
+    let id = sent.iter().find_map(|(_, message)| match message {
+        Message::Forward(forward) => Some(forward.id),
+        _ => None,
+    });
+    let hop = |number, step| Hop {
+        node: node(77),
+        number,
+        tier: None,
+        step,
+        reason: None,
+        held_us: 1,
+        other: None,
+        name: None,
+        round_trip_us: None,
+        reached_us: None,
+    };
+    let mut said =
+        |hop| bench.say(provider, &Message::Traced(Traced { id: id.unwrap(), requester: Some(node(2)), hop }));
+    assert!(said(hop(2, Step::Warm)).is_empty(), "that of another hub");
+    assert!(said(hop(1, Step::Refused)).is_empty(), "that of a hub");
+    match &said(hop(1, Step::Warm))[..] {
+        [(to, Message::Traced(traced))] => assert_eq!((*to, traced.hop.node), (asker, node(1))),
+        other => panic!("{other:?}"),
     }
 }

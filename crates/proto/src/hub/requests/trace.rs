@@ -5,6 +5,7 @@ use super::table::{Asked, Choice, Key, Stage};
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
+use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Params, Reason, Step, Traced};
 
@@ -65,6 +66,11 @@ impl Hub {
     /// way that the request came.
     pub(in crate::hub) fn traced(&mut self, now: Time, from: Sender, traced: Traced) {
         let Traced { id, requester, mut hop } = traced;
+        // A provider speaks for itself; what hubs did is for hubs to say.
+        if from.role == Role::Node && (hop.number != 1 || !hop.step.is_of_provider()) {
+            self.counters.stray += 1;
+            return;
+        }
         let Some((key, _)) = self.handed_to(from, id, requester) else {
             self.counters.stray += 1;
             return;

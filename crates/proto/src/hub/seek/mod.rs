@@ -205,7 +205,7 @@ impl Hub {
         }
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None });
         let waits = seek.patience_ms.map_or(MAX_PATIENCE, |millis| Duration::from_millis(millis.into()));
-        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt) + MARGIN;
+        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.smoothed()) + MARGIN;
         let patience = waits.min(MAX_PATIENCE).saturating_sub(back).max(MARGIN);
         let waiter = Waiter::Hub { link, node: from.node, id, query };
         if !self.seek_for(now, query, course, waiter, patience) {

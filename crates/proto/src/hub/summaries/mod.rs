@@ -108,7 +108,8 @@ impl Summaries {
         }
         self.negatives.retain(|_, until| *until > now);
         if self.negatives.len() < MAX_NEGATIVES {
-            self.negatives.insert((patch, cell), now + NEGATIVE_LIFE);
+            // What is remembered already lives no longer for being said again.
+            self.negatives.entry((patch, cell)).or_insert(now + NEGATIVE_LIFE);
         }
     }
 
