@@ -4,6 +4,7 @@ use roost_proto::Scheme;
 
 use crate::config::Limits;
 use crate::udp::SEAL_BYTES;
+use crate::udp::session::RELIABLE_HEADER;
 
 /// Headers of IPv4 and UDP.
 pub(crate) const UDP_BYTES: u32 = 20 + 8;
@@ -13,7 +14,7 @@ const TCP_BYTES: u32 = 20 + 32;
 /// one or two, the tag, and what frames take more than our own packets' heads.
 const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + 2;
 /// The most that TCP puts into a packet of Ethernet.
-const SEGMENT_BYTES: usize = 1448;
+pub(super) const SEGMENT_BYTES: usize = 1448;
 
 /// The sizes of a transport's packets.
 #[derive(Debug)]
@@ -24,7 +25,9 @@ pub(super) struct Attire {
     /// Headers around packets of the handshake.
     pub(super) bare: u32,
     /// The same around packets of the session, and what sealing adds.
-    pub(super) sealed: u32,
+    sealed: u32,
+    /// The heads of the session's packets, where others stand for them.
+    heads: usize,
     /// The largest packet of the session.
     pub(super) packet_bytes: fn() -> usize,
     /// Whether all travels in one order, and nothing is lost.
@@ -37,6 +40,7 @@ static UDP: Attire = Attire {
     flights: &[&[1150], &[1150, 500], &[1000], &[23]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + SEAL_BYTES as u32,
+    heads: 0,
     packet_bytes,
     is_stream: false,
 };
@@ -45,9 +49,9 @@ static UDP: Attire = Attire {
 static TCP: Attire = Attire {
     flights: &[&[0], &[0], &[300], &[1448, 100], &[1000], &[27]],
     bare: TCP_BYTES,
-    // The heads of our packets take about what TLS adds to a segment.
     sealed: TCP_BYTES,
-    packet_bytes: || SEGMENT_BYTES,
+    heads: RELIABLE_HEADER,
+    packet_bytes: || SEGMENT_BYTES + RELIABLE_HEADER,
     is_stream: true,
 };
 
@@ -56,6 +60,7 @@ static QUIC: Attire = Attire {
     flights: &[&[1200], &[1200, 700], &[1200], &[40]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + QUIC_BYTES,
+    heads: 0,
     packet_bytes,
     is_stream: false,
 };
@@ -71,5 +76,10 @@ impl Attire {
             Scheme::Tcp => &TCP,
             Scheme::Quic => &QUIC,
         }
+    }
+
+    /// How long a packet of the session would be.
+    pub(super) fn packet_length(&self, content: &[u8]) -> u32 {
+        content.len().saturating_sub(self.heads) as u32 + self.sealed
     }
 }

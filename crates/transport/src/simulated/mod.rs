@@ -10,7 +10,7 @@
 //!
 //! | [`Detail`] | `udp://` | `tcp://` | `quic://` |
 //! |---|---|---|---|
-//! | `Packet` | its session | by the session of `udp://`, in one order | a QUIC connection |
+//! | `Packet` | its session | its queue, frames and records, in full segments by the session of `udp://` | a QUIC connection |
 //! | `Message` | its session | the same | by the session of `udp://` |
 //!
 //! A link that is carried by another transport's session still has packets of
@@ -18,6 +18,7 @@
 
 mod attire;
 mod session;
+mod stream;
 
 use std::fmt;
 use std::str::FromStr;

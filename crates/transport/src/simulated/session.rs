@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::Channel;
 
-use super::attire::Attire;
+use super::attire::{Attire, SEGMENT_BYTES};
+use super::stream::Stream;
 use super::{End, Happening, Parcel};
 use crate::config::Limits;
 use crate::udp::session::{Packet, Session, write_close};
@@ -21,6 +22,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How long it answers after that, and how often, in case its farewell was lost.
 const LINGER: Duration = Duration::from_secs(3);
 const FAREWELLS: u8 = 5;
+/// What TCP adds to the round trip before it repeats, at least; idle for as
+/// long, it begins slowly again.
+const MIN_VARIATION: Duration = Duration::from_millis(200);
 
 /// Whether a packet is the first of a handshake.
 pub(super) const fn begins(first: u8) -> bool {
@@ -31,6 +35,10 @@ pub(super) const fn begins(first: u8) -> bool {
 pub(super) struct SessionEnd {
     attire: &'static Attire,
     session: Session,
+    /// What TCP carries: one stream of bytes, of which the session carries segments.
+    stream: Option<Box<Stream>>,
+    /// When the last segment of it left.
+    last_sent: Instant,
     phase: Phase,
     by_peer: bool,
     out: VecDeque<Parcel>,
@@ -77,6 +85,8 @@ impl SessionEnd {
         Self {
             attire,
             session: session(attire, Duration::ZERO),
+            stream: attire.is_stream.then(Box::default),
+            last_sent: now,
             phase: Phase::Greeting(greeting),
             by_peer: expected == 0,
             out: VecDeque::new(),
@@ -139,8 +149,12 @@ impl SessionEnd {
             (Phase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
             (Phase::Draining { .. }, Packet::Close { .. }) => self.phase = Phase::Gone,
             (Phase::Up, packet) => {
-                let happenings = &mut self.happenings;
-                let deliver = |message| happenings.push_back(Happening::Message(message));
+                let (happenings, stream) = (&mut self.happenings, &mut self.stream);
+                let mut tell = |message| happenings.push_back(Happening::Message(message));
+                let deliver = |message: Bytes| match stream {
+                    Some(stream) => stream.receive(&message, &mut tell),
+                    None => tell(message),
+                };
                 if self.session.handle_packet(now, packet, deliver).is_err() {
                     self.fail("the peer broke the protocol".to_owned());
                 }
@@ -171,12 +185,37 @@ impl SessionEnd {
         if !matches!(self.phase, Phase::Up | Phase::Draining { .. }) {
             return;
         }
+        self.let_out(now);
+        self.cut_segments(now);
+        let is_flushed = self.session.is_flushed() && self.stream.as_ref().is_none_or(|stream| stream.is_empty());
+        if is_flushed && matches!(self.phase, Phase::Draining { .. }) {
+            self.farewell(now);
+        }
+    }
+
+    fn let_out(&mut self, now: Instant) {
         while self.session.poll_packet(now, &mut self.plain) {
             self.push_plain();
         }
-        if matches!(self.phase, Phase::Draining { .. }) && self.session.is_flushed() {
-            self.farewell(now);
+    }
+
+    /// Cuts segments from the stream when they can leave, so that they are full.
+    fn cut_segments(&mut self, now: Instant) {
+        let Some(mut stream) = self.stream.take() else { return };
+        if self.session.is_flushed() && !stream.is_empty() {
+            let idle = now.saturating_duration_since(self.last_sent).as_nanos();
+            let times = idle / (self.session.rtt() + MIN_VARIATION).as_nanos();
+            self.session.decay(u32::try_from(times).unwrap_or(u32::MAX));
         }
+        while self.session.has_room()
+            && let Some(segment) = stream.segment(SEGMENT_BYTES)
+        {
+            // There is room.
+            let _ = self.session.send_reliable(0, segment);
+            self.last_sent = now;
+            self.let_out(now);
+        }
+        self.stream = Some(stream);
     }
 
     fn farewell(&mut self, now: Instant) {
@@ -207,7 +246,7 @@ impl SessionEnd {
     }
 
     fn push_sealed(&mut self, content: Bytes) {
-        let bytes = content.len() as u32 + self.attire.sealed;
+        let bytes = self.attire.packet_length(&content);
         self.out.push_back(Parcel { content, bytes });
     }
 }
@@ -217,18 +256,18 @@ impl End for SessionEnd {
         if !matches!(self.phase, Phase::Up) {
             return;
         }
-        match channel {
-            // All that TCP carries is in one order.
-            _ if self.attire.is_stream => self.session.send_reliable(0, message).ok(),
-            Channel::Reliable { flow } => self.session.send_reliable(flow, message).ok(),
-            Channel::Datagram => {
+        match (&mut self.stream, channel) {
+            (Some(stream), _) => stream.push(channel, message),
+            // What does not fit the queue is lost.
+            (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(flow, message)),
+            (None, Channel::Datagram) => {
                 let mut packets = self.session.datagram_packets(message.len());
                 while packets.write_next(&message, &mut self.plain) {
                     self.push_plain();
                 }
                 return;
             }
-        };
+        }
         self.pump(now);
     }
 

@@ -169,3 +169,21 @@ fn the_same_seed_does_the_same() {
         assert!(run(kind, 4) == run(kind, 4) && run(kind, 4).1 != run(kind, 5).1, "{kind:?}");
     }
 }
+
+/// TCP's window doubles with each round trip from ten segments, and does so
+/// again after a pause: a hundred thousand bytes take three, each time.
+#[test]
+fn an_image_over_tcp_takes_three_round_trips_also_after_a_pause() {
+    let mut pair = Pair::new(TCP, 0, 1);
+    pair.run(Duration::from_secs(1));
+    for _ in 0..3 {
+        let began = pair.now;
+        (0..6).for_each(|_| pair.ends[0].send(pair.now, Channel::Reliable { flow: 1 }, vec![1; 16_700].into()));
+        let before = pair.messages(1).len();
+        pair.run(Duration::from_secs(2));
+        assert_eq!(pair.messages(1).len(), before + 6);
+        let (at, _) = pair.seen[1].last().unwrap();
+        let took = *at - began;
+        assert!((5 * DELAY..5 * DELAY + 20 * MS).contains(&took), "{took:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -54,7 +54,29 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
         return Ok(None);
     }
     stream.read_exact(&mut header[1..]).await?;
-    let [kind, a, b, c] = header;
+    let (kind, length) = head(header)?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(Some(frame(kind, body)))
+}
+
+/// Takes the frame at the front of `bytes`; `None` while it is not whole.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] if the bytes are no frame.
+pub(crate) fn take(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
+    let Some(&header) = bytes.first_chunk() else { return Ok(None) };
+    let (kind, length) = head(header)?;
+    if bytes.len() < HEADER + length {
+        return Ok(None);
+    }
+    bytes.advance(HEADER);
+    Ok(Some(frame(kind, bytes.split_to(length).to_vec())))
+}
+
+/// Kind and length of a frame that begins so.
+fn head([kind, a, b, c]: [u8; HEADER]) -> io::Result<(u8, usize)> {
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
     let limit = match kind {
         READY => Some(0),
@@ -62,16 +84,18 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
         CLOSE => Some(MAX_REASON),
         _ => None,
     };
-    if limit.is_none_or(|limit| length > limit) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame"));
+    match limit {
+        Some(limit) if length <= limit => Ok((kind, length)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent what is no frame")),
     }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
-    Ok(Some(match kind {
+}
+
+fn frame(kind: u8, body: Vec<u8>) -> Frame {
+    match kind {
         READY => Frame::Ready,
         MESSAGE => Frame::Message(body.into()),
         _ => Frame::Close(String::from_utf8_lossy(&body).into_owned()),
-    }))
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +112,21 @@ mod tests {
             assert_eq!(read(&mut stream).await.unwrap(), Some(frame));
         }
         assert_eq!(read(&mut stream).await.unwrap(), None);
+    }
+
+    #[test]
+    fn frames_are_taken_once_they_are_whole() {
+        let mut bytes = Vec::new();
+        Frame::Message(vec![7; 300].into()).write(&mut bytes);
+        Frame::Ready.write(&mut bytes);
+        let mut held = BytesMut::new();
+        let mut taken = Vec::new();
+        for byte in bytes {
+            held.extend_from_slice(&[byte]);
+            taken.extend(take(&mut held).unwrap());
+        }
+        assert_eq!(taken, [Frame::Message(vec![7; 300].into()), Frame::Ready]);
+        assert!(held.is_empty() && take(&mut BytesMut::from(&[9, 0, 0, 0][..])).is_err());
     }
 
     #[tokio::test]

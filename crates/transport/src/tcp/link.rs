@@ -1,7 +1,6 @@
 //! A TCP link: a task that reads, a task that writes, a queue between the
 //! owner and the writer.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,16 +12,14 @@ use roost_proto::Channel;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 
-use super::frame::{self, Frame, HEADER};
+use super::frame::{self, Frame};
+use super::queue::{Pushed, Queue};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
 use crate::link::{Carrier, Identified, LinkInfo, Tally};
 use crate::transport::{Context, cut};
 
-/// Bytes that the writer seals in one go, and so the most reliable data that
-/// can go before a datagram that comes later.
-const WRITE_BATCH: usize = 32 * 1024;
 /// How long a closed link may take to hand over what was sent.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it then waits for the peer to close its side: a connection that is
@@ -42,17 +39,6 @@ pub(crate) struct TcpLink {
     over: Notify,
     /// Tells the reader that nothing more is to come.
     stop: Notify,
-}
-
-#[derive(Default)]
-struct Queue {
-    /// Datagram class: goes first.
-    urgent: VecDeque<Bytes>,
-    reliable: VecDeque<Bytes>,
-    urgent_bytes: usize,
-    reliable_bytes: usize,
-    /// Set once the link is over for the owner; the writer ends with it.
-    farewell: Option<String>,
 }
 
 impl TcpLink {
@@ -107,26 +93,18 @@ impl TcpLink {
 
     /// Queues a message.
     pub(crate) fn send(&self, channel: Channel, message: Bytes) -> Result<(), SendError> {
-        let (link, limit) = (self.identified.link, self.context.limits.link_queue_bytes);
-        let cost = message.len() + HEADER;
+        let link = self.identified.link;
         let mut queue = self.lock();
         if queue.farewell.is_some() {
             return Err(SendError::NoLink(link));
         }
-        match channel {
-            Channel::Datagram if queue.urgent_bytes + cost > limit => {
+        match queue.push(channel, message, self.context.limits.link_queue_bytes) {
+            Pushed::Queued => {}
+            Pushed::Dropped => {
                 Live::add(&self.live.dropped, 1);
                 return Ok(());
             }
-            Channel::Datagram => {
-                queue.urgent_bytes += cost;
-                queue.urgent.push_back(message);
-            }
-            Channel::Reliable { .. } if queue.reliable_bytes + cost > limit => return Err(SendError::Full(link)),
-            Channel::Reliable { .. } => {
-                queue.reliable_bytes += cost;
-                queue.reliable.push_back(message);
-            }
+            Pushed::Full => return Err(SendError::Full(link)),
         }
         drop(queue);
         Tally::add(&self.tally.messages_sent, 1);
@@ -215,25 +193,6 @@ impl TcpLink {
             messages_received: Tally::get(&self.tally.messages_received),
             ..self.identified.describe(self.identified.rtt)
         }
-    }
-}
-
-impl Queue {
-    /// Moves up to [`WRITE_BATCH`] bytes, or one message, into `bytes`; answers
-    /// the farewell when nothing is left before it.
-    fn take(&mut self, bytes: &mut Vec<u8>) -> Option<String> {
-        while bytes.len() < WRITE_BATCH {
-            if let Some(message) = self.urgent.pop_front() {
-                self.urgent_bytes -= message.len() + HEADER;
-                Frame::Message(message).write(bytes);
-            } else if let Some(message) = self.reliable.pop_front() {
-                self.reliable_bytes -= message.len() + HEADER;
-                Frame::Message(message).write(bytes);
-            } else {
-                return self.farewell.clone();
-            }
-        }
-        None
     }
 }
 

@@ -7,6 +7,7 @@
 mod counted;
 pub(crate) mod frame;
 mod link;
+pub(crate) mod queue;
 
 use std::io;
 use std::net::SocketAddr;

@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use fragments::Fragments;
 use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, Violation, write_close, write_ready};
+pub(crate) use packet::{Packet, RELIABLE_HEADER, Violation, write_close, write_ready};
 use receive::Receiver;
 use send::Sender;
 pub(crate) use send::{PeerSilent, QueueFull};
@@ -130,6 +130,19 @@ impl Session {
         let sender = self.sender.as_ref().and_then(|sender| sender.deadline());
         let receiver = self.receiver.as_ref().and_then(|receiver| receiver.deadline());
         fragments.into_iter().chain(sender).chain(receiver).min()
+    }
+
+    /// Whether a reliable message would leave at once.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sender.as_ref().is_none_or(|sender| sender.has_room())
+    }
+
+    /// Halves what may be under way so many times, though not below what a
+    /// session begins with: the path was not probed meanwhile (RFC 2861).
+    pub(crate) fn decay(&mut self, times: u32) {
+        if let Some(sender) = &mut self.sender {
+            sender.window.decay(times);
+        }
     }
 
     /// Whether the peer has acknowledged every reliable message.

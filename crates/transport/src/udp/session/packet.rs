@@ -21,7 +21,7 @@ pub(super) const MAX_RANGES: usize = 32;
 /// The most parts of a message: 64 KiB in the smallest packets, and a little more.
 pub(super) const MAX_PARTS: usize = 64;
 /// Bytes in front of a part of a reliable message.
-pub(super) const RELIABLE_HEADER: usize = 13;
+pub(crate) const RELIABLE_HEADER: usize = 13;
 /// Bytes in front of a part of a datagram message.
 pub(super) const FRAGMENT_HEADER: usize = 5;
 

@@ -13,6 +13,8 @@ const MAX_PTO: Duration = Duration::from_secs(2);
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// A packet this many numbers behind an acknowledged one is lost.
 pub(super) const REORDERING: u32 = 3;
+/// The window of a new link, packets (RFC 6928).
+const INITIAL_PACKETS: usize = 10;
 /// The largest window, bytes: what one link may have under way.
 const MAX_WINDOW: usize = 1 << 20;
 
@@ -71,7 +73,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(packet: usize) -> Self {
-        Self { packet, bytes: 10 * packet, threshold: usize::MAX, recovery: None }
+        Self { packet, bytes: INITIAL_PACKETS * packet, threshold: usize::MAX, recovery: None }
     }
 
     /// Whether another packet may leave with `in_flight` bytes under way.
@@ -98,6 +100,14 @@ impl Window {
         self.bytes = (self.bytes / 2).max(2 * self.packet);
         self.threshold = self.bytes;
     }
+
+    /// Halves the window so many times, though not below that of a new link;
+    /// it may soon be what it was (RFC 2861).
+    pub(super) fn decay(&mut self, times: u32) {
+        let floor = self.bytes.min(INITIAL_PACKETS * self.packet);
+        self.threshold = self.threshold.max(self.bytes * 3 / 4);
+        self.bytes = self.bytes.checked_shr(times).unwrap_or(0).max(floor);
+    }
 }
 
 #[cfg(test)]
@@ -112,6 +122,17 @@ mod tests {
         assert_eq!(rtt.pto(0), Duration::from_millis(8 + 16 + 5));
         assert_eq!(rtt.pto(1), 2 * rtt.pto(0));
         assert_eq!(rtt.pto(30), MAX_PTO);
+    }
+
+    #[test]
+    fn an_idle_window_shrinks_to_that_of_a_new_link() {
+        let mut window = Window::new(1000);
+        (0..30).for_each(|_| window.acknowledged(Instant::now(), 1000, true));
+        assert!(window.allows(39_000) && !window.allows(39_001));
+        window.decay(1);
+        assert!(window.allows(19_000) && !window.allows(19_001));
+        window.decay(99);
+        assert!(window.allows(9_000) && !window.allows(9_001));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) struct Sender {
     next_number: u32,
     largest_acked: Option<u32>,
     pub(super) rtt: Rtt,
-    window: Window,
+    pub(super) window: Window,
     /// When the last packet left, or the last acknowledgement of progress came.
     timer_from: Option<Instant>,
     /// Since when nothing has been acknowledged though something was under way.
@@ -292,6 +292,12 @@ impl Sender {
     /// Whether every message has been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    /// Whether a message would leave at once.
+    pub(super) fn has_room(&self) -> bool {
+        let unacknowledged = self.messages.len() < MESSAGE_WINDOW as usize;
+        unacknowledged && !self.has_more() && self.window.allows(self.in_flight)
     }
 
     fn has_lost(&self) -> bool {

@@ -1,0 +1,93 @@
+//! The bytes of a TCP connection: messages in frames, frames in TLS records,
+//! records in full segments.
+
+use bytes::{Buf, Bytes, BytesMut};
+use roost_proto::Channel;
+
+use crate::config::Limits;
+use crate::tcp::frame::{self, Frame};
+use crate::tcp::queue::{Queue, WRITE_BATCH};
+
+/// The most content of a TLS record.
+const RECORD_BYTES: usize = 16 * 1024;
+/// What a record adds to its content: five bytes of head, one that tells the
+/// type of the content, and the tag. Here the first two are the content's length.
+const RECORD_HEAD: usize = 5 + 1 + 16;
+
+/// What is to be sent at one end, and what it has received of a message.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    queue: Queue,
+    /// Records that are in no segment yet.
+    written: BytesMut,
+    /// What has come of a record, and of a frame.
+    sealed: BytesMut,
+    opened: BytesMut,
+}
+
+impl Stream {
+    /// Takes a message; what does not fit the queue is lost, as in the product.
+    pub(super) fn push(&mut self, channel: Channel, message: Bytes) {
+        self.queue.push(channel, message, Limits::default().link_queue_bytes);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.queue.is_empty()
+    }
+
+    /// The next segment, of at most so many bytes. As without Nagle's
+    /// algorithm, what there is leaves at once.
+    pub(super) fn segment(&mut self, most: usize) -> Option<Bytes> {
+        while self.written.len() < WRITE_BATCH && !self.queue.is_empty() {
+            let mut plain = Vec::new();
+            self.queue.take(&mut plain);
+            for content in plain.chunks(RECORD_BYTES) {
+                self.written.extend_from_slice(&(content.len() as u16).to_be_bytes());
+                self.written.extend_from_slice(&[0; RECORD_HEAD - 2]);
+                self.written.extend_from_slice(content);
+            }
+        }
+        let length = self.written.len().min(most);
+        (length > 0).then(|| self.written.split_to(length).freeze())
+    }
+
+    /// Takes a segment; hands out the messages that are whole with it. A
+    /// record is opened when all of it has come.
+    pub(super) fn receive(&mut self, segment: &[u8], mut deliver: impl FnMut(Bytes)) {
+        self.sealed.extend_from_slice(segment);
+        while let Some(length) = self.sealed.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)))
+            && self.sealed.len() >= RECORD_HEAD + length
+        {
+            self.sealed.advance(RECORD_HEAD);
+            let content = self.sealed.split_to(length);
+            self.opened.extend_from_slice(&content);
+        }
+        // The other end is like this one, and sends nothing else.
+        while let Ok(Some(Frame::Message(message))) = frame::take(&mut self.opened) {
+            deliver(message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_full_whatever_the_messages() {
+        let mut stream = Stream::default();
+        let reliable = Channel::Reliable { flow: 1 };
+        (0..6).for_each(|_| stream.push(reliable, vec![7; 16_400].into()));
+        stream.push(Channel::Datagram, vec![8; 10].into());
+        let segments: Vec<_> = std::iter::from_fn(|| stream.segment(1448)).collect();
+        let (last, full) = segments.split_last().unwrap();
+        assert!(full.iter().all(|segment| segment.len() == 1448) && last.len() < 1448);
+        // A hundred thousand bytes in three round trips, with ten segments at first.
+        assert_eq!(segments.len(), 69);
+        let mut other = Stream::default();
+        let mut lengths = Vec::new();
+        segments.iter().for_each(|segment| other.receive(segment, |message| lengths.push(message.len())));
+        assert_eq!(lengths, [10, 16_400, 16_400, 16_400, 16_400, 16_400, 16_400]);
+        assert!(stream.is_empty() && other.is_empty());
+    }
+}
