@@ -278,6 +278,24 @@ fn all_goes_through_the_server_and_faults_happen_at_their_times() {
 }
 
 #[test]
+fn a_frozen_daemon_stands_still_goes_on_and_says_what_it_counted() {
+    let faults = "[[faults]]\nat = '1s'\nfreeze = 'node2'\n[[faults]]\nat = '3s'\nthaw = 'node2'\n\
+        [[faults]]\nat = '4s'\nfreeze = 'node3'\n";
+    let trial = Trial::of(&format!("{PLAN}{faults}"));
+    let results = trial.run();
+    let told: Vec<&str> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();
+    let expected = ["the node on node2 stands still", "the node on node2 goes on", "the node on node3 stands still"];
+    assert_eq!(told, expected);
+    let ended = |request: &Request| request.t + request.elapsed_ms / 1e3;
+    let own: Vec<&Request> = results.requests.iter().filter(|request| request.node == "node2").collect();
+    // Told a little after its time, on a machine that is busy.
+    assert!(own.iter().all(|request| !(1.5..3.0).contains(&ended(request))), "{own:?}");
+    assert!(own.iter().any(|request| ended(request) > 3.0 && request.outcome == Outcome::Completed), "{own:?}");
+    let reasons = &results.run.verdict.reasons;
+    assert!(!reasons.iter().any(|reason| reason.contains("did not say")), "{reasons:?}");
+}
+
+#[test]
 fn nothing_of_a_warm_up_is_under_way_when_the_run_begins() {
     // Streams of the warm-up last until long after the run would have ended.
     let plan = PLAN.replace("'5s'", "'1s'\nwarm_up = '500ms'").replace("stream = '1s'", "stream = '3s'");

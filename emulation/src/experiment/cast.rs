@@ -2,14 +2,13 @@
 
 use std::rc::Rc;
 
-use roost_proto::Time;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{Phase, Requester, Stage};
-use super::workload::{Settings, Workload, generator};
+use super::workload::Workload;
 
 /// All requesters, and how far the run is for them.
 pub(super) struct Cast {
@@ -25,17 +24,8 @@ impl Cast {
         let Some(Prepared { plan, .. }) = prepared else { return cast };
         for (index, (socket, alive)) in fleet.nodes().into_iter().enumerate() {
             let node = &stage.nodes[index];
-            let settings = Settings {
-                mix: node.mix,
-                targets: node.targets.clone(),
-                idle: plan.idle,
-                timeout: plan.timeout,
-                stream: plan.stream,
-                end: Time::ZERO + if stage.is_warm_up { plan.warm_up } else { plan.duration },
-            };
-            // Its own draws, so that a plan asks for the same with a warm-up and without.
-            let name = if stage.is_warm_up { format!("{} before", node.name) } else { node.name.clone() };
-            let workload = Workload::new(settings, generator(plan.seed, &name));
+            let of = if stage.is_warm_up { Workload::of_warm_up } else { Workload::of };
+            let workload = of(plan, node);
             let (stage, phase) = (Rc::clone(stage), cast.phase.subscribe());
             let requester = Requester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
             cast.requesters.spawn_local(requester.run(workload));

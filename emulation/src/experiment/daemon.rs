@@ -199,9 +199,23 @@ impl Daemon {
     /// Asks it to leave.
     pub(super) fn leave(&mut self) {
         self.usage();
+        self.signal(Signal::TERM);
+    }
+
+    /// Has it stand still.
+    pub(super) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Has it go on.
+    pub(super) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
-            // As above.
-            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            // One that has ended already cannot be told, and need not be.
+            let _ = kill_process(Pid::from_child(child), signal);
         }
     }
 }

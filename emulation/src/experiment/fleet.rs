@@ -16,7 +16,7 @@ use super::interrupt::Interrupt;
 use super::last_words::LastWords;
 use super::launch::{Maker, identity};
 use super::placement::Placement;
-use super::plan::Plan;
+use super::plan::{Deed, Plan};
 use super::private::RUN_FOLDER;
 use super::siblings::Binaries;
 use crate::lab::Lab;
@@ -205,8 +205,25 @@ impl Fleet {
         }
     }
 
+    /// Does something to the daemon of a host.
+    pub(super) fn suffer(&mut self, lab: &Lab, host: HostIndex, hub: bool, deed: Deed) -> Result<(), RunError> {
+        match deed {
+            Deed::Kill => self.kill(host, hub),
+            Deed::Stop => self.stop(host, hub),
+            Deed::Start => self.restart(lab, host, hub)?,
+            Deed::Freeze => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.freeze()),
+            Deed::Thaw => self.find(host, hub).into_iter().for_each(|index| self.members[index].daemon.thaw()),
+        }
+        Ok(())
+    }
+
+    /// Has all daemons go on that stand still.
+    pub(super) fn thaw_all(&self) {
+        self.members.iter().for_each(|member| member.daemon.thaw());
+    }
+
     /// Kills the daemon of a host.
-    pub(super) fn kill(&mut self, host: HostIndex, hub: bool) {
+    fn kill(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) {
             member.keep_last_words();
             member.state = Wanted::Gone;
@@ -216,7 +233,7 @@ impl Fleet {
     }
 
     /// Asks the daemon of a host to leave.
-    pub(super) fn stop(&mut self, host: HostIndex, hub: bool) {
+    fn stop(&mut self, host: HostIndex, hub: bool) {
         if let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index))
             && !matches!(member.state, Wanted::Gone)
         {
@@ -228,7 +245,7 @@ impl Fleet {
 
     /// Starts the daemon of a host again, unless it runs; one that is leaving
     /// when it has gone.
-    pub(super) fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
+    fn restart(&mut self, lab: &Lab, host: HostIndex, hub: bool) -> Result<(), RunError> {
         let Some(member) = self.find(host, hub).and_then(|index| self.members.get_mut(index)) else { return Ok(()) };
         match member.state {
             Wanted::Leaves { .. } if member.daemon.is_running() => {

@@ -59,7 +59,7 @@ impl Maker<'_> {
             Architecture::SuperNode | Architecture::Multicast | Architecture::SuperNodeMulticast => "--super",
         };
         if let Some(discovery) = self.plan.architecture.discovery() {
-            args.extend(["--multicast", "on", "--discovery", discovery].map(OsString::from));
+            args.extend(["--multicast", "on", "--discovery", discovery.name()].map(OsString::from));
         }
         for hub in &node.hubs {
             args.extend([flag.into(), self.endpoints(&self.placement.hubs[*hub])?.into()]);

@@ -137,6 +137,8 @@ impl Measurement<'_> {
         sampler: Sampler,
         course: &Course,
     ) -> Result<Observed, RunError> {
+        // What stands still could not say what it has counted.
+        fleet.thaw_all();
         tokio::time::sleep(SETTLE).await;
         let t = stage.seconds();
         let links = sampler.links(self.lab).await?;

@@ -167,17 +167,11 @@ impl Faults<'_> {
                 FaultKind::Net { net, from, changes } => {
                     self.schedule_net(fault, net, from.as_ref(), changes, topology)?;
                 }
-                FaultKind::Kill(daemon) => {
+                FaultKind::Daemon(daemon, deed) => {
                     let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    items.push(item(fault, &daemon.host, "is killed", Act::Kill(host, daemon.hub)));
-                }
-                FaultKind::Stop(daemon) => {
-                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    items.push(item(fault, &daemon.host, "is asked to leave", Act::Stop(host, daemon.hub)));
-                }
-                FaultKind::Start(daemon) => {
-                    let host = self.daemon(topology, &daemon.host, daemon.hub)?;
-                    items.push(item(fault, &daemon.host, "is started again", Act::Start(host, daemon.hub)));
+                    let (object, what) = (daemon.host.name.clone(), daemon.suffers(*deed));
+                    let act = Act::Daemon(host, daemon.hub, *deed);
+                    items.push(Item { at: fault.at, after: None, object, what, act });
                 }
             }
         }
@@ -228,13 +222,6 @@ impl Faults<'_> {
             _ => Ok(host),
         }
     }
-}
-
-fn item(fault: &Fault, host: &Named, what: &str, act: Act) -> Item {
-    let is_hub = matches!(act, Act::Kill(_, true) | Act::Stop(_, true) | Act::Start(_, true));
-    let which = if is_hub { "the hub" } else { "the node" };
-    let what = format!("{which} on {} {what}", host.name);
-    Item { at: fault.at, after: None, object: host.name.clone(), what, act }
 }
 
 #[cfg(test)]

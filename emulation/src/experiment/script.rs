@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::plan::Deed;
 use crate::scenario::topology::{Action, Change, Event, HostIndex, NetIndex, ProgramAction, Topology, TrafficAction};
 use crate::units::format_duration;
 
@@ -30,12 +31,8 @@ pub(super) enum Act {
     Told,
     /// A link or LAN changes when others are through.
     Net(NetIndex, Option<HostIndex>, Change),
-    /// A daemon is killed; the hub if so.
-    Kill(HostIndex, bool),
-    /// A daemon is asked to leave.
-    Stop(HostIndex, bool),
-    /// A daemon is started again.
-    Start(HostIndex, bool),
+    /// Something is done to the daemon of a host; to the hub if so.
+    Daemon(HostIndex, bool, Deed),
     /// Something is done to a program.
     Program(usize, ProgramAction),
     /// Something is done to a traffic agent.
@@ -48,7 +45,7 @@ impl Act {
     /// The daemon that it ends: its host, and whether it is the hub.
     pub(super) const fn ends_daemon(&self) -> Option<(HostIndex, bool)> {
         match self {
-            Self::Kill(host, hub) | Self::Stop(host, hub) => Some((*host, *hub)),
+            Self::Daemon(host, hub, Deed::Kill | Deed::Stop) => Some((*host, *hub)),
             _ => None,
         }
     }

@@ -122,9 +122,7 @@ impl<'a> Stagehands<'a> {
         match &item.act {
             Act::Told | Act::Halt => {}
             Act::Net(net, from, change) => self.lab.apply(*net, *from, *change)?,
-            Act::Kill(host, hub) => fleet.kill(*host, *hub),
-            Act::Stop(host, hub) => fleet.stop(*host, *hub),
-            Act::Start(host, hub) => fleet.restart(self.lab, *host, *hub)?,
+            Act::Daemon(host, hub, deed) => fleet.suffer(self.lab, *host, *hub, *deed)?,
             Act::Traffic(agent, what) => {
                 return Ok(self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.perform(*agent, *what)));
             }

@@ -33,6 +33,19 @@ pub struct Settings {
     pub end: Time,
 }
 
+impl Settings {
+    fn until(plan: &Plan, node: &NodePlace, end: Duration) -> Self {
+        Self {
+            mix: node.mix,
+            targets: node.targets.clone(),
+            idle: plan.idle,
+            timeout: plan.timeout,
+            stream: plan.stream,
+            end: Time::ZERO + end,
+        }
+    }
+}
+
 /// The generator of the node `name` in a run with this seed. Names, not
 /// positions, are mixed in, so that a node asks for the same in a topology
 /// with more hosts.
@@ -97,15 +110,14 @@ enum State {
 impl Workload {
     /// What a plan has a node do; time 0 is when all nodes are ready.
     pub fn of(plan: &Plan, node: &NodePlace) -> Self {
-        let settings = Settings {
-            mix: node.mix,
-            targets: node.targets.clone(),
-            idle: plan.idle,
-            timeout: plan.timeout,
-            stream: plan.stream,
-            end: Time::ZERO + plan.duration,
-        };
-        Self::new(settings, generator(plan.seed, &node.name))
+        Self::new(Settings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
+    }
+
+    /// What a plan has a node do before anything counts. Its draws are its own,
+    /// so that a plan asks for the same with a warm-up and without.
+    pub fn of_warm_up(plan: &Plan, node: &NodePlace) -> Self {
+        let random = generator(plan.seed, &format!("{} before", node.name));
+        Self::new(Settings::until(plan, node, plan.warm_up), random)
     }
 
     /// A node that has not asked for anything yet.

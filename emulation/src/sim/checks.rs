@@ -48,7 +48,9 @@ impl Violation {
 /// What has been seen so far.
 pub(super) struct Checks {
     lease: Duration,
-    limits: hub::Limits,
+    pub(super) limits: hub::Limits,
+    /// The most requests that each node may wait for.
+    pub(super) requests: Vec<usize>,
     machines: BTreeMap<NodeId, MachineId>,
     /// Since when a machine is dead.
     dead: Vec<Option<Time>>,
@@ -71,6 +73,7 @@ impl Checks {
         Self {
             lease,
             limits,
+            requests: vec![MAX_REQUESTS; count],
             machines,
             dead: vec![None; count],
             looked: vec![Time::ZERO; count],
@@ -96,8 +99,13 @@ impl Checks {
         self.dead[machine] = None;
     }
 
-    pub(super) fn died(&mut self, now: Time, machine: MachineId) {
+    /// A machine says nothing more for now: to others it is dead.
+    pub(super) fn fell_silent(&mut self, now: Time, machine: MachineId) {
         self.dead[machine].get_or_insert(now);
+    }
+
+    pub(super) fn died(&mut self, now: Time, machine: MachineId) {
+        self.fell_silent(now, machine);
         // What it was asked died with it, and so did what it had said as a hub.
         self.given_up.retain(|(of, _)| *of != machine);
         self.held.retain(|(hub, _), _| *hub != machine);
@@ -187,9 +195,9 @@ impl Checks {
         if !self.is_due(now, machine) {
             return;
         }
-        let requests = node.status(now).requests.len();
-        if requests > MAX_REQUESTS {
-            self.violated(now, machine, format!("it waits for {requests} requests, and its limit is {MAX_REQUESTS}"));
+        let (requests, limit) = (node.status(now).requests.len(), self.requests[machine]);
+        if requests > limit {
+            self.violated(now, machine, format!("it waits for {requests} requests, and its limit is {limit}"));
         }
     }
 

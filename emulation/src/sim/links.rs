@@ -2,17 +2,17 @@
 //! packets on the wire.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
-use roost_transport::simulated::{Detail, Happening, LinkEnd};
+use roost_transport::simulated::{Detail, Happening, LinkEnd, multicast_bytes};
 
 use super::calendar::Calendar;
 use super::trace::Trace;
-use super::wire::{Addressed, Wire};
+use super::wire::{Addressed, Arrival, Wire};
 use crate::scenario::topology::HostIndex;
 
 /// Where a machine is among all machines.
@@ -21,6 +21,9 @@ pub(super) type MachineId = usize;
 /// How long an attempt to reach an address is alone before the next begins, as
 /// in the transport.
 const HEAD_START: Duration = Duration::from_millis(250);
+/// What the system keeps for a process that stands still, bytes: a socket's
+/// buffer, as it is by default.
+const SOCKET_BYTES: u64 = 208 * 1024;
 
 /// What links tell a machine.
 #[derive(Clone, Debug)]
@@ -29,6 +32,7 @@ pub(super) enum News {
     Down { link: LinkId, reason: String },
     Unreachable { dial: DialId, reason: String },
     Message { link: LinkId, message: Bytes },
+    Multicast { from: IpAddr, message: Bytes },
 }
 
 /// Where a machine is reached, and what its certificate would say.
@@ -41,16 +45,21 @@ pub(super) struct Site {
     pub(super) identity: Neighbour,
 }
 
-/// A packet of a link.
+/// A packet on the wire.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
-    from: MachineId,
-    to: SocketAddrV4,
-    scheme: Scheme,
-    /// The end that it is for.
-    link: LinkId,
+    way: Way,
     bytes: u32,
     content: Bytes,
+}
+
+/// Who a packet is for.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The end of a link.
+    Link { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId },
+    /// All who take part in multicast, from this address.
+    Group(Ipv4Addr),
 }
 
 type SocketAddrV4 = (Ipv4Addr, u16);
@@ -69,8 +78,22 @@ pub(super) struct Links {
     wishes: BTreeMap<(MachineId, DialId), Wish>,
     timers: Calendar<Timer>,
     news: VecDeque<(MachineId, News)>,
+    /// Ends that were given messages, which leave with [`Links::flush`].
+    fresh: Vec<LinkId>,
+    /// Who takes part in multicast, by host.
+    group: BTreeMap<HostIndex, MachineId>,
+    /// What waits for machines that stand still.
+    held: Vec<Option<Held>>,
     /// Bytes of packets that each machine sent and received.
     counted: Vec<[u64; 2]>,
+}
+
+/// What has come for a machine that stands still.
+#[derive(Default)]
+struct Held {
+    packets: Vec<Packet>,
+    news: Vec<News>,
+    bytes: u64,
 }
 
 struct End {
@@ -85,6 +108,13 @@ struct End {
     is_up: bool,
     /// The time for which it is in the calendar.
     armed: Option<Time>,
+}
+
+impl End {
+    /// Whether the system acts for it when its process does not.
+    fn is_of_system(&self) -> bool {
+        self.scheme == Scheme::Tcp && self.is_up
+    }
 }
 
 /// A dial under way.
@@ -122,6 +152,9 @@ impl Links {
             wishes: BTreeMap::new(),
             timers: Calendar::new(),
             news: VecDeque::new(),
+            fresh: Vec::new(),
+            group: BTreeMap::new(),
+            held: (0..count).map(|_| None).collect(),
             counted: vec![[0; 2]; count],
         }
     }
@@ -144,6 +177,7 @@ impl Links {
     /// nobody hears of the rest.
     pub(super) fn end(&mut self, now: Time, machine: MachineId) {
         self.running[machine] = false;
+        self.held[machine] = None;
         let links = std::mem::take(&mut self.of_machine[machine]);
         for link in links {
             let Some(mut end) = self.slot(link).take() else { continue };
@@ -153,6 +187,49 @@ impl Links {
             }
         }
         self.wishes.retain(|(of, _), _| *of != machine);
+    }
+
+    /// A machine's process stands still. The system goes on for it with what
+    /// it had over TCP, and keeps for it what comes, as much as it does.
+    pub(super) fn freeze(&mut self, machine: MachineId) {
+        self.held[machine].get_or_insert_default();
+    }
+
+    /// A machine's process goes on.
+    pub(super) fn thaw(&mut self, now: Time, machine: MachineId) {
+        let Some(held) = self.held[machine].take() else { return };
+        self.news.extend(held.news.into_iter().map(|news| (machine, news)));
+        for packet in held.packets {
+            self.take_in(now, machine, packet);
+        }
+        for link in self.of_machine[machine].clone() {
+            if let Some(end) = self.slot(link)
+                && end.state.deadline().is_some_and(|at| at <= now)
+            {
+                end.state.handle_timeout(now);
+            }
+            self.settle(now, link);
+        }
+        let dials = self.wishes.range((machine, DialId(0))..=(machine, DialId(u64::MAX)));
+        for dial in dials.map(|((_, dial), _)| *dial).collect::<Vec<_>>() {
+            if self.has_more(machine, dial) {
+                self.attempt(now, machine, dial);
+            }
+        }
+    }
+
+    /// A machine takes part in multicast on its host's links and LANs.
+    pub(super) fn join(&mut self, machine: MachineId) {
+        self.group.insert(self.sites[machine].host, machine);
+    }
+
+    /// Sends a message to all who take part in multicast next to a machine's
+    /// host; one that is too long is not sent.
+    pub(super) fn multicast(&mut self, now: Time, machine: MachineId, message: &Bytes) {
+        let Some(bytes) = multicast_bytes(message.len()) else { return };
+        self.counted[machine][0] += u64::from(bytes);
+        let packet = |from| Packet { way: Way::Group(from), bytes, content: message.clone() };
+        self.wire.multicast(now, self.sites[machine].host, bytes, packet);
     }
 
     pub(super) fn dial(
@@ -202,9 +279,20 @@ impl Links {
         }
     }
 
+    /// Gives an end a message, which leaves with [`Self::flush`]: what a machine
+    /// wants at one time is sent in one go, as by the tasks of the transport.
     pub(super) fn send(&mut self, now: Time, link: LinkId, channel: Channel, message: Bytes) {
         if let Some(end) = self.slot(link) {
             end.state.send(now, channel, message);
+            if self.fresh.last() != Some(&link) {
+                self.fresh.push(link);
+            }
+        }
+    }
+
+    /// Sends what ends were given.
+    pub(super) fn flush(&mut self, now: Time) {
+        for link in std::mem::take(&mut self.fresh) {
             self.settle(now, link);
         }
     }
@@ -223,20 +311,31 @@ impl Links {
 
     /// Does one thing that is due by `now`, if there is one.
     pub(super) fn work(&mut self, now: Time, trace: &mut Trace) {
-        if let Some((at, packet)) = self.wire.poll(now, trace) {
-            return self.arrive(at, packet);
+        if let Some(arrival) = self.wire.poll(now, trace) {
+            return self.arrive(arrival);
         }
         match self.timers.take(now) {
-            Some(Timer::End(link)) => {
-                let Some(end) = self.slot(link).as_mut().filter(|end| end.armed == Some(now)) else { return };
-                end.armed = None;
-                end.state.handle_timeout(now);
-                self.settle(now, link);
-            }
+            Some(Timer::End(link)) => self.time_out(now, link),
             Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
-                self.attempt(now, machine, dial);
+                // One that stands still goes on with it afterwards.
+                if self.held[machine].is_none() {
+                    self.attempt(now, machine, dial);
+                }
             }
             Some(Timer::NextAttempt(..)) | None => {}
+        }
+    }
+
+    fn time_out(&mut self, now: Time, link: LinkId) {
+        let Some(mut end) = self.slot(link).take_if(|end| end.armed == Some(now)) else { return };
+        end.armed = None;
+        let stands_still = self.held[end.machine].is_some() && !end.is_of_system();
+        if !stands_still {
+            end.state.handle_timeout(now);
+        }
+        *self.slot(link) = Some(end);
+        if !stands_still {
+            self.settle(now, link);
         }
     }
 
@@ -250,15 +349,53 @@ impl Links {
         self.ends.get(link.0 as usize)?.as_ref().map(|end| end.far)
     }
 
+    /// The end of one machine of a link to another.
+    #[cfg(test)]
+    pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<LinkId> {
+        let leads_there =
+            |link: &&LinkId| self.ends[link.0 as usize].as_ref().is_some_and(|end| end.is_up && end.far == other);
+        self.of_machine[machine].iter().find(leads_there).copied()
+    }
+
     fn slot(&mut self, link: LinkId) -> &mut Option<Box<End>> {
         // Numbers are given out here only.
         &mut self.ends[link.0 as usize]
     }
 
-    fn arrive(&mut self, now: Time, packet: Packet) {
-        let Packet { from, to, scheme, link, bytes, content } = packet;
-        let Some(&machine) = self.listeners.get(&to).filter(|machine| self.running[**machine]) else { return };
-        self.counted[machine][1] += u64::from(bytes);
+    /// A packet has come to a host.
+    fn arrive(&mut self, arrival: Arrival<Packet>) {
+        let Arrival { at, host, packet } = arrival;
+        let machine = match packet.way {
+            Way::Link { to, .. } => self.listeners.get(&to),
+            Way::Group(_) => self.group.get(&host),
+        };
+        let Some(machine) = machine.copied().filter(|machine| self.running[*machine]) else { return };
+        self.counted[machine][1] += u64::from(packet.bytes);
+        let of_system = match packet.way {
+            Way::Link { link, .. } => self.slot(link).as_ref().is_some_and(|end| end.is_of_system()),
+            Way::Group(_) => false,
+        };
+        if let Some(held) = &mut self.held[machine] {
+            if held.bytes + u64::from(packet.bytes) > SOCKET_BYTES {
+                return;
+            }
+            if !of_system {
+                held.bytes += u64::from(packet.bytes);
+                return held.packets.push(packet);
+            }
+        }
+        self.take_in(at, machine, packet);
+    }
+
+    /// A machine takes a packet.
+    fn take_in(&mut self, now: Time, machine: MachineId, packet: Packet) {
+        let content = packet.content;
+        let (from, scheme, link) = match packet.way {
+            Way::Link { from, scheme, link, .. } => (from, scheme, link),
+            Way::Group(from) => {
+                return self.news.push_back((machine, News::Multicast { from: from.into(), message: content }));
+            }
+        };
         if self.slot(link).is_none() && link.0 % 2 == 1 && LinkEnd::begins(&content) {
             let site = &self.sites[from];
             let back = (site.address, (site.port)(scheme));
@@ -296,14 +433,8 @@ impl Links {
     fn post(&mut self, now: Time, link: LinkId, end: &mut End) {
         let site = &self.sites[end.machine];
         while let Some(parcel) = end.state.poll_packet(now) {
-            let packet = Packet {
-                from: end.machine,
-                to: end.to,
-                scheme: end.scheme,
-                link: LinkId(link.0 ^ 1),
-                bytes: parcel.bytes,
-                content: parcel.content,
-            };
+            let way = Way::Link { from: end.machine, to: end.to, scheme: end.scheme, link: LinkId(link.0 ^ 1) };
+            let packet = Packet { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
             let addressed = Addressed { to: end.to.0, bytes: parcel.bytes, hops: 0, packet };
             self.wire.send(now, site.host, addressed);
@@ -352,6 +483,13 @@ impl Links {
                 News::Up { link, dial, peer, address, rtt }
             }
         };
-        self.news.push_back((end.machine, news));
+        match (&mut self.held[end.machine], &news) {
+            (Some(held), News::Message { message, .. }) => {
+                held.bytes += message.len() as u64;
+                held.news.push(news);
+            }
+            (Some(held), _) => held.news.push(news),
+            (None, _) => self.news.push_back((end.machine, news)),
+        }
     }
 }

@@ -175,5 +175,6 @@ fn input<C>(news: News) -> Input<C> {
         News::Down { link, reason } => Input::LinkDown { link, reason, refused: false },
         News::Unreachable { dial, reason } => Input::DialFailed { dial, reason, refused: false },
         News::Message { link, message } => Input::Message { link, message },
+        News::Multicast { from, message } => Input::Multicast { from, message },
     }
 }

@@ -10,7 +10,7 @@
 //! | `wire` | packets from host to host, forwarding included |
 //! | `links` | dials, both ends of each link, their packets and timers |
 //! | `machine` | a node or a hub with what its daemon does around it |
-//! | `world` | all machines, started, driven, killed |
+//! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `checks` | what must hold in every run |
@@ -27,6 +27,8 @@ mod calendar;
 mod checks;
 mod links;
 mod machine;
+#[cfg(test)]
+mod plants;
 mod record;
 mod requester;
 mod run;
@@ -90,12 +92,6 @@ pub enum SimulateError {
     /// A host has no interface.
     #[error("the host of {0} is on no link or LAN, so nobody reaches it")]
     Unreachable(String),
-    /// Multicast is not simulated.
-    #[error("plans with multicast are not simulated yet: choose --architecture super-node, or use `emulate run`")]
-    Multicast,
-    /// A warm-up is not simulated.
-    #[error("plans with a warm_up are not simulated yet: leave it out, or use `emulate run`")]
-    WarmUp,
     /// Not all nodes found a home.
     #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
     NotReady(String),

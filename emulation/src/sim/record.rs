@@ -226,7 +226,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
         hubs: placement.hubs.iter().map(|hub| network.hosts[hub.host].name.clone()).collect(),
         seed: plan.seed,
         duration_s: plan.duration.as_secs_f64(),
-        warm_up_s: 0.0,
+        warm_up_s: plan.warm_up.as_secs_f64(),
         ran_s: outcome.virtual_s,
         drain_s: outcome.drain_s,
         started_unix_s: 0,

@@ -38,7 +38,7 @@ pub(super) enum Todo {
 /// Asks for one node. Times are those of the run: 0 is when the workload begins.
 pub(super) struct Requester {
     node: usize,
-    workload: Workload,
+    workload: Option<Workload>,
     tickets: u64,
     under_way: Option<UnderWay>,
 }
@@ -56,13 +56,20 @@ struct UnderWay {
 }
 
 impl Requester {
-    pub(super) fn new(node: usize, workload: Workload) -> Self {
-        Self { node, workload, tickets: 0, under_way: None }
+    /// One that asks for nothing yet.
+    pub(super) const fn new(node: usize) -> Self {
+        Self { node, workload: None, tickets: 0, under_way: None }
+    }
+
+    /// Asks for what this says from now on. Nothing is under way.
+    pub(super) fn take_up(&mut self, workload: Workload) {
+        self.workload = Some(workload);
     }
 
     /// What to do now.
     pub(super) fn poll(&mut self, now: Time, stage: &Stage<'_>) -> Todo {
-        match self.workload.poll(now) {
+        let Some(workload) = &mut self.workload else { return Todo::Done };
+        match workload.poll(now) {
             Step::Done => Todo::Done,
             Step::Busy => Todo::Busy,
             Step::Wait(until) => Todo::Wait(until),
@@ -141,13 +148,17 @@ impl Requester {
     fn end(&mut self, now: Time, outcome: Outcome, error: Option<&str>, stage: &Stage<'_>) -> Option<Request> {
         let under_way = self.under_way.take()?;
         let ended = if outcome == Outcome::Failed { Ended::TurnedDown } else { Ended::AsPublished };
-        self.workload.ended(now, ended);
+        if let Some(workload) = &mut self.workload {
+            workload.ended(now, ended);
+        }
         Some(under_way.record(self.node, now, outcome, error, stage))
     }
 
     /// Asks for nothing from now on.
     pub(super) fn stop(&mut self, now: Time) {
-        self.workload.stop(now);
+        if let Some(workload) = &mut self.workload {
+            workload.stop(now);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::requester::{Requester, Stage, Todo};
 use super::world::{Part, World};
 use super::{Detail, Outcome, SimulateError, Violation};
 use crate::experiment::Prepared;
-use crate::experiment::plan::FaultKind;
+use crate::experiment::plan::{Deed, FaultKind};
 use crate::experiment::workload::Workload;
 use crate::report::record;
 
@@ -21,6 +21,8 @@ use crate::report::record;
 const READY: Duration = Duration::from_secs(120);
 /// How long a cancelled request may take to say so, when all is over.
 const SETTLE: Duration = Duration::from_secs(1);
+/// How long nothing happens between a warm-up and what counts, as in emulation.
+const BREATH: Duration = Duration::from_millis(200);
 /// Time between two samples.
 const SAMPLE: Duration = Duration::from_secs(1);
 
@@ -34,6 +36,8 @@ pub(super) struct Run<'a, 'r> {
     recorder: &'r mut Recorder,
     /// When the workload began.
     begin: Time,
+    /// Whether nothing counts yet.
+    is_warm_up: bool,
     /// Nodes without a home, before the workload begins.
     homeless: usize,
     active: u32,
@@ -52,27 +56,39 @@ enum Due {
 
 /// Runs a plan.
 pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<Outcome, SimulateError> {
+    conduct(prepared, detail, recorder, |_| {})
+}
+
+/// Runs a plan; `meddle` may do something to the world when the workload begins.
+pub(super) fn conduct(
+    prepared: &Prepared,
+    detail: Detail,
+    recorder: &mut Recorder,
+    meddle: impl FnOnce(&mut World<'_>),
+) -> Result<Outcome, SimulateError> {
     let started = Instant::now();
     let world = World::new(prepared, detail)?;
     let places: HashMap<NodeId, usize> =
         world.casts().iter().filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
     let placement = &prepared.placement;
-    let requesters = placement.nodes.iter().enumerate();
     let plan = &prepared.plan;
     let mut run = Run {
         prepared,
         begin: world.now,
-        homeless: placement.nodes.len(),
+        is_warm_up: false,
+        homeless: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
         world,
         stage: Stage { placement, transport: plan.transport, stream: plan.stream, places: &places },
-        requesters: requesters.map(|(place, node)| Requester::new(place, Workload::of(plan, node))).collect(),
+        requesters: (0..placement.nodes.len()).map(Requester::new).collect(),
         calendar: Calendar::new(),
         recorder,
         active: 0,
     };
     run.attach()?;
+    run.warm_up();
     run.begin()?;
-    run.carry_on();
+    meddle(&mut run.world);
+    run.carry_on(plan.duration, prepared.longest());
     Ok(run.conclude(started))
 }
 
@@ -86,11 +102,14 @@ impl Run<'_, '_> {
         self.world.casts()[machine].part.node()
     }
 
-    /// Starts all machines, and waits until every node has a home.
+    /// Starts all machines, and waits until every node that is to have a home
+    /// has one.
     fn attach(&mut self) -> Result<(), SimulateError> {
         let mut attached = vec![false; self.world.casts().len()];
         let until = self.world.now + READY;
-        while self.homeless > 0 {
+        // Nodes start one after the other.
+        let last = attached.len() - 1;
+        while self.homeless > 0 || !self.world.runs(last) {
             if !self.world.step(until) {
                 let mut casts = attached.iter().zip(self.world.casts());
                 let lost = casts.find(|(attached, cast)| !**attached && cast.part.node().is_some());
@@ -105,6 +124,33 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Lets nodes ask before anything is counted; goes on when all that was
+    /// under way has ended.
+    fn warm_up(&mut self) {
+        let plan = &self.prepared.plan;
+        if plan.warm_up.is_zero() {
+            return;
+        }
+        (self.begin, self.is_warm_up) = (self.world.now, true);
+        let nodes = &self.prepared.placement.nodes;
+        self.have_ask(nodes.iter().map(|node| Workload::of_warm_up(plan, node)).collect());
+        self.carry_on(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
+        let breath = self.world.now + BREATH;
+        while self.world.step(breath) {
+            self.listen();
+        }
+        (self.world.now, self.is_warm_up) = (breath, false);
+        self.calendar = Calendar::new();
+    }
+
+    /// Has every node ask from now on for what its workload says.
+    fn have_ask(&mut self, workloads: Vec<Workload>) {
+        for (place, workload) in workloads.into_iter().enumerate() {
+            self.requesters[place].take_up(workload);
+            self.calendar.enter(self.now(), Due::Ask(place));
+        }
+    }
+
     /// Time begins to count.
     fn begin(&mut self) -> Result<(), SimulateError> {
         self.begin = self.world.now;
@@ -112,17 +158,18 @@ impl Run<'_, '_> {
         for (place, fault) in self.prepared.plan.faults.iter().enumerate() {
             self.calendar.enter(Time::ZERO + fault.at, Due::Fault(place));
         }
-        (0..self.requesters.len()).for_each(|place| self.calendar.enter(Time::ZERO, Due::Ask(place)));
+        let Prepared { plan, placement, .. } = self.prepared;
+        self.have_ask(placement.nodes.iter().map(|node| Workload::of(plan, node)).collect());
         self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
         let Self { recorder, world, .. } = self;
         recorder.begin(world);
         Ok(())
     }
 
-    /// Goes on until all requests have ended, or the time is up.
-    fn carry_on(&mut self) {
-        let longest = self.begin + self.prepared.longest();
-        let asking = Time::ZERO + self.prepared.plan.duration;
+    /// Goes on for as long as nodes ask, and until all requests have ended, or
+    /// the time is up.
+    fn carry_on(&mut self, asking: Duration, longest: Duration) {
+        let (asking, longest) = (Time::ZERO + asking, self.begin + longest);
         loop {
             let own = self.calendar.next().map(|at| self.begin + (at - Time::ZERO));
             let next = [own, self.world.deadline()].into_iter().flatten().min();
@@ -212,13 +259,15 @@ impl Run<'_, '_> {
     fn ended(&mut self, place: usize, mut request: record::Request) {
         self.active -= 1;
         request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
-        self.recorder.request(request);
+        if !self.is_warm_up {
+            self.recorder.request(request);
+        }
         self.calendar.enter(self.now(), Due::Ask(place));
     }
 
     fn break_something(&mut self, place: usize) {
         let fault = &self.prepared.plan.faults[place];
-        let (FaultKind::Kill(daemon) | FaultKind::Stop(daemon) | FaultKind::Start(daemon)) = &fault.kind else {
+        let FaultKind::Daemon(daemon, deed) = &fault.kind else {
             // Links change by themselves, at the same time.
             return;
         };
@@ -227,18 +276,13 @@ impl Run<'_, '_> {
         let casts = self.world.casts();
         let fits = |part: Part| matches!(part, Part::Hub(_)) == daemon.hub;
         let Some(machine) = casts.iter().position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
-        let which = if daemon.hub { "hub" } else { "node" };
-        let what = match fault.kind {
-            FaultKind::Kill(_) => "is killed",
-            FaultKind::Stop(_) => "is asked to leave",
-            _ => "is started again",
-        };
-        let what = format!("the {which} on {} {what}", daemon.host.name);
-        self.recorder.incident(fault.at, &daemon.host.name, what);
-        match fault.kind {
-            FaultKind::Kill(_) => self.world.kill(machine),
-            FaultKind::Stop(_) => self.world.leave(machine),
-            _ => self.world.start(machine),
+        self.recorder.incident(fault.at, &daemon.host.name, daemon.suffers(*deed));
+        match deed {
+            Deed::Kill => self.world.kill(machine),
+            Deed::Stop => self.world.leave(machine),
+            Deed::Start => self.world.start(machine),
+            Deed::Freeze => self.world.freeze(machine),
+            Deed::Thaw => self.world.thaw(machine),
         }
         self.after_fault(machine);
     }

@@ -120,6 +120,101 @@ fn a_killed_node_asks_again_when_it_is_started() {
     assert!(results.requests.iter().any(|request| request.target == "node3" && request.t > 4.0));
 }
 
+/// The requests of each second of a run, and how many of them were completed.
+fn from_to(results: &report::Results, from: f64, to: f64) -> (usize, usize) {
+    let within = results.requests.iter().filter(|request| request.t >= from && request.t < to);
+    let is_completed = |request: &&record::Request| request.outcome == record::Outcome::Completed;
+    (within.clone().filter(is_completed).count(), within.count())
+}
+
+#[test]
+fn a_frozen_home_is_replaced_and_goes_on_when_it_is_thawed() {
+    let faults = "[[faults]]\nat = '6s'\nfreeze = 'node1'\nhub = true\n\
+        [[faults]]\nat = '16s'\nthaw = 'node1'\nhub = true\n";
+    for transport in ["udp", "tcp", "quic"] {
+        let text =
+            STAR.replace("duration = '20s'", "duration = '30s'") + &format!("transport = '{transport}'\n{faults}");
+        let results = records(&text);
+        // The stand-by serves; nobody had to register again.
+        let (completed, all) = from_to(&results, 8.0, 30.0);
+        assert!(completed == all && all > 10, "{transport}: {completed} of {all}");
+        let told: Vec<_> = results.incidents.iter().map(|incident| incident.what.as_str()).collect();
+        assert_eq!(told, ["the hub on node1 stands still", "the hub on node1 goes on"]);
+    }
+}
+
+#[test]
+fn a_frozen_node_asks_and_answers_again_when_it_is_thawed() {
+    let faults = "[[faults]]\nat = '4s'\nfreeze = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
+    for transport in ["udp", "tcp", "quic"] {
+        let results = records(&format!("{STAR}transport = '{transport}'\n{faults}"));
+        let ended = |request: &&record::Request| request.t + request.elapsed_ms / 1e3;
+        let own = || results.requests.iter().filter(|request| request.node == "node3");
+        assert!(own().all(|request| !(4.001..9.0).contains(&ended(&request))), "{transport}");
+        let again = own().filter(|request| request.outcome == record::Outcome::Completed && request.t > 9.0);
+        assert!(again.count() > 0, "{transport}");
+        let asked = results.requests.iter().filter(|request| request.target == "node3" && request.t > 9.5);
+        assert!(
+            asked.clone().count() > 0 && asked.clone().all(|request| request.outcome == record::Outcome::Completed)
+        );
+    }
+}
+
+#[test]
+fn a_node_that_is_frozen_to_the_end_or_killed_meanwhile_breaks_no_rule() {
+    simulated(&format!("{STAR}[[faults]]\nat = '4s'\nfreeze = 'node3'\n"));
+    let faults = "[[faults]]\nat = '4s'\nfreeze = 'node3'\n[[faults]]\nat = '6s'\nkill = 'node3'\n\
+        [[faults]]\nat = '8s'\nstart = 'node3'\n[[faults]]\nat = '9s'\nthaw = 'node3'\n";
+    let results = records(&format!("{STAR}{faults}"));
+    let own = results.requests.iter().filter(|request| request.node == "node3" && request.t > 8.0);
+    assert!(own.clone().count() > 0 && own.clone().all(|request| request.outcome == record::Outcome::Completed));
+}
+
+#[test]
+fn a_node_and_a_link_may_flap() {
+    let flapping = "[[faults]]\nat = '2s'\nevery = '4s'\nkill = 'node3'\n\
+        [[faults]]\nat = '3s'\nevery = '4s'\nstart = 'node3'\n\
+        [[faults]]\nat = '4s'\nevery = '5s'\ntimes = 3\ndown = 'net'\nfrom = 'node2'\n\
+        [[faults]]\nat = '6s'\nevery = '5s'\ntimes = 3\nup = 'net'\nfrom = 'node2'\n";
+    let results = records(&format!("{STAR}{flapping}"));
+    let killed = results.incidents.iter().filter(|incident| incident.what == "the node on node3 is killed");
+    assert_eq!(killed.map(|incident| incident.t).collect::<Vec<_>>(), [2.0, 6.0, 10.0, 14.0, 18.0]);
+    let (completed, all) = from_to(&results, 0.0, 20.0);
+    assert!(completed * 2 > all, "{completed} of {all}");
+}
+
+#[test]
+fn nothing_of_a_warm_up_counts_but_that_nodes_know_one_another() {
+    let cold = records(STAR);
+    let warm = records(&format!("{STAR}warm_up = '30s'\n"));
+    assert_eq!((warm.run.warm_up_s, cold.run.warm_up_s), (30.0, 0.0));
+    let asked = |results: &report::Results| {
+        let first = |node: &str| results.requests.iter().find(|request| request.node == node).unwrap().clone();
+        ["node2", "node5"].map(first).map(|request| (request.service, request.target))
+    };
+    assert_eq!(asked(&warm), asked(&cold));
+    assert!(warm.requests.iter().all(|request| request.t >= 0.0 && request.t <= 20.0));
+    // Nobody has to make a handshake any more.
+    let slowest = |results: &report::Results| {
+        let tracks = results.requests.iter().filter(|request| request.service == "track");
+        tracks.filter_map(|request| request.first_byte_ms).fold(0.0, f64::max)
+    };
+    assert!(slowest(&warm) < slowest(&cold) && slowest(&warm) < 100.0, "{} {}", slowest(&warm), slowest(&cold));
+}
+
+#[test]
+fn nodes_find_one_another_by_multicast_alone_or_beside_super_nodes() {
+    let alone = simulated(&STAR.replace("super-node", "multicast").replace("super_nodes = 2\n", ""));
+    assert_eq!(alone.completed, alone.requested);
+    // From the requester to the provider and back, without a hub: 40 ms and the time to answer.
+    let p50 = alone.by_service["track"].p50_ms.unwrap();
+    assert!((40.0..80.0).contains(&p50), "{p50}");
+    let dead = "[[faults]]\nat = '6s'\nkill = 'node1'\nhub = true\n[[faults]]\nat = '6s'\nkill = 'node2'\nhub = true\n";
+    let results = records(&(STAR.replace("super-node", "super-node-multicast") + dead));
+    let (completed, all) = from_to(&results, 6.0, 20.0);
+    assert!(completed == all && all > 5, "{completed} of {all}");
+}
+
 #[test]
 fn a_hub_that_is_asked_to_leave_sends_its_nodes_away() {
     let outcome = simulated(&format!("{STAR}[[faults]]\nat = '8s'\nstop = 'node1'\nhub = true\n"));

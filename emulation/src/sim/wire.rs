@@ -18,6 +18,8 @@ use crate::scenario::wiring::{self, Wiring, WiringError};
 
 /// How long a packet takes between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
+/// Where multicast goes, as it does by default.
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 5);
 /// How many hosts may forward a packet, as many as IP allows by default.
 const HOPS: u8 = 64;
 
@@ -38,13 +40,22 @@ pub(super) struct Wire<P> {
     members: HashMap<Ipv4Addr, Interface>,
     /// Where a host sends packets that are not for its own nets.
     routes: Vec<Vec<Route>>,
-    /// By port: whose it is.
+    /// By port: whose it is, and its address.
     hosts: Vec<HostIndex>,
+    addresses: Vec<Ipv4Addr>,
     /// By host: its main address.
     mains: Vec<Option<Ipv4Addr>>,
     /// By host: its ports, by net.
     ports: Vec<Vec<(usize, Port)>>,
-    local: VecDeque<(Time, P)>,
+    local: VecDeque<Arrival<P>>,
+}
+
+/// A packet that has come to the programs of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Arrival<P> {
+    pub(super) at: Time,
+    pub(super) host: HostIndex,
+    pub(super) packet: P,
 }
 
 /// Whose an address is.
@@ -67,6 +78,7 @@ impl<P: Clone> Wire<P> {
             members: HashMap::new(),
             routes: routes::compute(&topology),
             hosts: Vec::new(),
+            addresses: Vec::new(),
             mains: vec![None; count],
             ports: vec![Vec::new(); count],
             local: VecDeque::new(),
@@ -76,6 +88,7 @@ impl<P: Clone> Wire<P> {
                 let (Some(port), Some(address)) = (wire.wiring.port(net, place), member.address) else { continue };
                 // Ports are numbered in this very order.
                 wire.hosts.push(member.host);
+                wire.addresses.push(address);
                 wire.ports[member.host].push((net, port));
                 wire.mains[member.host].get_or_insert(address);
                 wire.members.insert(address, Interface { host: member.host, net, port });
@@ -107,9 +120,19 @@ impl<P: Clone> Wire<P> {
     /// A program on `host` sends a packet.
     pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: Addressed<P>) {
         if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
-            self.local.push_back((now + LOOPBACK, packet.packet));
+            self.local.push_back(Arrival { at: now + LOOPBACK, host, packet: packet.packet });
         } else {
             self.forward(now, host, packet);
+        }
+    }
+
+    /// A program on `host` sends a packet to all on the host's links and LANs;
+    /// nobody forwards it. `packet` makes it of the address that it leaves from.
+    pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
+        for (_, port) in self.ports[host].clone() {
+            let from = self.addresses[port.index()];
+            let addressed = Addressed { to: GROUP, bytes, hops: 0, packet: packet(from) };
+            self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, addressed);
         }
     }
 
@@ -136,11 +159,11 @@ impl<P: Clone> Wire<P> {
 
     /// The next packet that has come to a program by `now`, and when. Hosts on
     /// its way have forwarded it at once.
-    pub(super) fn poll(&mut self, now: Time, trace: &mut Trace) -> Option<(Time, P)> {
+    pub(super) fn poll(&mut self, now: Time, trace: &mut Trace) -> Option<Arrival<P>> {
         loop {
             let network = self.network.poll_deadline().filter(|at| *at <= now);
-            if let Some((at, _)) = self.local.front().filter(|(at, _)| *at <= now)
-                && network.is_none_or(|network| *at <= network)
+            if let Some(arrival) = self.local.front().filter(|arrival| arrival.at <= now)
+                && network.is_none_or(|network| arrival.at <= network)
             {
                 return self.local.pop_front();
             }
@@ -149,8 +172,9 @@ impl<P: Clone> Wire<P> {
             trace.note(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
             let host = self.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
-            if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
-                return Some((delivery.due, packet.packet));
+            // What is multicast has gone as far as it goes.
+            if packet.to == GROUP || self.members.get(&packet.to).is_some_and(|to| to.host == host) {
+                return Some(Arrival { at: delivery.due, host, packet: packet.packet });
             }
             packet.hops += 1;
             if packet.hops < HOPS {
@@ -161,7 +185,7 @@ impl<P: Clone> Wire<P> {
 
     /// When to call [`Self::poll`].
     pub(super) fn deadline(&self) -> Option<Time> {
-        let local = self.local.front().map(|(at, _)| *at);
+        let local = self.local.front().map(|arrival| arrival.at);
         [self.network.poll_deadline(), local].into_iter().flatten().min()
     }
 }
@@ -177,9 +201,9 @@ mod tests {
         let to = wire.address(host(to)).unwrap();
         wire.send(Time::ZERO, host(from), Addressed { to, bytes: 1000, hops: 0, packet: 7 });
         let end = Time::ZERO + Duration::from_secs(10);
-        wire.poll(end, &mut Trace::default()).map(|(at, packet)| {
-            assert_eq!(packet, 7);
-            at - Time::ZERO
+        wire.poll(end, &mut Trace::default()).map(|arrival| {
+            assert_eq!(arrival.packet, 7);
+            arrival.at - Time::ZERO
         })
     }
 
@@ -199,5 +223,25 @@ mod tests {
         for to in &all[1..] {
             assert!(arrives(&tree, all[0], to).is_some(), "{to}");
         }
+    }
+
+    #[test]
+    fn what_is_multicast_comes_to_all_on_the_link_and_no_further() {
+        let tree = Tree::published(TreeShape::inferred(11)).topology().unwrap();
+        let mut wire = Wire::new(&tree, 1).unwrap();
+        let from = tree.nets[0].members[0].host;
+        let nets = tree.nets.iter().filter(|net| net.members.iter().any(|member| member.host == from));
+        let mut neighbours: Vec<HostIndex> =
+            nets.flat_map(|net| net.members.iter().map(|member| member.host).filter(|host| *host != from)).collect();
+        wire.multicast(Time::ZERO, from, 100, |address| address);
+        let end = Time::ZERO + Duration::from_secs(10);
+        let mut reached = Vec::new();
+        while let Some(arrival) = wire.poll(end, &mut Trace::default()) {
+            assert_eq!(wire.members[&arrival.packet].host, from);
+            reached.push(arrival.host);
+        }
+        (reached.sort_unstable(), neighbours.sort_unstable());
+        assert_eq!(reached, neighbours);
+        assert!(!reached.is_empty());
     }
 }

@@ -1,12 +1,14 @@
 //! All machines of a plan, in virtual time.
 
+mod frozen;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use roost_proto::hub::{self, Kind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Discovery, Event, SessionId, Ticket};
+use roost_proto::peer::{Command, Config, Event, SessionId, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
@@ -20,6 +22,7 @@ use super::{Detail, SimulateError};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
 use crate::scenario::topology::HostIndex;
+use frozen::Frozen;
 
 /// The ports of hubs and of nodes, which share hosts; QUIC has the next one.
 const HUB_PORT: u16 = 7700;
@@ -32,13 +35,15 @@ const BETWEEN_NODES: Duration = Duration::from_millis(1);
 
 /// The machines, their links and their owners' business.
 pub(super) struct World<'a> {
-    prepared: &'a Prepared,
+    pub(super) prepared: &'a Prepared,
     pub(super) now: Time,
     pub(super) trace: Trace,
     pub(super) checks: Checks,
     pub(super) links: Links,
     casts: Vec<Cast>,
     machines: Vec<Option<Machine>>,
+    /// What waits for machines that stand still.
+    frozen: Vec<Option<Frozen>>,
     /// For when each machine is in the calendar.
     armed: Vec<Option<Time>>,
     calendar: Calendar<Due>,
@@ -88,12 +93,6 @@ enum Due {
 
 impl<'a> World<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
-        if prepared.plan.architecture.discovery().is_some() {
-            return Err(SimulateError::Multicast);
-        }
-        if !prepared.plan.warm_up.is_zero() {
-            return Err(SimulateError::WarmUp);
-        }
         let placement = &prepared.placement;
         let wire = Wire::new(&prepared.topology, prepared.plan.seed)?;
         let hubs = placement.hubs.iter().enumerate().map(|(at, hub)| (Part::Hub(at), hub.host, &hub.name, &hub.class));
@@ -127,6 +126,7 @@ impl<'a> World<'a> {
             checks: Checks::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
             links,
             machines: (0..count).map(|_| None).collect(),
+            frozen: (0..count).map(|_| None).collect(),
             armed: vec![None; count],
             calendar: Calendar::new(),
             told: VecDeque::new(),
@@ -166,7 +166,10 @@ impl<'a> World<'a> {
 
     /// Looks at a machine when nothing is waited for any more.
     pub(super) fn look_at_end(&mut self, machine: MachineId) {
-        if let Some(node) = self.machines[machine].as_ref().and_then(Machine::as_node) {
+        // One that stands still cannot end anything.
+        if self.frozen[machine].is_none()
+            && let Some(node) = self.machines[machine].as_ref().and_then(Machine::as_node)
+        {
             self.checks.at_end(self.now, machine, node);
         }
     }
@@ -182,15 +185,28 @@ impl<'a> World<'a> {
         self.now = at.max(self.now);
         self.steps += 1;
         match self.calendar.take(self.now) {
-            Some(Due::Start(machine)) => self.start(machine),
-            Some(Due::Wake(machine)) => self.wake(machine),
-            Some(Due::Tick(machine, session)) => self.tick(machine, session),
+            Some(due) => self.act(due),
             None => self.links.work(self.now, &mut self.trace),
         }
+        self.tell_all();
+        true
+    }
+
+    /// Tells machines what happened on their links.
+    fn tell_all(&mut self) {
         while let Some((machine, news)) = self.links.poll() {
             self.hear(machine, news);
         }
-        true
+    }
+
+    fn act(&mut self, due: Due) {
+        match due {
+            Due::Start(machine) => self.start(machine),
+            Due::Wake(machine) if self.hold(machine, due) => {}
+            Due::Wake(machine) => self.wake(machine),
+            Due::Tick(machine, _) if self.hold(machine, due) => {}
+            Due::Tick(machine, session) => self.tick(machine, session),
+        }
     }
 
     /// What a node has told since the last call.
@@ -200,7 +216,9 @@ impl<'a> World<'a> {
 
     /// A node's owner wants something.
     pub(super) fn command(&mut self, machine: MachineId, command: Command) {
-        if let Some(node) = &mut self.machines[machine] {
+        if let Some(frozen) = &mut self.frozen[machine] {
+            frozen.commands.push(command);
+        } else if let Some(node) = &mut self.machines[machine] {
             node.command(self.now, command);
             self.drain(machine);
         }
@@ -212,6 +230,12 @@ impl<'a> World<'a> {
             self.checks.gave_up(machine, ticket);
             self.command(machine, Command::Cancel { ticket });
         }
+    }
+
+    /// A node tells its owner something.
+    #[cfg(test)]
+    pub(super) fn tell(&mut self, machine: MachineId, event: Event) {
+        self.told.push_back((machine, event));
     }
 
     // ---- what befalls machines ----
@@ -227,6 +251,9 @@ impl<'a> World<'a> {
             Part::Node(place) => Machine::node(self.node_config(machine, place)),
         });
         self.links.start(machine);
+        if self.architecture().discovery().is_some() && self.casts[machine].part.node().is_some() {
+            self.links.join(machine);
+        }
         self.checks.started(machine);
         self.drain(machine);
     }
@@ -234,6 +261,7 @@ impl<'a> World<'a> {
     /// A machine's process is killed.
     pub(super) fn kill(&mut self, machine: MachineId) {
         if self.machines[machine].take().is_some() {
+            self.frozen[machine] = None;
             self.armed[machine] = None;
             self.links.end(self.now, machine);
             self.checks.died(self.now, machine);
@@ -242,7 +270,9 @@ impl<'a> World<'a> {
 
     /// A machine is asked to leave.
     pub(super) fn leave(&mut self, machine: MachineId) {
-        if let Some(leaving) = &mut self.machines[machine] {
+        if let Some(frozen) = &mut self.frozen[machine] {
+            frozen.leaves = true;
+        } else if let Some(leaving) = &mut self.machines[machine] {
             leaving.leave(self.now);
             self.drain(machine);
         }
@@ -270,7 +300,7 @@ impl<'a> World<'a> {
     }
 
     fn hear(&mut self, machine: MachineId, news: News) {
-        if let News::Message { message, .. } = &news {
+        if let News::Message { message, .. } | News::Multicast { message, .. } = &news {
             self.trace.message(self.now, machine, message);
         }
         if let Some(hearing) = &mut self.machines[machine] {
@@ -286,9 +316,13 @@ impl<'a> World<'a> {
                 Wish::Transmit(transmit) => self.transmit(machine, transmit),
                 Wish::Event(event) => self.told.push_back((machine, event)),
                 Wish::Tick(session, at) => self.calendar.enter(at, Due::Tick(machine, session)),
-                Wish::Left => return self.kill(machine),
+                Wish::Left => {
+                    self.links.flush(self.now);
+                    return self.kill(machine);
+                }
             }
         }
+        self.links.flush(self.now);
         let Some(drained) = &self.machines[machine] else { return };
         if let Some(hub) = drained.as_hub() {
             self.checks.look_at_hub(self.now, machine, hub);
@@ -303,7 +337,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
+    pub(super) fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
         match transmit {
             Transmit::Message { link, channel, traffic, message } => {
                 let Some(to) = self.links.far(link) else { return };
@@ -315,8 +349,10 @@ impl<'a> World<'a> {
                 self.links.dial(self.now, machine, dial, addresses, expect, node);
             }
             Transmit::Close { link, reason } => self.links.close(self.now, link, &reason),
-            // No node takes part: plans that want it are refused.
-            Transmit::Multicast { .. } => {}
+            Transmit::Multicast { traffic, message } => {
+                *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
+                self.links.multicast(self.now, machine, &message);
+            }
         }
     }
 
@@ -351,8 +387,8 @@ impl<'a> World<'a> {
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
-            multicast: false,
-            discovery: Discovery::SuperNode,
+            multicast: self.architecture().discovery().is_some(),
+            discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),
         }
     }

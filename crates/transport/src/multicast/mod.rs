@@ -24,8 +24,8 @@ use self::seal::{Fault, Opener, Sealer};
 use crate::event::Event;
 use crate::transport::Context;
 
-pub(crate) use self::seal::ends;
 pub use self::seal::{MAX_MULTICAST_BYTES, TOLERANCE};
+pub(crate) use self::seal::{OVERHEAD, ends};
 
 /// Where multicast goes unless it is set otherwise: a group of the organisation's
 /// own scope for IPv4, one of the link's scope for IPv6.
@@ -249,7 +249,7 @@ struct Reader {
 
 impl Reader {
     async fn run(self) {
-        let mut buffer = [0; MAX_MULTICAST_BYTES + seal::OVERHEAD + 1];
+        let mut buffer = [0; MAX_MULTICAST_BYTES + OVERHEAD + 1];
         loop {
             match self.socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => self.take(&mut buffer[..length], from.ip()),

@@ -41,7 +41,7 @@ const TIME: usize = 8;
 const TAG: usize = 16;
 
 /// What a packet has beyond its message, bytes.
-pub(super) const OVERHEAD: usize = HEADER + TIME + TAG;
+pub(crate) const OVERHEAD: usize = HEADER + TIME + TAG;
 
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

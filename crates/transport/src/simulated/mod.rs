@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_proto::{Channel, Scheme, Time};
 
+use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};
 use attire::Attire;
 pub(crate) use attire::UDP_BYTES;
@@ -113,6 +114,12 @@ pub enum Happening {
         /// Why, in a sentence.
         reason: String,
     },
+}
+
+/// How long the packet of a multicast message would be, headers of IP and above
+/// included; `None` if the message is longer than one may be.
+pub fn multicast_bytes(message: usize) -> Option<u32> {
+    (message <= MAX_MULTICAST_BYTES).then_some((message + OVERHEAD) as u32 + UDP_BYTES)
 }
 
 /// A packet for the other end.

@@ -257,7 +257,8 @@ impl End for SessionEnd {
             return;
         }
         match (&mut self.stream, channel) {
-            (Some(stream), _) => stream.push(channel, message),
+            // What is sent at one time leaves in one go, with the next packets.
+            (Some(stream), _) => return stream.push(channel, message),
             // What does not fit the queue is lost.
             (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(flow, message)),
             (None, Channel::Datagram) => {

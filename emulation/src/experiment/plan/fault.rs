@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Lines, Span};
+use super::file::{Lines, MAX_FAULTS, Span};
 use super::source::RateText;
 use super::{Named, PlanError};
 use crate::scenario::topology::Change;
@@ -23,12 +23,8 @@ pub struct Fault {
 /// What is done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultKind {
-    /// The daemon of a host is killed (SIGKILL): it says nothing to anybody.
-    Kill(Daemon),
-    /// The daemon of a host is asked to leave (SIGTERM).
-    Stop(Daemon),
-    /// The daemon of a host is started again.
-    Start(Daemon),
+    /// Something is done to the daemon of a host.
+    Daemon(Daemon, Deed),
     /// A link or LAN changes.
     Net {
         /// Which.
@@ -40,6 +36,45 @@ pub enum FaultKind {
     },
 }
 
+/// What is done to a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is killed (SIGKILL): it says nothing to anybody.
+    Kill,
+    /// It is asked to leave (SIGTERM).
+    Stop,
+    /// It is started again.
+    Start,
+    /// It stands still (SIGSTOP): it closes nothing, and hears nothing for now.
+    Freeze,
+    /// It goes on (SIGCONT).
+    Thaw,
+}
+
+impl Deed {
+    /// Its key in plans.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
+        }
+    }
+
+    /// What records say that a daemon does.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Kill => "is killed",
+            Self::Stop => "is asked to leave",
+            Self::Start => "is started again",
+            Self::Freeze => "stands still",
+            Self::Thaw => "goes on",
+        }
+    }
+}
+
 /// A daemon, by its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
@@ -49,14 +84,25 @@ pub struct Daemon {
     pub hub: bool,
 }
 
+impl Daemon {
+    /// What befalls it, as records say.
+    pub fn suffers(&self, deed: Deed) -> String {
+        format!("the {} on {} {}", if self.hub { "hub" } else { "node" }, self.host.name, deed.told())
+    }
+}
+
 /// `[[faults]]` as it stands in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultFile {
     at: Spanned<Span>,
+    every: Option<Spanned<Span>>,
+    times: Option<Spanned<usize>>,
     kill: Option<Spanned<String>>,
     stop: Option<Spanned<String>>,
     start: Option<Spanned<String>>,
+    freeze: Option<Spanned<String>>,
+    thaw: Option<Spanned<String>>,
     down: Option<Spanned<String>>,
     up: Option<Spanned<String>>,
     change: Option<Spanned<String>>,
@@ -69,22 +115,63 @@ pub(super) struct FaultFile {
     loss: Option<Spanned<f64>>,
 }
 
-const VERBS: &str = "say one of kill, stop, start (a host), down, up or change (a link or LAN)";
+const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, up or change (a link or LAN)";
 
 impl FaultFile {
-    /// Reads it in a plan whose workload lasts for `duration`.
-    pub(super) fn read(self, lines: &Lines<'_>, duration: Duration) -> Result<Fault, PlanError> {
+    /// Reads it in a plan whose workload lasts for `duration`: one for each
+    /// time that it comes.
+    pub(super) fn read(self, lines: &Lines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
+        let kind = self.kind(lines)?;
+        let (at, line) = (self.at.get_ref().0, lines.of(self.at.span()));
+        let (every, times) = self.pace(lines, duration)?;
+        let last = u32::try_from(times - 1).ok().and_then(|again| every.checked_mul(again)).map(|more| at + more);
+        if last.is_none_or(|last| last >= duration) {
+            let (last, duration) = (format_duration(last.unwrap_or(Duration::MAX)), format_duration(duration));
+            return Err(lines.error(line, format!("at {last} nodes ask no more: the plan's duration is {duration}")));
+        }
+        Ok((0..times as u32).map(|time| Fault { at: at + every * time, kind: kind.clone() }).collect())
+    }
+
+    /// How long after one time the next comes, and how many there are: until
+    /// nodes ask no more, unless it says how many.
+    fn pace(&self, lines: &Lines<'_>, duration: Duration) -> Result<(Duration, usize), PlanError> {
+        let Some(every) = &self.every else {
+            return match &self.times {
+                Some(times) => Err(lines.error(lines.of(times.span()), "`times` needs `every`: how long between two")),
+                None => Ok((Duration::ZERO, 1)),
+            };
+        };
+        let (line, pause) = (lines.of(every.span()), every.get_ref().0);
+        if pause.is_zero() {
+            return Err(lines.error(line, "it must be longer than nothing"));
+        }
+        let left = duration.saturating_sub(self.at.get_ref().0);
+        let until_end = usize::try_from(left.as_nanos().div_ceil(pause.as_nanos())).unwrap_or(usize::MAX).max(1);
+        let times = self.times.as_ref().map_or(until_end, |times| *times.get_ref());
+        if (1..=MAX_FAULTS).contains(&times) {
+            return Ok((pause, times));
+        }
+        Err(lines.error(line, format!("it would come {times} times; from 1 to {MAX_FAULTS} are possible")))
+    }
+
+    fn kind(&self, lines: &Lines<'_>) -> Result<FaultKind, PlanError> {
         let line = lines.of(self.at.span());
-        let at = self.at.get_ref().0;
         let changes = self.changes(lines)?;
         let named = |name: &Spanned<String>| lines.named(name);
-        let daemon = |name: &Spanned<String>| Daemon { host: named(name), hub: self.hub };
         let from = self.from.as_ref().map(named);
         let net = |name: &Spanned<String>, changes| FaultKind::Net { net: named(name), from: from.clone(), changes };
+        let deeds = [
+            (&self.kill, Deed::Kill),
+            (&self.stop, Deed::Stop),
+            (&self.start, Deed::Start),
+            (&self.freeze, Deed::Freeze),
+            (&self.thaw, Deed::Thaw),
+        ];
         let mut kinds = Vec::new();
-        kinds.extend(self.kill.as_ref().map(|name| FaultKind::Kill(daemon(name))));
-        kinds.extend(self.stop.as_ref().map(|name| FaultKind::Stop(daemon(name))));
-        kinds.extend(self.start.as_ref().map(|name| FaultKind::Start(daemon(name))));
+        kinds.extend(deeds.into_iter().filter_map(|(name, deed)| {
+            let host = named(name.as_ref()?);
+            Some(FaultKind::Daemon(Daemon { host, hub: self.hub }, deed))
+        }));
         kinds.extend(self.down.as_ref().map(|name| net(name, vec![Change::Down])));
         kinds.extend(self.up.as_ref().map(|name| net(name, vec![Change::Up])));
         kinds.extend(self.change.as_ref().map(|name| net(name, changes.clone())));
@@ -94,10 +181,6 @@ impl FaultFile {
         let is_change = self.change.is_some();
         let is_net = matches!(kind, FaultKind::Net { .. });
         match () {
-            () if at >= duration => {
-                let (at, duration) = (format_duration(at), format_duration(duration));
-                Err(lines.error(line, format!("at {at} nodes ask no more: the plan's duration is {duration}")))
-            }
             () if is_change && changes.is_empty() => {
                 Err(lines.error(line, "a change says to what: rate, delay, jitter or loss"))
             }
@@ -105,8 +188,8 @@ impl FaultFile {
                 Err(lines.error(line, "rate, delay, jitter and loss belong to `change`"))
             }
             () if !is_net && self.from.is_some() => Err(lines.error(line, "`from` belongs to down, up and change")),
-            () if is_net && self.hub => Err(lines.error(line, "`hub` belongs to kill, stop and start")),
-            () => Ok(Fault { at, kind }),
+            () if is_net && self.hub => Err(lines.error(line, "`hub` belongs to kill, stop, start, freeze and thaw")),
+            () => Ok(kind),
         }
     }
 

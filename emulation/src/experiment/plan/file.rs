@@ -21,7 +21,7 @@ use crate::units;
 /// The longest part of a run.
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The most faults of a plan.
-const MAX_FAULTS: usize = 65_536;
+pub(super) const MAX_FAULTS: usize = 65_536;
 
 /// A duration with its unit.
 #[derive(Clone, Copy)]
@@ -213,12 +213,14 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         let message = "a name is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit";
         return Err(lines.error(lines.of(name.span()), message));
     }
-    if file.faults.len() > MAX_FAULTS {
-        return Err(lines.error(0, format!("has {} faults; {MAX_FAULTS} are possible", file.faults.len())));
-    }
     let duration = lines.length(Some(file.duration), Duration::ZERO)?;
-    let read = |fault: FaultFile| fault.read(&lines, duration);
-    let mut faults: Vec<_> = file.faults.into_iter().map(read).collect::<Result<_, _>>()?;
+    let mut faults = Vec::new();
+    for fault in file.faults {
+        faults.extend(fault.read(&lines, duration)?);
+        if faults.len() > MAX_FAULTS {
+            return Err(lines.error(0, format!("has more faults than the {MAX_FAULTS} that are possible")));
+        }
+    }
     faults.sort_by_key(|fault| fault.at);
     Ok(Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),

@@ -29,11 +29,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use roost_proto::Scheme;
+use roost_proto::peer::Discovery;
 
 use crate::lab::Tcp;
 use crate::scenario::near;
 
-pub use fault::{Fault, FaultKind};
+pub use fault::{Deed, Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
 pub use source::Source;
 pub(crate) use write::write;
@@ -122,11 +123,11 @@ impl Architecture {
     }
 
     /// The nodes' setting `discovery`; `None` where the default holds.
-    pub const fn discovery(self) -> Option<&'static str> {
+    pub const fn discovery(self) -> Option<Discovery> {
         match self {
             Self::ClientServer | Self::SuperNode => None,
-            Self::Multicast => Some("multicast"),
-            Self::SuperNodeMulticast => Some("both"),
+            Self::Multicast => Some(Discovery::Multicast),
+            Self::SuperNodeMulticast => Some(Discovery::Both),
         }
     }
 }

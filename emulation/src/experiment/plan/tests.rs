@@ -72,7 +72,7 @@ fn a_whole_plan_is_read() {
     assert_eq!(plan.classes["relay"].part, Some(Part::None));
     assert_eq!(plan.lab, LabSettings { backend: Backend::Veth, realtime: false, tcp: Tcp::Named("reno".to_owned()) });
     let [kill, change] = plan.faults.as_slice() else { panic!("{:?}", plan.faults) };
-    assert!(matches!(&kill.kind, FaultKind::Kill(daemon) if daemon.hub && daemon.host.name == "a"));
+    assert!(matches!(&kill.kind, FaultKind::Daemon(daemon, Deed::Kill) if daemon.hub && daemon.host.name == "a"));
     let changes = vec![Change::Rate(Rate::from_bps(1_000_000)), Change::Delay(Duration::from_secs(1))];
     assert!(
         matches!(&change.kind, FaultKind::Net { changes: c, from: Some(from), .. } if *c == changes && from.line == 23)
@@ -144,4 +144,21 @@ fn what_is_needed_must_be_there() {
     assert!(with("{ ring = { nodes = 3 } }").unwrap_err().message.contains("ring"));
     let error = with("{ tree = { nodes = 31, x45 = 2, tactical = 6, low = 3 } }").unwrap_err();
     assert!(error.line == 1 && error.message.contains("31 nodes are not 2 X-45s"), "{error}");
+}
+
+#[test]
+fn a_fault_comes_again_as_often_as_it_says_or_to_the_end() {
+    let of = |more: &str| parse(&format!("{LEAST}[[faults]]\nat = '10s'\nfreeze = 'a'\n{more}"));
+    let times = |more: &str| of(more).unwrap().faults.iter().map(|fault| fault.at.as_secs()).collect::<Vec<_>>();
+    assert_eq!(times("every = '5s'\ntimes = 3\n"), [10, 15, 20]);
+    assert_eq!(times("every = '20s'\n"), [10, 30, 50]);
+    assert_eq!(times(""), [10]);
+    let (refused, why) = (|more: &str| of(more).unwrap_err().message, "nodes ask no more");
+    assert!(refused("every = '25s'\ntimes = 3\n").contains(why));
+    assert!(refused("times = 3\n").contains("`times` needs `every`"));
+    assert!(refused("every = '0s'\n").contains("longer than nothing"));
+    assert!(
+        refused("every = '1ns'\n").contains("possible") && refused("every = '1s'\ntimes = 0\n").contains("possible")
+    );
+    assert!(refused("thaw = 'a'\n").contains("one thing: say one of kill, stop, start, freeze, thaw"));
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::fault::Daemon;
 use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
@@ -102,14 +101,11 @@ fn mixed(mix: Mix) -> String {
 
 fn fault(fault: &Fault) -> Vec<String> {
     let mut lines = vec!["\n[[faults]]".to_owned(), format!("at = {}", span(fault.at))];
-    let mut daemon = |verb: &str, daemon: &Daemon| {
-        lines.push(format!("{verb} = {}", quoted(&daemon.host.name)));
-        lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
-    };
     match &fault.kind {
-        FaultKind::Kill(host) => daemon("kill", host),
-        FaultKind::Stop(host) => daemon("stop", host),
-        FaultKind::Start(host) => daemon("start", host),
+        FaultKind::Daemon(daemon, deed) => {
+            lines.push(format!("{} = {}", deed.name(), quoted(&daemon.host.name)));
+            lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
+        }
         FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
     }
     lines

@@ -1,0 +1,138 @@
+//! What must not be, put into runs: each check finds it, and the seed repeats it.
+
+use bytes::Bytes;
+use roost_proto::machine::Transmit;
+use roost_proto::peer::{Command, Event, Ticket, Wanted};
+use roost_proto::wire::{Message, Mode, Reason, Renew};
+use roost_proto::{Area, Channel, SchemeSet, Scope, Service, Time, Traffic, Version};
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::record::Recorder;
+use super::run::conduct;
+use super::world::World;
+use super::{Detail, Outcome};
+use crate::experiment::Prepared;
+
+/// The machines of the plan: a hub, and the nodes on both hosts.
+const HUB: usize = 0;
+const NODE: usize = 1;
+const OTHER: usize = 2;
+/// A ticket that no requester gets to.
+const TICKET: Ticket = Ticket(1_000_000);
+
+/// The warm-up is longer than a lease.
+const PLAN: &str = "
+topology = { star = { nodes = 3, delay = '10ms' } }
+architecture = 'super-node'
+warm_up = '70s'
+duration = '30s'
+stream = '1s'
+timeout = '5s'
+idle = '100ms'
+";
+
+/// A run of a seed into which `plant` puts something when its workload begins.
+fn planted(seed: u64, plant: fn(&mut World<'_>)) -> Outcome {
+    let text = format!("{PLAN}seed = {seed}\n");
+    let prepared = Prepared::from_text(&text, Path::new("p.toml")).unwrap();
+    conduct(&prepared, Detail::Packet, &mut Recorder::new(&prepared.topology), plant).unwrap()
+}
+
+/// What is said of a machine that a plant has made do wrong: of it alone, and
+/// the same when the seed is run again.
+fn found(seed: u64, machine: &str, plant: fn(&mut World<'_>)) -> Vec<String> {
+    let first = planted(seed, plant);
+    let again = planted(seed, plant);
+    assert_eq!((&first.violations, first.trace_hash), (&again.violations, again.trace_hash));
+    assert!(first.violations.iter().all(|violation| violation.machine == machine), "{:?}", first.violations);
+    first.violations.into_iter().map(|violation| violation.what).collect()
+}
+
+fn say(world: &mut World<'_>, from: usize, to: usize, message: Bytes) {
+    let link = world.links.between(from, to).unwrap();
+    world.transmit(from, Transmit::Message { link, channel: Channel::Datagram, traffic: Traffic::Join, message });
+}
+
+#[test]
+fn without_a_plant_all_is_well() {
+    assert_eq!(found(1, "", |_| {}), [] as [&str; 0]);
+}
+
+#[test]
+fn a_message_that_nobody_can_read_is_found() {
+    let what = found(2, "node1", |world| say(world, NODE, HUB, Bytes::from_static(b"nonsense")));
+    assert!(what.len() == 1 && what[0].starts_with("it sends what nobody can read"), "{what:?}");
+}
+
+#[test]
+fn a_node_that_goes_back_to_an_earlier_version_is_found() {
+    let what = found(3, "node1", |world| {
+        let version = Version { epoch: 0, sequence: 0 };
+        say(world, NODE, HUB, Message::Renew(Renew { version, capacity: None }).encode());
+    });
+    assert!(what.len() == 1 && what[0].starts_with("it published Version"), "{what:?}");
+}
+
+#[test]
+fn a_hub_that_goes_back_to_an_earlier_version_is_found() {
+    let what = found(4, "node1-hub", |world| {
+        let version = Version { epoch: 0, sequence: 0 };
+        let lease = Message::Lease { version, lease_ms: 60_000, siblings: None, addresses: None };
+        say(world, HUB, NODE, lease.encode());
+    });
+    assert!(what.len() == 1 && what[0].starts_with("it held Version"), "{what:?}");
+}
+
+#[test]
+fn a_hub_that_names_who_has_been_dead_for_a_lease_is_found() {
+    // To the checks it has been dead from the start; the hub knows nothing of that.
+    let what = found(5, "node1-hub", |world| world.checks.fell_silent(Time::ZERO, OTHER));
+    assert!(!what.is_empty() && what.iter().all(|what| what.contains("dead for more than a lease")), "{what:?}");
+}
+
+#[test]
+fn a_request_that_ends_again_is_found() {
+    let what = found(6, "node1", |world| {
+        let (ticket, reason, detail) = (TICKET, Reason::Busy, String::new());
+        world.tell(NODE, Event::Failed { ticket, reason, detail, retry_after: None });
+    });
+    assert_eq!(what, ["its request 1000000 ended twice"]);
+}
+
+#[test]
+fn tables_beyond_their_limits_are_found() {
+    let what = found(7, "node1-hub", |world| world.checks.limits.nodes = 1);
+    assert!(!what.is_empty() && what.iter().all(|what| what == "it holds 2 nodes, and its limit is 1"), "{what:?}");
+    let what = found(7, "node1", |world| world.checks.requests[NODE] = 0);
+    assert!(!what.is_empty() && what.iter().all(|what| what.ends_with("and its limit is 0")), "{what:?}");
+}
+
+#[test]
+fn a_request_that_does_not_end_is_found() {
+    let what = found(8, "node1", |world| {
+        let cell = world.prepared.placement.nodes[OTHER - 1].cell;
+        let hour = Duration::from_secs(3600);
+        let wanted = Wanted {
+            service: Service::Track,
+            area: Area::At(cell),
+            mode: Mode::Forward,
+            count: 0,
+            duration: Some(hour),
+            transports: SchemeSet::ALL,
+            deadline: 2 * hour,
+            provider: None,
+            scope: Scope::default(),
+            trace: false,
+        };
+        world.command(NODE, Command::Request { ticket: TICKET, wanted });
+    });
+    assert_eq!(what, ["its request 1000000 has not ended with the run"]);
+}
+
+#[test]
+fn a_request_of_which_nothing_is_ever_said_is_found() {
+    let what = found(9, "node1", |world| world.checks.gave_up(NODE, TICKET));
+    assert_eq!(what, ["it never said that its request 1000000 has ended"]);
+}

@@ -1,0 +1,57 @@
+//! Machines whose processes stand still, and go on later.
+
+use roost_proto::peer::Command;
+
+use super::{Due, World};
+use crate::sim::links::MachineId;
+
+/// What waits for a machine that stands still. Of timers there is one for the
+/// machine and one for each of its sources; its owner asks once at a time.
+#[derive(Default)]
+pub(super) struct Frozen {
+    dues: Vec<Due>,
+    pub(super) commands: Vec<Command>,
+    /// Whether it was asked to leave.
+    pub(super) leaves: bool,
+}
+
+impl World<'_> {
+    /// A machine's process is stopped where it stands: nothing is closed, and
+    /// what comes waits.
+    pub(in crate::sim) fn freeze(&mut self, machine: MachineId) {
+        if self.runs(machine) && self.frozen[machine].is_none() {
+            self.frozen[machine] = Some(Frozen::default());
+            self.links.freeze(machine);
+            self.checks.fell_silent(self.now, machine);
+        }
+    }
+
+    /// A machine's process goes on: first with what is overdue.
+    pub(in crate::sim) fn thaw(&mut self, machine: MachineId) {
+        let Some(frozen) = self.frozen[machine].take() else { return };
+        self.checks.started(machine);
+        for due in frozen.dues {
+            if let Due::Wake(_) = due {
+                self.armed[machine] = Some(self.now);
+            }
+            self.act(due);
+        }
+        self.links.thaw(self.now, machine);
+        self.tell_all();
+        for command in frozen.commands {
+            self.command(machine, command);
+        }
+        if frozen.leaves {
+            self.leave(machine);
+        }
+    }
+
+    /// Puts off what is due for a machine that stands still; whether it does.
+    pub(super) fn hold(&mut self, machine: MachineId, due: Due) -> bool {
+        let Some(frozen) = &mut self.frozen[machine] else { return false };
+        if !frozen.dues.contains(&due) {
+            frozen.dues.push(due);
+        }
+        true
+    }
+}
