@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use roost_emulation::report::record::Outcome;
+use roost_emulation::report::record::{Outcome, Request};
 use roost_emulation::report::{self, Results};
 use serde_json::Value;
 
@@ -72,50 +72,90 @@ fn a_simulated_run_leaves_what_report_and_compare_read() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// Completed requests, and the median latency of each service, milliseconds.
-fn figures(results: &Results) -> (usize, BTreeMap<String, f64>) {
-    let mut latencies: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for request in &results.requests {
-        let latency = request.latency_ms();
-        latencies.entry(request.service.clone()).or_default().extend(latency);
-    }
-    let completed = results.requests.iter().filter(|request| request.outcome == Outcome::Completed).count();
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+/// A plan of which a short run says enough: every service many times.
+const BUSY: &str = "
+topology = { star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }
+architecture = 'super-node'
+duration = '12s'
+stream = '1s'
+timeout = '10s'
+idle = '200ms'
+linktest = false
+[classes.star]
+mix = { video = 15, track = 25, image = 30, sensor = 25, idle = 5 }
+";
+/// How often emulation may try: a machine that does something else is late.
+const ATTEMPTS: usize = 3;
+/// Of how many requests for a service a median says something.
+const ENOUGH: usize = 4;
+
+/// For each service how many times as long each request took in the first run
+/// as in the second: nodes ask for the same in the same order in both.
+fn ratios(first: &Results, second: &Results) -> BTreeMap<String, Vec<f64>> {
+    let by_node = |results: &Results| {
+        let mut asked: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        results.requests.iter().for_each(|one| asked.entry(one.node.clone()).or_default().push(one.clone()));
+        asked
     };
-    // A median of a few says nothing.
-    let medians = latencies.into_iter().filter(|(_, values)| values.len() >= 8);
-    (completed, medians.map(|(service, values)| (service, median(values))).collect())
+    let mut ratios: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let (first, second) = (by_node(first), by_node(second));
+    for (node, requests) in first {
+        for (ours, theirs) in requests.iter().zip(&second[&node]) {
+            assert_eq!((&ours.service, &ours.target), (&theirs.service, &theirs.target), "{node}");
+            let both = ours.latency_ms().zip(theirs.latency_ms());
+            ratios.entry(ours.service.clone()).or_default().extend(both.map(|(ours, theirs)| ours / theirs));
+        }
+    }
+    ratios
 }
 
-fn assert_near(what: &str, emulated: f64, simulated: f64, band: f64) {
-    let off = (emulated - simulated).abs() / emulated;
-    assert!(off <= band, "{what}: {emulated:.1} in emulation, {simulated:.1} in simulation");
+/// In what two runs differ by more than they may: completions by 5 %, the
+/// latency of a service by 10 %, as the median over its requests.
+fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
+    let completed = |results: &Results| {
+        results.requests.iter().filter(|request| request.outcome == Outcome::Completed).count() as f64
+    };
+    let (real, ours) = (completed(emulated), completed(simulated));
+    assert!(real > 30.0 && ours > 30.0, "{real} and {ours} completed");
+    let mut differences = Vec::new();
+    if (real / ours - 1.0).abs() > 0.05 {
+        differences.push(format!("{real} completed in emulation, {ours} in simulation"));
+    }
+    let ratios = ratios(emulated, simulated);
+    assert_eq!(ratios.len(), 4, "{ratios:?}");
+    for (service, mut ratios) in ratios {
+        assert!(ratios.len() >= ENOUGH, "{service}: {ratios:?}");
+        ratios.sort_by(f64::total_cmp);
+        let median = ratios[ratios.len() / 2];
+        if (median - 1.0).abs() > 0.1 {
+            differences.push(format!("{service} takes {median:.2} times as long in emulation"));
+        }
+    }
+    differences
 }
 
-/// Completions within 5 %, median latencies within 10 %: where processors are
-/// not the limit, which the emulator itself says of its run. A machine that is
-/// too busy for it cannot say whether the two agree.
+/// Whether a run in emulation comes near the one in simulation. One of which
+/// emulation itself says that it was too late may be repeated; it is compared
+/// all the same.
 #[test]
 fn emulation_and_simulation_agree() {
-    for transport in ["paper", "udp", "quic"] {
-        let folder = folder_with(&format!("{PLAN}transport = '{transport}'\n"));
-        let output = emulate(folder.path(), &["run", "trial.toml", "-o", "real"]);
-        assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
-        let emulated = report::read(&folder.path().join("real")).unwrap();
+    for transport in ["udp", "tcp", "quic"] {
+        let folder = folder_with(&format!("transport = '{transport}'\n{BUSY}"));
         let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "virtual"]);
         assert!(output.status.success(), "{}", said(&output));
         let simulated = report::read(&folder.path().join("virtual")).unwrap();
-        let ((real, real_medians), (ours, our_medians)) = (figures(&emulated), figures(&simulated));
-        assert!(real > 20 && ours > 20, "{real} and {ours} completed");
-        if !emulated.run.verdict.valid {
-            println!("over {transport} this machine was too busy: {:?}", emulated.run.verdict.reasons);
-            continue;
-        }
-        assert_near(&format!("completed over {transport}"), real as f64, ours as f64, 0.05);
-        for (service, median) in real_medians.iter().filter(|(service, _)| our_medians.contains_key(*service)) {
-            assert_near(&format!("{service} over {transport}"), *median, our_medians[service], 0.1);
-        }
+        let mut heard = Vec::new();
+        let agrees = (0..ATTEMPTS).any(|attempt| {
+            let real = format!("real{attempt}");
+            let output = emulate(folder.path(), &["run", "trial.toml", "-o", &real]);
+            assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
+            let emulated = report::read(&folder.path().join(real)).unwrap();
+            let (differences, verdict) = (differences(&emulated, &simulated), &emulated.run.verdict);
+            let is_near = differences.is_empty();
+            heard.push(format!("{differences:?}; emulation says of its run: {:?}", verdict.reasons));
+            assert!(is_near || !verdict.valid, "over {transport} a run that can be trusted differs: {heard:#?}");
+            is_near
+        });
+        assert!(agrees, "over {transport} no run came near: {heard:#?}");
     }
 }

@@ -29,12 +29,12 @@ pub(crate) struct SimulateArgs {
     /// In how much detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
     #[arg(long, value_name = "NAME", default_value_t = Detail::Packet)]
     level: Detail,
-    /// Another architecture than the plan's: client-server or super-node
+    /// Another architecture than the plan's: client-server, super-node, multicast or super-node-multicast
     #[arg(long, value_name = "NAME")]
     architecture: Option<Architecture>,
     /// Another seed than the plan's
-    #[arg(long, value_name = "N")]
-    seed: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
     /// So many seeds, counted from the first; the failing ones are told
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "output")]
     seeds: Option<u32>,
@@ -98,7 +98,7 @@ fn prepare(args: &SimulateArgs) -> Outcome<Prepared> {
     let text = Plan::text(&args.file).map_err(RunError::from)?;
     let mut values = Vec::new();
     values.extend(args.architecture.map(|architecture| ("architecture".to_owned(), architecture.name().into())));
-    values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
+    values.extend(args.seed.map(|seed| ("seed".to_owned(), (seed as i64).into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
     if values.is_empty() {
         return Ok(Prepared::from_text(&text, &args.file)?);
@@ -166,7 +166,7 @@ fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output
 
 /// The command that repeats a run.
 fn replay(args: &SimulateArgs, seed: u64) -> String {
-    let mut command = format!("emulate simulate {} --seed {seed}", args.file.display());
+    let mut command = format!("emulate simulate {} --seed {seed}", quoted(&args.file.to_string_lossy()));
     if args.level != Detail::default() {
         command.push_str(&format!(" --level {}", args.level));
     }
@@ -177,6 +177,16 @@ fn replay(args: &SimulateArgs, seed: u64) -> String {
         command.push_str(&format!(" --duration {}", format_duration(duration)));
     }
     command
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    match word {
+        "" => "''".to_owned(),
+        _ if word.chars().all(is_plain) && !word.starts_with('-') => word.to_owned(),
+        _ => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Makes the figures of a run.
@@ -195,6 +205,57 @@ impl From<SimulateError> for Failure {
             SimulateError::Run(error) => error.into(),
             SimulateError::File { .. } => Self::failed(error.to_string()),
             _ => Self::bad_input(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimulateArgs,
+    }
+
+    fn args(words: &[String]) -> SimulateArgs {
+        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args
+    }
+
+    /// The words of a command, as a shell takes it apart.
+    fn words(command: &str) -> Vec<String> {
+        let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {command}")]).output();
+        String::from_utf8(shell.unwrap().stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_command_that_is_told_repeats_the_run_of_its_seed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("somebody's plan $1.toml");
+        let plan = "topology = { star = { nodes = 4, delay = '5ms' } }\narchitecture = 'super-node'\nduration = '9s'\n";
+        std::fs::write(&file, format!("{plan}seed = 5000000000\n")).unwrap();
+        for more in [
+            &["--seeds", "3"][..],
+            &["--level", "message", "--architecture", "client-server", "--for", "1500ms"],
+            &["--seed", "7", "--seeds", "2", "--architecture", "multicast"],
+        ] {
+            let given: Vec<String> =
+                ["simulate", &file.to_string_lossy()].iter().chain(more).map(|word| (*word).to_owned()).collect();
+            let given = args(&given);
+            let mut first = prepare(&given).unwrap();
+            // Not the first of the seeds.
+            first.plan.seed += 1;
+            let told = words(&replay(&given, first.plan.seed));
+            assert_eq!(told[..2], ["emulate", "simulate"]);
+            let again = args(&told[1..]);
+            let second = prepare(&again).unwrap();
+            let of = |prepared, level| sim::simulate(prepared, level).unwrap();
+            let (first, second) = (of(&first, given.level), of(&second, again.level));
+            assert!(first.requested > 0, "{told:?}");
+            assert_eq!((first.trace_hash, first.requested), (second.trace_hash, second.requested), "{told:?}");
         }
     }
 }

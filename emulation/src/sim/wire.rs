@@ -240,7 +240,8 @@ mod tests {
             assert_eq!(wire.members[&arrival.packet].host, from);
             reached.push(arrival.host);
         }
-        (reached.sort_unstable(), neighbours.sort_unstable());
+        reached.sort_unstable();
+        neighbours.sort_unstable();
         assert_eq!(reached, neighbours);
         assert!(!reached.is_empty());
     }
