@@ -3,5 +3,6 @@
 #![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
 pub mod fuzz;
+pub mod lab;
 pub mod network;
 pub mod process;

@@ -1,6 +1,8 @@
 //! A small Roost network of real daemons on loopback, set up with the commands
 //! that an operator would use.
 
+use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -22,8 +24,15 @@ pub struct Network {
 pub struct Daemon {
     /// The process.
     pub process: Process,
-    /// Its control socket.
+    client: Client,
+}
+
+/// `roost` against one daemon.
+pub struct Client {
+    /// The daemon's control socket.
     pub socket: PathBuf,
+    /// Where the daemon logs.
+    log: PathBuf,
 }
 
 impl Network {
@@ -73,15 +82,20 @@ impl Network {
 
     /// Starts a daemon on ports of the system's choice, without waiting for it.
     pub fn start(&self, program: &str, name: &str, identity: &Path, arguments: &[&str]) -> Daemon {
-        let socket = self.path(&format!("{name}.sock"));
         let mut command = Command::new(binary(program));
-        command.arg("--identity").arg(identity).arg("--socket").arg(&socket);
+        command.arg("--identity").arg(identity).arg("--socket").arg(self.client(name).socket);
         for scheme in ["udp", "tcp", "quic"].iter().filter(|_| !arguments.contains(&"--listen")) {
             command.args(["--listen", &format!("{scheme}://127.0.0.1:0")]);
         }
         command.args(arguments);
-        let process = Process::start(command, self.path(&format!("{name}.log"))).expect("the daemon starts");
-        Daemon { process, socket }
+        let client = self.client(name);
+        let process = Process::start(command, client.log.clone()).expect("the daemon starts");
+        Daemon { process, client }
+    }
+
+    /// Where a daemon of this name is spoken to, and where it logs.
+    pub fn client(&self, name: &str) -> Client {
+        Client { socket: self.path(&format!("{name}.sock")), log: self.path(&format!("{name}.log")) }
     }
 
     /// Runs `roost` and insists on its success; what it printed.
@@ -98,16 +112,59 @@ impl Default for Network {
     }
 }
 
+impl Deref for Daemon {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 impl Daemon {
-    /// Waits until it serves: a hub listens, a node is attached.
+    /// Waits until it serves, as [`Client::wait_ready`] does.
+    pub fn ready(self) -> Self {
+        self.wait_ready();
+        self
+    }
+}
+
+impl Client {
+    /// Waits until the daemon serves: a hub listens, a node is attached.
     ///
     /// # Panics
     /// When it does not within [`PATIENCE`]; the message has its log.
-    pub fn ready(self) -> Self {
+    pub fn wait_ready(&self) {
         let states = ["listening", "attached", "on-link"];
         let up = wait_until(PATIENCE, || self.status().filter(|status| states.iter().any(|s| status["state"] == *s)));
-        assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.process.log());
-        self
+        assert!(up.is_some(), "the daemon did not get ready; its log:\n{}", self.log());
+    }
+
+    /// What the daemon has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The sum of the daemon's metrics of a name that have a text in their labels.
+    ///
+    /// # Panics
+    /// When the daemon does not serve them.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--fail", "--unix-socket"]).arg(&self.socket).arg("http://roost/metrics");
+        let output = curl.output().expect("curl starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Waits until its status is as wanted, and gives what `look` makes of it.
+    ///
+    /// # Panics
+    /// When it is not within [`PATIENCE`]; the message has the status and the log.
+    pub fn wait_for<T>(&self, what: &str, mut look: impl FnMut(&Value) -> Option<T>) -> T {
+        let found = wait_until(PATIENCE, || look(&self.status()?));
+        found.unwrap_or_else(|| panic!("{what}: {:#?}\n{}", self.status(), self.log()))
     }
 
     /// `roost status --json`, if it answers.
@@ -142,7 +199,7 @@ impl Daemon {
     /// When it fails or prints no JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.roost(&[arguments, &["--json"]].concat());
-        assert!(output.status.success(), "roost {arguments:?}:\n{}\n{}", describe(&output), self.process.log());
+        assert!(output.status.success(), "roost {arguments:?}:\n{}\n{}", describe(&output), self.log());
         serde_json::from_slice(&output.stdout).expect("JSON on standard output")
     }
 

@@ -1,24 +1,9 @@
 //! The operator's view: the way of a request, and what control costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use std::process::Command;
-
-use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::network::{Network, PATIENCE};
 use roost_tests::process::wait_until;
 use serde_json::Value;
-
-/// What a metric counts, summed over the samples whose labels contain `label`.
-fn metric(daemon: &Daemon, name: &str, label: &str) -> f64 {
-    let output = Command::new("curl")
-        .args(["-sS", "--fail", "--unix-socket"])
-        .arg(&daemon.socket)
-        .arg("http://roost/metrics")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
-    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
 
 fn steps(trace: &Value) -> Vec<(String, String)> {
     let word = |hop: &Value, key: &str| hop[key].as_str().unwrap_or_default().to_owned();
@@ -71,7 +56,7 @@ fn the_way_of_a_request_is_told_hub_by_hub_and_its_bytes_by_class() {
 
     for (daemon, class) in [(&requester, "join"), (&requester, "lookup"), (&provider, "payload"), (&first, "lookup")] {
         let label = format!("class=\"{class}\"");
-        let bytes = metric(daemon, "roost_traffic_sent_bytes_total", &label);
+        let bytes = daemon.metric("roost_traffic_sent_bytes_total", &label);
         assert!(bytes > 0.0, "{class}: {bytes}");
     }
     let classes = first.json(&["status"])["traffic_sent_bytes"].as_object().unwrap().clone();

@@ -10,6 +10,7 @@ mod world;
 mod chaos;
 mod crowds;
 mod direct;
+mod ends;
 mod homes;
 mod losses;
 mod members;

@@ -42,7 +42,8 @@ impl Scene {
         let requesters = [(0, 0), (2, 2)].map(|cell| world.node(cell, &[], &hubs));
         world.settle();
         let mut scene = Self { world, checker: Checker::new(seed), hubs, providers, requesters, asked: Vec::new() };
-        scene.run(30 * SECOND);
+        // At another moment between two renewals for every seed.
+        scene.run(30 * SECOND + MS * (seed * 7_919 % 20_000) as u32);
         scene
     }
 

@@ -1,0 +1,101 @@
+//! An emulated network whose links tests cut and slow down: each host in a
+//! namespace of its own, with real daemons on it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::network::{Client, Network, text};
+use crate::process::binary;
+
+/// A link: two hosts, and what it is like in the words of a topology.
+pub type Link<'a> = (&'a str, &'a str, &'a str);
+
+/// An emulated network that is up until this goes out of scope.
+pub struct Lab<'a> {
+    network: &'a Network,
+    shell: Child,
+    lines: Option<ChildStdin>,
+    said: BufReader<ChildStdout>,
+    /// Where the end of a line is announced.
+    somewhere: String,
+}
+
+impl<'a> Lab<'a> {
+    /// Brings a network of these links up, each called after its hosts (`a-b`).
+    ///
+    /// # Panics
+    /// When this machine cannot make namespaces; it says why.
+    pub fn new(network: &'a Network, links: &[Link<'_>]) -> Self {
+        let topology = network.path("lab.toml");
+        std::fs::write(&topology, describe(links)).expect("the topology is written");
+        let said = File::create(network.path("lab.log")).expect("a log");
+        let mut command = Command::new(binary("emulate"));
+        command.arg("shell").arg(&topology).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+        let mut shell = command.spawn().expect("emulate starts");
+        let lines = shell.stdin.take();
+        let said = BufReader::new(shell.stdout.take().expect("its output is piped"));
+        let mut lab = Self { network, shell, lines, said, somewhere: links[0].0.to_owned() };
+        lab.run("");
+        lab
+    }
+
+    /// Has a line of `emulate shell` carried out: `HOST COMMAND…`, `link A B down`.
+    /// Gives what it printed.
+    ///
+    /// # Panics
+    /// When the shell has ended.
+    pub fn run(&mut self, line: &str) -> String {
+        const END: &str = "that was all";
+        let lines = self.lines.as_mut().expect("the shell is up");
+        let written = writeln!(lines, "{line}\n{} echo {END}", self.somewhere).and_then(|()| lines.flush());
+        let mut printed = String::new();
+        while written.is_ok() && self.said.read_line(&mut printed).is_ok_and(|bytes| bytes > 0) {
+            if let Some(printed) = printed.strip_suffix(&format!("{END}\n")) {
+                return printed.to_owned();
+            }
+        }
+        let log = std::fs::read_to_string(self.network.path("lab.log")).unwrap_or_default();
+        panic!("the lab has ended at `{line}`:\n{printed}{log}");
+    }
+
+    /// Starts a super node on the host of its name, which others find at
+    /// `udp://NAME:7700`, and waits until it listens.
+    pub fn supernode(&mut self, name: &str, arguments: &[&str]) -> Client {
+        self.start("supernode", name, "supernode", arguments)
+    }
+
+    /// Starts a node on the host of its name and waits until it is attached.
+    pub fn node(&mut self, name: &str, at: &str, arguments: &[&str]) -> Client {
+        self.start("overlay-node", name, "node", &[&["--at", at], arguments].concat())
+    }
+
+    fn start(&mut self, program: &str, name: &str, role: &str, arguments: &[&str]) -> Client {
+        let identity = text(&self.network.identity(name, role));
+        let client = self.network.client(name);
+        let (socket, log) = (text(&client.socket), text(&self.network.path(&format!("{name}.log"))));
+        let program = text(&binary(program));
+        let arguments = arguments.join(" ");
+        self.run(&format!("{name} {program} --identity {identity} --socket {socket} {arguments} > {log} 2>&1 &"));
+        client.wait_ready();
+        client
+    }
+}
+
+impl Drop for Lab<'_> {
+    fn drop(&mut self) {
+        // Its script ends, and with it all that runs on its hosts.
+        self.lines = None;
+        let _ = self.shell.wait();
+    }
+}
+
+fn describe(links: &[Link<'_>]) -> String {
+    let hosts: BTreeSet<&str> = links.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+    let hosts = hosts.into_iter().map(|host| format!("[[host]]\nname = \"{host}\"\n"));
+    let links = links.iter().map(|(a, b, like)| {
+        format!("[[link]]\nname = \"{a}-{b}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Mbit\"\n{like}\n")
+    });
+    format!("name = \"lab\"\nrouting = \"static\"\n{}{}", hosts.collect::<String>(), links.collect::<String>())
+}
