@@ -164,6 +164,19 @@ impl Role {
             Self::Server => "server",
         }
     }
+
+    /// What its holder is, for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::SuperNode => "super node",
+            Self::Node | Self::Server => self.name(),
+        }
+    }
+
+    /// Whether nodes attach to its holder.
+    pub const fn is_hub(self) -> bool {
+        matches!(self, Self::SuperNode | Self::Server)
+    }
 }
 
 impl fmt::Display for Role {

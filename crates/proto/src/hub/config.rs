@@ -4,15 +4,27 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::ids::NodeId;
+use crate::service::Role;
 
 /// Which hub it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A super node: nodes and other super nodes, every mode.
     SuperNode,
-    /// The server of the client/server baseline: nodes only, and every
-    /// request's data goes through it.
+    /// The server of the client/server baseline: nodes and caches, and every
+    /// request's data goes through it. With a [parent](Config::parents) it is
+    /// such a cache itself, and that parent the server.
     Server,
+}
+
+impl Kind {
+    /// What its certificate says, and that of every hub with which it speaks.
+    pub const fn role(self) -> Role {
+        match self {
+            Self::SuperNode => Role::SuperNode,
+            Self::Server => Role::Server,
+        }
+    }
 }
 
 /// What a hub is told at its start.
@@ -31,10 +43,11 @@ pub struct Config {
     /// of the hub's own addresses is left out.
     pub peers: Vec<Vec<Address>>,
     /// In which tier of the hierarchy it stands; 0, the lowest, is the default.
-    /// A parent's tier must be greater than its child's.
+    /// A parent's tier must be greater than its child's. Without meaning for a server.
     pub tier: u8,
     /// The super nodes above, each with its addresses; the first one is asked,
-    /// the second one stands by. None, which is the default: it is a top.
+    /// the second one stands by. None, which is the default: it is a top. Of a
+    /// cache the one central server.
     pub parents: Vec<Vec<Address>>,
     /// How much a link to a parent carries of what is told upward of this hub
     /// and those below it, bits per second; about 1 % of the link's rate. More

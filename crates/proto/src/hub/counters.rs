@@ -151,6 +151,8 @@ pub struct Counters {
     pub carries: u64,
     /// Requests of which a hub did not say in time that it has them.
     pub hedges: u64,
+    /// Of a cache: lookups answered from what the server had told it before.
+    pub cache_hits: u64,
     /// Requests answered by "there is none" from memory.
     pub negatives: u64,
     /// Summaries sent to parents and owners.

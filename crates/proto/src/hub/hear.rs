@@ -23,7 +23,7 @@ impl Hub {
             return;
         }
         match Message::decode(bytes) {
-            Ok(message) if from.role == Role::SuperNode => self.hear_hub(now, from, message),
+            Ok(message) if from.role.is_hub() => self.hear_hub(now, from, message),
             Ok(message) => self.hear_node(now, from, message),
             Err(_) => self.counters.malformed += 1,
         }

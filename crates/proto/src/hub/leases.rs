@@ -85,6 +85,7 @@ impl Hub {
 
     pub(super) fn published(&mut self, now: Time, node: NodeId, before: Option<Place>) {
         self.counters.publishes += 1;
+        self.register(now, node);
         self.mirror_change(now, node);
         self.summarize(node, before);
         self.tell_watchers(node, before);
@@ -172,6 +173,7 @@ impl Hub {
         for _ in 0..MAX_PER_WAKE {
             let Some(place) = self.directory.expire(now) else { return };
             if self.copies.release(place.node) {
+                self.registered(place.node, Some(place));
                 continue;
             }
             self.counters.expiries += 1;

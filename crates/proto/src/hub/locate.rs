@@ -28,7 +28,12 @@ impl Hub {
         let mut hits = self.search_within(now, request.scope.unwrap_or_default(), &query);
         let course = Course::of(request.scope.unwrap_or_default());
         let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
-        if let Some((area, course)) = area {
+        let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
+        if !cached.is_empty() {
+            let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
+            let scope = request.scope.unwrap_or_default();
+            self.list(now, (from.link, request.id), (&query, scope), &cached, coverage);
+        } else if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
             if !self.seek(now, Query { area, ..query }, course, waiter) {
                 self.counters.over_limit += 1;

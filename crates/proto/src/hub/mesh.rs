@@ -74,7 +74,8 @@ impl Mesh {
         let state = State::Waiting(Time::ZERO);
         let hubs = parents
             .chain(peers)
-            .filter(|(_, addresses)| config.kind == Kind::SuperNode && !own(addresses))
+            .filter(|(relation, _)| config.kind == Kind::SuperNode || *relation == Relation::Parent)
+            .filter(|(_, addresses)| !own(addresses))
             .map(|(relation, addresses)| ConfiguredHub {
                 relation,
                 addresses: addresses.clone(),
@@ -160,7 +161,7 @@ impl Hub {
             if matches!(self.mesh.hubs[index].state, State::Waiting(at) if at <= now) {
                 self.mesh.hubs[index].state = State::Dialling;
                 let addresses = self.mesh.hubs[index].addresses.clone();
-                self.dial(addresses, Role::SuperNode, None, Purpose::Hub(index));
+                self.dial(addresses, self.config.kind.role(), None, Purpose::Hub(index));
             }
         }
         if self.mesh.next_ping.is_some_and(|at| at <= now) {
@@ -259,7 +260,7 @@ impl Hub {
     }
 
     fn start_pinging(&mut self, now: Time, node: NodeId) {
-        let is_hub = self.neighbours.get(node).is_some_and(|neighbour| neighbour.role == Role::SuperNode);
+        let is_hub = self.neighbours.get(node).is_some_and(|neighbour| neighbour.role.is_hub());
         if is_hub && self.mesh.next_ping.is_none() {
             self.mesh.next_ping = Some(now + self.random.jitter(PING_EVERY));
         }

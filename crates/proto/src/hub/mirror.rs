@@ -56,11 +56,16 @@ impl Hub {
             self.counters.over_limit += 1;
             return;
         }
-        let before = self.mirror.named.insert(from.node, hub);
+        self.mirror_at(now, from.node, hub);
+    }
+
+    /// The record of a node of this hub is held at `hub` as well from now on.
+    pub(super) fn mirror_at(&mut self, now: Time, node: NodeId, hub: NodeId) {
+        let before = self.mirror.named.insert(node, hub);
         if let Some(before) = before.filter(|before| *before != hub) {
-            self.mirror.news.entry(before).or_default().insert(from.node);
+            self.mirror.news.entry(before).or_default().insert(node);
         }
-        self.mirror_change(now, from.node);
+        self.mirror_change(now, node);
         let sign_at = now + self.config.lease / SIGNS_PER_LEASE;
         self.mirror.next_sign.get_or_insert(sign_at);
     }

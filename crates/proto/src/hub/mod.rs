@@ -4,7 +4,7 @@
 //! relays where it must, and passes on to other hubs what it cannot answer:
 //! to its children, its parent, or, at the top, to other tops. The
 //! client/server baseline is the same machine with [`Kind::Server`]: no other
-//! hubs, and every request relayed.
+//! hubs but caches, and every request relayed.
 //!
 //! | file | its part |
 //! |---|---|
@@ -20,12 +20,14 @@
 //! | `route`, `seek` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
 //! | `mirror`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
+//! | `cache` | a cache of the baseline, and what its server does for it |
 //! | `moved` | where nodes went that have another home now |
 //! | `storm` | who waits when many come at once |
 //! | `leave` | the way out |
 
 mod api;
 mod balance;
+mod cache;
 mod config;
 mod counters;
 mod disclose;
@@ -102,6 +104,8 @@ pub struct Hub {
     leaving: Option<Time>,
     left: bool,
     directory: Directory,
+    /// Of a cache: what the server has named.
+    cached: Directory,
     neighbours: Neighbours,
     requests: Requests,
     relays: Relays,
@@ -142,6 +146,7 @@ impl Hub {
             leaving: None,
             left: false,
             directory: Directory::new(config.limits.nodes, config.lease),
+            cached: Directory::new(cache::MAX_CACHED, config.lease),
             neighbours: Neighbours::default(),
             requests: Requests::default(),
             relays: Relays::default(),
@@ -189,7 +194,7 @@ impl Hub {
 
     fn link_up(&mut self, now: Time, up: (LinkId, Option<DialId>), peer: Peer, address: Address, rtt: Duration) {
         let (link, dial) = up;
-        if let Some(reason) = self.unwelcome(&peer) {
+        if let Some(reason) = self.unwelcome(&peer, dial.is_some()) {
             self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
             self.dial_ended(now, dial, Err(reason));
             return;
@@ -200,32 +205,34 @@ impl Hub {
         if let Some(spare) = self.neighbours.spare(node, link) {
             self.close(now, spare, "one association too many");
         }
-        match (role, first) {
-            (Role::SuperNode, true) => self.events.push_back(Event::PeerUp { peer, address }),
-            (_, true) => self.events.push_back(Event::Attached { peer, address }),
+        match (role.is_hub(), first) {
+            (true, true) => self.events.push_back(Event::PeerUp { peer, address }),
+            (false, true) => self.events.push_back(Event::Attached { peer, address }),
             (_, false) => {}
         }
         self.dial_ended(now, dial, Ok(node));
-        if role == Role::SuperNode && first {
+        if role.is_hub() && first {
             self.tops_changed(now);
             self.carry_watches();
+            self.register_all(now);
             self.mirror_to(now, node);
             self.meet(now, node);
         }
     }
 
-    /// Why an association with `peer` is not wanted.
-    fn unwelcome(&mut self, peer: &Peer) -> Option<&'static str> {
-        let admitted = match self.config.kind {
-            Kind::SuperNode => peer.role != Role::Server,
-            Kind::Server => peer.role == Role::Node,
-        };
-        if !admitted {
+    /// Why an association with `peer`, which this hub has `dialled` or not, is
+    /// not wanted.
+    fn unwelcome(&mut self, peer: &Peer, dialled: bool) -> Option<&'static str> {
+        if peer.node == self.config.node {
+            return Some("this is the hub itself");
+        }
+        if peer.role.is_hub() && peer.role != self.config.kind.role() {
             self.refused(peer.node, "its role may not attach here");
             return Some("this hub does not admit the role in your certificate");
         }
-        if peer.node == self.config.node {
-            return Some("this is the hub itself");
+        if peer.role == Role::Server && self.is_cache() && !dialled {
+            self.refused(peer.node, "it would be the cache of a cache");
+            return Some("this is a cache itself: a cache attaches to the central server");
         }
         if self.leaving.is_some() {
             return Some("the hub is leaving");
@@ -249,9 +256,10 @@ impl Hub {
         }
         self.drop_watches_of(node);
         let reason = reason.to_owned();
-        if role == Role::SuperNode {
+        if role.is_hub() {
             self.events.push_back(Event::PeerDown { node, reason });
             self.peer_lost(now, node);
+            self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
             self.events.push_back(Event::Detached { node, reason });
@@ -260,6 +268,7 @@ impl Hub {
 
     fn timeout(&mut self, now: Time) {
         self.expire_leases(now);
+        self.expire_cached(now);
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
@@ -306,6 +315,7 @@ impl Machine for Hub {
         let due = |at: Option<Time>, reason| at.map(|at| Deadline { at, reason });
         [
             due(self.directory.next_expiry(), "a lease ends"),
+            due(self.cached.next_expiry(), "what a cache was told is too old"),
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at other hubs is late"),

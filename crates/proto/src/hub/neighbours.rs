@@ -90,7 +90,7 @@ impl Neighbours {
     pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
         let Peer { node, role, name } = peer;
         self.links.insert(link, Link { node, role, address, rtt: Rtt::new(rtt), ping: None, heard: now });
-        if role == Role::SuperNode {
+        if role.is_hub() {
             self.hubs.insert(node);
         }
         let fresh = !self.nodes.contains_key(&node);
@@ -106,7 +106,8 @@ impl Neighbours {
             searches: 0,
             turn: None,
             charged: now,
-            relation: Relation::Peer,
+            // Servers have caches below them and nobody beside them.
+            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Peer },
             doubtful: false,
         });
         neighbour.links.push(link);
@@ -161,7 +162,7 @@ impl Neighbours {
 
     /// How a neighbour stands to this hub, if it is a hub itself.
     pub(super) fn relation(&self, node: NodeId) -> Option<Relation> {
-        self.nodes.get(&node).filter(|neighbour| neighbour.role == Role::SuperNode).map(|hub| hub.relation)
+        self.nodes.get(&node).filter(|neighbour| neighbour.role.is_hub()).map(|hub| hub.relation)
     }
 
     pub(super) fn relate(&mut self, hub: NodeId, relation: Relation) {
@@ -213,8 +214,8 @@ impl Neighbours {
     /// time; of a node two round trips and then some.
     pub(super) fn patience(&self, link: LinkId) -> Duration {
         self.links.get(&link).map_or(ANSWER_DELAY, |link| match link.role {
-            Role::SuperNode => link.rtt.pto(),
-            Role::Node | Role::Server => link.rtt.smoothed() * 2 + ANSWER_DELAY,
+            Role::SuperNode | Role::Server => link.rtt.pto(),
+            Role::Node => link.rtt.smoothed() * 2 + ANSWER_DELAY,
         })
     }
 
@@ -261,6 +262,6 @@ impl Neighbour {
 
     /// How many of something the neighbour may have, if a node may have `per_node`.
     pub(super) fn allowance(&self, per_node: usize) -> usize {
-        if self.role == Role::SuperNode { per_node * 16 } else { per_node }
+        if self.role.is_hub() { per_node * 16 } else { per_node }
     }
 }

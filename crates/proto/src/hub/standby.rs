@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Event, Hub, Sender};
+use super::{Event, Hub, Kind, Sender};
 use crate::address::SchemeSet;
-use crate::directory::{Hit, Published, Query};
+use crate::directory::{Hit, Place, Published, Query};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
@@ -38,6 +38,11 @@ impl Copies {
     /// The home of a node whose record is here for it.
     pub(super) fn home_of(&self, node: NodeId) -> Option<NodeId> {
         self.homes.get(&node).copied()
+    }
+
+    /// The nodes whose records are here for `home`.
+    pub(super) fn of(&self, home: NodeId) -> impl Iterator<Item = NodeId> {
+        self.homes.iter().filter(move |(_, of)| **of == home).map(|(node, _)| *node)
     }
 
     /// How many records are here for other hubs.
@@ -80,7 +85,8 @@ impl Hub {
         for node in copy.gone {
             if self.copies.home_of(node) == Some(from.node) {
                 self.copies.release(node);
-                self.directory.remove(node);
+                let place = self.directory.remove(node);
+                self.registered(node, place);
             }
         }
         for tag in copy.heard.iter().flat_map(|tags| tags.chunks_exact(HEARD_BYTES)) {
@@ -104,9 +110,26 @@ impl Hub {
         match self.directory.publish(now, record) {
             Published::Full => self.counters.full += 1,
             Published::Stale => {}
-            Published::New | Published::Replaced(_) | Published::Same => {
+            Published::Same => {
                 self.copies.homes.insert(node, home);
+                self.directory.renew(now, node, record.version, Some(record.capacity));
             }
+            Published::New => {
+                self.copies.homes.insert(node, home);
+                self.registered(node, None);
+            }
+            Published::Replaced(place) => {
+                self.copies.homes.insert(node, home);
+                self.registered(node, Some(place));
+            }
+        }
+    }
+
+    /// What another hub says of its node has come, changed or gone. To a server
+    /// it is the node's own word, so watchers hear of it.
+    pub(super) fn registered(&mut self, node: NodeId, before: Option<Place>) {
+        if self.config.kind == Kind::Server {
+            self.tell_watchers(node, before);
         }
     }
 

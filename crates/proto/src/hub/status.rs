@@ -8,7 +8,7 @@ use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::record::{Capacity, Version};
-use crate::service::{Role, Service, ServiceSet};
+use crate::service::{Service, ServiceSet};
 use crate::time::Time;
 use crate::wire::{Candidate, MAX_CANDIDATES};
 
@@ -29,8 +29,11 @@ pub struct Status {
     pub leaving: bool,
     /// Nodes whose home this hub is.
     pub nodes: usize,
-    /// Nodes of other hubs for which it stands by.
+    /// Nodes of other hubs for which it stands by; of a server those that are
+    /// registered through its caches.
     pub mirrored: usize,
+    /// Of a cache: nodes of others of which the server has told it.
+    pub cached: usize,
     /// Entries in the directory: a service at a place.
     pub entries: usize,
     /// What the directory takes up, bytes, by computation.
@@ -113,6 +116,7 @@ impl Hub {
             leaving: self.leaving.is_some(),
             nodes: self.directory.nodes() - self.copies.len(),
             mirrored: self.copies.len(),
+            cached: self.cached.nodes(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),
             links: self.neighbours.links.len(),
@@ -173,7 +177,7 @@ impl Hub {
     }
 
     fn peer(&self, now: Time, relation: Relation, node: Option<NodeId>, mut addresses: Vec<Address>) -> PeerStatus {
-        let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role == Role::SuperNode);
+        let neighbour = node.and_then(|node| self.neighbours.get(node)).filter(|peer| peer.role.is_hub());
         let link = node.and_then(|node| self.neighbours.best_link(node, SchemeSet::ALL));
         let link = link.and_then(|link| self.neighbours.links.get(&link));
         if addresses.is_empty() {

@@ -1,6 +1,6 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
-use super::{Hub, Sender};
+use super::{Hub, Kind, Sender};
 use crate::address::SchemeSet;
 use crate::ids::{LinkId, NodeId};
 use crate::time::Time;
@@ -46,11 +46,14 @@ impl Hub {
         self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(Relation::Peer))
     }
 
-    /// A dial has led to a parent: takes a place below it.
+    /// A dial has led to a parent: takes a place below it. A server knows its
+    /// caches by their role.
     pub(super) fn enrol(&mut self, parent: NodeId) {
         self.neighbours.relate(parent, Relation::Parent);
-        let enrol = Message::Enrol { tier: self.config.tier };
-        self.tell_peer(parent, &enrol);
+        if self.config.kind == Kind::SuperNode {
+            let enrol = Message::Enrol { tier: self.config.tier };
+            self.tell_peer(parent, &enrol);
+        }
     }
 
     /// A hub takes a place below this one.

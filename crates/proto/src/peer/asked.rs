@@ -177,7 +177,7 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::NoTransport => format!("no transport that the request allows leads to a provider of {service} {area}"),
         Reason::Unreachable => format!("no provider of {service} {area} could be reached"),
         Reason::UnreachableAbove => {
-            format!("nobody near offers {service} {area}, and the way to the other super nodes is cut")
+            format!("nobody near serves {service} {area}, and the way to the other hubs is cut")
         }
         Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
         Reason::TimedOut => format!("no provider of {service} {area} answered within {deadline:?}"),

@@ -7,6 +7,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod caching;
 mod chaos;
 mod crowds;
 mod direct;

@@ -166,6 +166,13 @@ impl World {
         self.add(Host::hub(number, Role::SuperNode, machine))
     }
 
+    /// A cache of a server.
+    pub fn cache(&mut self, server: HostId) -> HostId {
+        let number = self.hosts.len();
+        let machine = self.hub_machine_with(number, Role::Server, |config| config.parents = vec![addresses(server.0)]);
+        self.add(Host::hub(number, Role::Server, machine))
+    }
+
     fn hub_with_peers(&mut self, number: usize, role: Role, peers: &[usize]) -> HostId {
         let machine = self.hub_machine(number, role, peers);
         self.add(Host::hub(number, role, machine))

@@ -67,11 +67,13 @@ impl Hub {
     pub(super) fn relay_data(&mut self, now: Time, from: Sender, bytes: &Bytes) -> bool {
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.relays.of(from.node, header.id) else { return false };
-        if !header.may_come_from(side) || !is_whole(bytes) {
+        let stops = header.kind == kind::STOP;
+        // What ends the flow is small, and there is no second one.
+        let is_sound = is_whole(bytes) && (!stops || Message::decode(bytes).is_ok());
+        if !header.may_come_from(side) || !is_sound {
             self.counters.malformed += 1;
             return true;
         }
-        let stops = header.kind == kind::STOP;
         if stops && side == Side::Provider && !self.relays.is_accepted(id) {
             // Nothing was promised yet: another provider may serve.
             self.lose_provider(now, id);

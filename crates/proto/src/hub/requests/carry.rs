@@ -57,7 +57,7 @@ impl Hub {
                 let offered = held.map_or(connected, |entry| entry.services().contains(service));
                 let moved = self.moved_to(now, provider).filter(|hub| *hub != from.node);
                 let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), again: false };
-                let choice = if offered { Some(self.choice(provider)) } else { moved.map(there) };
+                let choice = if offered { Some(self.choice(provider, true)) } else { moved.map(there) };
                 if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
                     // Who is here is nowhere else.
                     asked.climbed = offered;

@@ -1,7 +1,7 @@
 //! Which providers are tried, and in which order.
 
 use super::super::seek::Waiter;
-use super::table::{Choice, Key, Stage};
+use super::table::{Asked, Choice, Key, Stage};
 use crate::block::Patch;
 use crate::directory::{Query, Rank};
 use crate::grid::Area;
@@ -15,8 +15,14 @@ use crate::wire::{Candidate, Coverage, Reason, Step, Way};
 impl Hub {
     /// In one cell the hub tries its own providers, then the other hubs one
     /// after the other: the request travels with the search. In an area it
-    /// asks the other hubs first, because something nearer may be theirs.
+    /// asks the other hubs first, because something nearer may be theirs. A
+    /// cache leaves the choice in a cell to the server, which has to have the
+    /// request in any case.
     pub(super) fn choose_or_seek(&mut self, now: Time, key: Key, (area, scope): (Area, Scope), query: Query) {
+        let is_carried = self.requests.get(key).is_some_and(Asked::is_carried);
+        if self.is_cache() && !is_carried && matches!(area, Area::At(_)) && Course::of(scope).is_some() {
+            return self.advance(now, key);
+        }
         let mut hits = self.search_within(now, scope, &query);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(Rank::is_free);
@@ -31,7 +37,8 @@ impl Hub {
             }
             return self.report(now, key, Step::Sought, None, None);
         }
-        let choices = |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(rank.node())).collect::<Vec<Choice>>();
+        let choices =
+            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(rank.node(), is_carried)).collect::<Vec<Choice>>();
         let (free, rest) = (choices(free), choices(rest));
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
         asked.choices.extend(free);
@@ -40,13 +47,16 @@ impl Hub {
     }
 
     /// How a node of the directory is reached: a mirrored one that is not
-    /// connected through its home.
-    pub(super) fn choice(&self, node: NodeId) -> Choice {
+    /// connected through its home; from a cache any through the server, unless
+    /// that has carried the request here.
+    pub(super) fn choice(&self, node: NodeId, is_carried: bool) -> Choice {
         let connected = self.neighbours.is_up(node);
         let home = self.copies.home_of(node).filter(|_| !connected);
-        match (home, self.directory.get(node)) {
-            (Some(hub), Some(entry)) => {
-                Choice::Hub { hub, way: Way::Down, named: Some((node, entry.cell())), again: false }
+        let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));
+        let hub = central.or(home.map(|home| (home, Way::Down)));
+        match (hub, self.directory.get(node)) {
+            (Some((hub, way)), Some(entry)) => {
+                Choice::Hub { hub, way, named: Some((node, entry.cell())), again: false }
             }
             _ => Choice::Node(node),
         }
@@ -73,7 +83,7 @@ impl Hub {
         coverage: Coverage,
     ) {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == Stage::Seeking) else { return };
-        let scope = asked.course.unwrap_or(Course::BEGIN).scope();
+        let (scope, is_carried) = (asked.course.unwrap_or(Course::BEGIN).scope(), asked.is_carried());
         let hits = self.search_within(now, scope, query);
         let mut ranked: Vec<(Rank, Choice)> = Vec::with_capacity(hits.len() + remote.len());
         for hit in &hits {
@@ -81,7 +91,7 @@ impl Hub {
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, self.choice(node)));
+                ranked.push((hit.rank, self.choice(node, is_carried)));
             }
         }
         self.hits = hits;

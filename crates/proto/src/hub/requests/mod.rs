@@ -62,6 +62,10 @@ impl Hub {
         if self.leaving.is_some() {
             return Some(Reason::Leaving);
         }
+        if self.is_cache() && self.is_cut_off() && request.mode != Mode::Locate {
+            // Data goes through the server.
+            return Some(Reason::UnreachableAbove);
+        }
         request.id.is_of_hub().then_some(Reason::Protocol)
     }
 

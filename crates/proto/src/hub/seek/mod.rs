@@ -232,12 +232,14 @@ impl Hub {
         }
         seeking.coverage = seeking.coverage.with(found.coverage);
         let (service, area, ..) = seeking.want;
-        for candidate in found.candidates {
-            if candidate.services.contains(service) && area.contains(candidate.cell) {
-                seeking.add(from.node, candidate);
-            }
+        let fits = |candidate: &Candidate| candidate.services.contains(service) && area.contains(candidate.cell);
+        let fitting: Vec<Candidate> = found.candidates.into_iter().filter(fits).collect();
+        for candidate in &fitting {
+            seeking.add(from.node, candidate.clone());
         }
-        if seeking.awaited.is_empty() {
+        let is_over = seeking.awaited.is_empty();
+        fitting.iter().for_each(|candidate| self.keep_copy(now, candidate));
+        if is_over {
             self.conclude(now, found.id);
         }
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::Hub;
 use super::super::route::owners;
 use super::super::tree::Relation;
+use super::super::{Hub, Kind};
 use crate::block::Patch;
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};
@@ -112,6 +112,10 @@ impl Hub {
     /// The tops among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
     pub(in crate::hub) fn tops_changed(&mut self, now: Time) {
+        if self.config.kind == Kind::Server {
+            // Caches register each node, so there is nothing to sum up.
+            return;
+        }
         let wanted = if self.is_top() { Relation::Peer } else { Relation::Parent };
         let hubs: Vec<NodeId> = self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));

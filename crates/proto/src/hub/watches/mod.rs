@@ -203,6 +203,10 @@ impl Hub {
             let hits = self.search(&Query { service, area, origin, count, except: None, aim: Aim::List });
             for hit in &hits {
                 let candidate = self.directory.hit(*hit).candidate();
+                if self.copies.home_of(candidate.node) == Some(key.0) {
+                    // Its own nodes a cache tells of itself.
+                    continue;
+                }
                 there.insert(candidate.node, candidate);
             }
             self.hits = hits;
@@ -234,7 +238,8 @@ impl Hub {
         }
         let now = self.directory.get(node).map(|entry| entry.candidate());
         let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
-        for key in keys {
+        let home = self.copies.home_of(node);
+        for key in keys.into_iter().filter(|key| home != Some(key.0)) {
             let Some(watching) = self.watches.table.get_mut(&key) else { continue };
             let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
             let was = before.is_some_and(|place| watching.covers(place.services, place.cell));

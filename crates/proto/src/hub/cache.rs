@@ -1,0 +1,92 @@
+//! A cache of the client/server baseline: a server with another one above it.
+//!
+//! What a cache is for is lookups. It holds the records of the nodes that
+//! attach to it and copies of those that the server has named, and answers from
+//! both; what it does not hold it asks for. A copy lasts for a lease, and nobody
+//! tells the cache that a node has moved: a server that did would make of it
+//! nearly a super node.
+//!
+//! All else stays the server's. The cache registers its nodes there, passes on
+//! what they request, and relays what comes back, also between two nodes of its
+//! own: data goes through the server, as without a cache.
+
+use super::{Hub, Kind};
+use crate::directory::{Published, Query};
+use crate::grid::Area;
+use crate::ids::NodeId;
+use crate::record::Record;
+use crate::time::Time;
+use crate::wire::Candidate;
+
+/// How many nodes of others a cache holds copies of, about 1 KB each; what is
+/// beyond has to be asked for.
+pub(super) const MAX_CACHED: u32 = 16 * 1024;
+
+impl Hub {
+    /// Whether it is a cache.
+    pub(super) fn is_cache(&self) -> bool {
+        self.config.kind == Kind::Server && !self.is_top()
+    }
+
+    /// The server of this cache, if it is one and that is up.
+    pub(super) fn central(&self) -> Option<NodeId> {
+        self.parents().first().copied().filter(|_| self.is_cache())
+    }
+
+    /// A node's record has come or changed: the server is to hold it, too.
+    pub(super) fn register(&mut self, now: Time, node: NodeId) {
+        self.cached.remove(node);
+        if let Some(server) = self.central() {
+            self.mirror_at(now, node, server);
+        }
+    }
+
+    /// The server is there: every node is registered.
+    pub(super) fn register_all(&mut self, now: Time) {
+        let Some(server) = self.central() else { return };
+        let nodes: Vec<NodeId> = self.directory.entries_after(None).map(|entry| entry.node()).collect();
+        for node in nodes {
+            self.mirror_at(now, node, server);
+        }
+    }
+
+    /// The nodes of a cache cannot be reached for now: they are listed no
+    /// more until it says again that they live.
+    pub(super) fn suspend_registered(&mut self, cache: NodeId) {
+        if self.config.kind == Kind::Server {
+            for node in self.copies.of(cache).collect::<Vec<_>>() {
+                self.directory.suspend(node);
+            }
+        }
+    }
+
+    /// The server has named a node: a cache keeps a copy, unless what it holds
+    /// is as new.
+    pub(super) fn keep_copy(&mut self, now: Time, candidate: &Candidate) {
+        let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
+        if known || !self.is_cache() {
+            return;
+        }
+        let Candidate { node, version, cell, services, capacity, ref addresses } = *candidate;
+        let record = Record { node, version, cell, services, capacity, addresses: addresses.clone() };
+        if self.cached.publish(now, &record) == Published::Full {
+            self.counters.over_limit += 1;
+        }
+    }
+
+    /// The copies that answer a lookup: any at the place that it names, or
+    /// wherever. What is nearest, or all that there is, only the server knows.
+    pub(super) fn cached_for(&mut self, area: Area, query: &Query) -> Vec<(NodeId, Candidate)> {
+        if !self.is_cache() || !matches!(area, Area::At(_) | Area::Anywhere) {
+            return Vec::new();
+        }
+        let mut hits = Vec::new();
+        self.cached.find(query, &mut hits);
+        self.counters.cache_hits += u64::from(!hits.is_empty());
+        hits.iter().map(|hit| (self.config.node, self.cached.hit(*hit).candidate())).collect()
+    }
+
+    pub(super) fn expire_cached(&mut self, now: Time) {
+        while self.cached.expire(now).is_some() {}
+    }
+}
