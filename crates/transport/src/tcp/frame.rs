@@ -2,7 +2,9 @@
 
 use std::io;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
+#[cfg(any(test, feature = "simulated"))]
+use bytes::{Buf, BytesMut};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -65,6 +67,7 @@ pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
 /// # Errors
 ///
 /// [`io::ErrorKind::InvalidData`] if the bytes are no frame.
+#[cfg(any(test, feature = "simulated"))]
 pub(crate) fn take(bytes: &mut BytesMut) -> io::Result<Option<Frame>> {
     let Some(&header) = bytes.first_chunk() else { return Ok(None) };
     let (kind, length) = head(header)?;

@@ -70,6 +70,7 @@ impl Queue {
     }
 
     /// Whether nothing waits.
+    #[cfg(feature = "simulated")]
     pub(crate) fn is_empty(&self) -> bool {
         self.urgent.is_empty() && self.reliable.is_empty()
     }

@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use fragments::Fragments;
+#[cfg(feature = "simulated")]
+pub(crate) use packet::RELIABLE_HEADER;
 use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, RELIABLE_HEADER, Violation, write_close, write_ready};
+pub(crate) use packet::{Packet, Violation, write_close, write_ready};
 use receive::Receiver;
 use send::Sender;
 pub(crate) use send::{PeerSilent, QueueFull};
@@ -133,12 +135,14 @@ impl Session {
     }
 
     /// Whether a reliable message would leave at once.
+    #[cfg(feature = "simulated")]
     pub(crate) fn has_room(&self) -> bool {
         self.sender.as_ref().is_none_or(|sender| sender.has_room())
     }
 
     /// Halves what may be under way so many times, though not below what a
     /// session begins with: the path was not probed meanwhile (RFC 2861).
+    #[cfg(feature = "simulated")]
     pub(crate) fn decay(&mut self, times: u32) {
         if let Some(sender) = &mut self.sender {
             sender.window.decay(times);

@@ -103,6 +103,7 @@ impl Window {
 
     /// Halves the window so many times, though not below that of a new link;
     /// it may soon be what it was (RFC 2861).
+    #[cfg(any(test, feature = "simulated"))]
     pub(super) fn decay(&mut self, times: u32) {
         let floor = self.bytes.min(INITIAL_PACKETS * self.packet);
         self.threshold = self.threshold.max(self.bytes * 3 / 4);

@@ -295,6 +295,7 @@ impl Sender {
     }
 
     /// Whether a message would leave at once.
+    #[cfg(feature = "simulated")]
     pub(super) fn has_room(&self) -> bool {
         let unacknowledged = self.messages.len() < MESSAGE_WINDOW as usize;
         unacknowledged && !self.has_more() && self.window.allows(self.in_flight)
