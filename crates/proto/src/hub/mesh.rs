@@ -50,6 +50,15 @@ struct ConfiguredHub {
     backoff: Backoff,
     /// Whether it has said that it leaves and has not come back.
     left: bool,
+    /// Since when it is down, and why; it is kept until it has been up for a while.
+    down: Option<Down>,
+}
+
+/// Since when a hub cannot be reached, and why.
+#[derive(Debug)]
+pub(super) struct Down {
+    pub(super) since: Time,
+    pub(super) reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +66,8 @@ enum State {
     Waiting(Time),
     Dialling,
     Up(NodeId),
+    /// This hub itself.
+    Own,
 }
 
 #[derive(Debug)]
@@ -82,6 +93,7 @@ impl Mesh {
                 state,
                 backoff: Backoff::new(FIRST_PAUSE, MAX_PAUSE),
                 left: false,
+                down: None,
             })
             .collect();
         Self { hubs, dials: BTreeMap::new(), last: 0, token: 0, next_ping: None }
@@ -90,7 +102,7 @@ impl Mesh {
     pub(super) fn next_due(&self) -> Option<Time> {
         let redials = self.hubs.iter().filter_map(|hub| match hub.state {
             State::Waiting(at) => Some(at),
-            State::Dialling | State::Up(_) => None,
+            State::Dialling | State::Up(_) | State::Own => None,
         });
         redials.chain(self.next_ping).min()
     }
@@ -110,10 +122,27 @@ impl Mesh {
     /// The hubs as configured: how they stand to this one, where, and who was
     /// found there if one is up.
     pub(super) fn configured(&self) -> impl Iterator<Item = (Relation, &[Address], Option<NodeId>)> {
-        self.hubs.iter().map(|hub| match hub.state {
+        self.others().map(|hub| match hub.state {
             State::Up(node) => (hub.relation, &hub.addresses[..], Some(node)),
-            State::Waiting(_) | State::Dialling => (hub.relation, &hub.addresses[..], None),
+            State::Waiting(_) | State::Dialling | State::Own => (hub.relation, &hub.addresses[..], None),
         })
+    }
+
+    /// Since when each of [`Self::configured`] is down, if it is.
+    pub(super) fn downs(&self) -> impl Iterator<Item = Option<&Down>> {
+        self.others().map(|hub| hub.down.as_ref().filter(|_| !matches!(hub.state, State::Up(_))))
+    }
+
+    fn others(&self) -> impl Iterator<Item = &ConfiguredHub> {
+        self.hubs.iter().filter(|hub| hub.state != State::Own)
+    }
+
+    /// A dial has led to this hub itself, so it is not dialled again.
+    pub(super) fn found_itself(&mut self, dial: Option<DialId>) {
+        let Some(Purpose::Hub(index)) = dial.and_then(|dial| self.dials.remove(&dial)) else { return };
+        if let Some(hub) = self.hubs.get_mut(index) {
+            (hub.state, hub.down) = (State::Own, None);
+        }
     }
 
     /// The parents that were found, the primary one first.
@@ -245,7 +274,10 @@ impl Hub {
                 }
                 self.start_pinging(now, node);
             }
-            (Some(Purpose::Hub(index)), Err(reason)) => self.redial_later(now, index, Some(reason)),
+            (Some(Purpose::Hub(index)), Err(reason)) => {
+                let event = self.redial_later(now, index, reason);
+                self.events.extend(event);
+            }
             (Some(Purpose::Member(_)), Ok(node)) => {
                 self.member_reached(now, node);
                 self.start_pinging(now, node);
@@ -266,21 +298,26 @@ impl Hub {
         }
     }
 
-    fn redial_later(&mut self, now: Time, index: usize, failure: Option<&str>) {
-        let Some(peer) = self.mesh.hubs.get_mut(index) else { return };
+    /// Notes that a hub is down, and why; the event that goes with a dial in vain.
+    fn redial_later(&mut self, now: Time, index: usize, reason: &str) -> Option<Event> {
+        let peer = self.mesh.hubs.get_mut(index)?;
         let retry_in = peer.backoff.fails(now, &mut self.random);
         peer.state = State::Waiting(now + retry_in);
-        if let Some(reason) = failure {
-            let (addresses, reason) = (peer.addresses.clone(), reason.to_owned());
-            self.events.push_back(Event::PeerUnreachable { addresses, reason, retry_in });
-        }
+        let since = peer.down.as_ref().map_or(now, |down| down.since);
+        peer.down = Some(Down { since, reason: reason.to_owned() });
+        Some(Event::PeerUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
-    /// A peer's last link is gone.
-    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId) {
+    /// A peer's last link is gone; it was there for as long as it `stayed`.
+    pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
         for index in 0..self.mesh.hubs.len() {
-            if self.mesh.hubs[index].state == State::Up(node) {
-                self.redial_later(now, index, None);
+            let hub = &mut self.mesh.hubs[index];
+            if hub.state == State::Up(node) {
+                // One that takes this hub in and closes at once is as good as unreachable.
+                if stayed >= MAX_PAUSE {
+                    hub.down = None;
+                }
+                self.redial_later(now, index, reason);
             }
         }
         self.summaries_lost_hub(now, node);
@@ -293,73 +330,4 @@ impl Hub {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{Bench, address, node};
-    use super::*;
-    use crate::machine::{Input, Machine};
-
-    fn meshed() -> Bench {
-        let mut config = Config::new(node(200), Kind::SuperNode, 1);
-        config.addresses = vec![address(200)];
-        config.peers = vec![vec![address(100)], vec![address(200)]];
-        Bench::young(config)
-    }
-
-    #[test]
-    fn peers_are_dialled_at_once_and_then_ever_less_often() {
-        let mut bench = meshed();
-        assert_eq!(bench.dialled.len(), 1, "its own address is not dialled");
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            let (dial, _) = bench.dialled.pop().unwrap();
-            let before = bench.now;
-            bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
-            while bench.dialled.is_empty() {
-                bench.now = bench.hub.poll_deadline().unwrap().at;
-                bench.input(Input::Timeout);
-            }
-            pauses.push(bench.now.since(before));
-        }
-        assert!(pauses[0] >= FIRST_PAUSE * 3 / 4 && pauses[0] <= FIRST_PAUSE * 5 / 4, "{pauses:?}");
-        assert!(pauses[8] >= MAX_PAUSE * 3 / 4 && pauses[8] <= MAX_PAUSE * 5 / 4, "{pauses:?}");
-    }
-
-    #[test]
-    fn a_peer_that_takes_one_in_and_closes_at_once_is_dialled_ever_less_often() {
-        let mut bench = meshed();
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            let (dial, _) = bench.dialled.pop().unwrap();
-            let before = bench.now;
-            let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-            bench.down(link);
-            while bench.dialled.is_empty() {
-                bench.now = bench.hub.poll_deadline().unwrap().at;
-                bench.input(Input::Timeout);
-            }
-            pauses.push(bench.now.since(before));
-        }
-        assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
-        // One that has stayed is dialled soon.
-        let (dial, _) = bench.dialled.pop().unwrap();
-        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        bench.now = bench.now + MAX_PAUSE;
-        bench.down(link);
-        assert!(bench.hub.poll_deadline().unwrap().at <= bench.now + FIRST_PAUSE * 5 / 4);
-    }
-
-    #[test]
-    fn a_peer_that_falls_silent_is_dialled_again() {
-        let mut bench = meshed();
-        let (dial, _) = bench.dialled.pop().unwrap();
-        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-        assert_eq!(bench.hub.status(bench.now).peers[0].node, Some(node(100)));
-        let pings = bench.wait(Duration::from_secs(10));
-        assert!(pings.contains(&(link, Message::Ping(1))));
-        bench.say(link, &Message::Pong(0));
-        assert!(bench.closed.is_empty());
-        bench.wait(Duration::from_secs(30));
-        assert_eq!(bench.closed[0].0, link);
-        assert_eq!(bench.dialled.len(), 1);
-    }
-}
+mod tests;

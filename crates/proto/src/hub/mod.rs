@@ -196,8 +196,10 @@ impl Hub {
         let (link, dial) = up;
         if let Some(reason) = self.unwelcome(&peer, dial.is_some()) {
             self.out.push_back(Transmit::Close { link, reason: reason.to_owned() });
-            self.dial_ended(now, dial, Err(reason));
-            return;
+            if peer.node == self.config.node {
+                self.mesh.found_itself(dial);
+            }
+            return self.dial_ended(now, dial, Err(reason));
         }
         let (node, role) = (peer.node, peer.role);
         let first = self.neighbours.up(now, link, peer.clone(), address.clone(), rtt);
@@ -255,14 +257,13 @@ impl Hub {
             self.drop_request_of(node, key);
         }
         self.drop_watches_of(node);
-        let reason = reason.to_owned();
         if role.is_hub() {
-            self.events.push_back(Event::PeerDown { node, reason });
-            self.peer_lost(now, node);
+            self.events.push_back(Event::PeerDown { node, reason: reason.to_owned() });
+            self.peer_lost(now, node, now.since(neighbour.since), reason);
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
-            self.events.push_back(Event::Detached { node, reason });
+            self.events.push_back(Event::Detached { node, reason: reason.to_owned() });
         }
     }
 

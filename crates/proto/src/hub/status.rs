@@ -75,6 +75,10 @@ pub struct PeerStatus {
     pub rtt: Option<Duration>,
     /// How long it has been up.
     pub up: Option<Duration>,
+    /// How long it has been down, if it is configured and was tried in vain.
+    pub down: Option<Duration>,
+    /// Why it is down.
+    pub reason: Option<String>,
 }
 
 /// One node of the index.
@@ -164,9 +168,11 @@ impl Hub {
     }
 
     fn peers(&self, now: Time) -> Vec<PeerStatus> {
-        let configured = self.mesh.configured();
-        let mut all: Vec<PeerStatus> =
-            configured.map(|(relation, addresses, node)| self.peer(now, relation, node, addresses.to_vec())).collect();
+        let mut all = Vec::new();
+        for ((relation, addresses, node), down) in self.mesh.configured().zip(self.mesh.downs()) {
+            let (since, reason) = (down.map(|down| now.since(down.since)), down.map(|down| down.reason.clone()));
+            all.push(PeerStatus { down: since, reason, ..self.peer(now, relation, node, addresses.to_vec()) });
+        }
         for node in self.neighbours.hubs() {
             if !all.iter().any(|peer| peer.node == Some(node)) {
                 let relation = self.relation(node).unwrap_or(Relation::Peer);
@@ -190,6 +196,8 @@ impl Hub {
             addresses,
             rtt: link.map(|link| link.rtt.smoothed()),
             up: neighbour.map(|peer| now.since(peer.since)),
+            down: None,
+            reason: None,
         }
     }
 }

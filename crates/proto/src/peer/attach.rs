@@ -147,8 +147,8 @@ impl Attach {
 
     pub(super) fn on_dial_failed(&mut self, core: &mut Core, reason: &str) {
         if matches!(self.state, State::Dialling) {
-            let hub = self.hubs.current().and_then(|hub| hub.first()).map(ToString::to_string).unwrap_or_default();
-            self.go_on(core, None, format!("cannot reach the hub at {hub}: {reason}"));
+            // The reason names the addresses that were tried.
+            self.go_on(core, None, format!("cannot reach the hub: {reason}"));
         }
     }
 

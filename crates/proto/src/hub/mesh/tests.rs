@@ -1,0 +1,93 @@
+use super::super::testing::{Bench, address, node};
+use super::*;
+use crate::machine::{Input, Machine};
+
+fn meshed() -> Bench {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.addresses = vec![address(200)];
+    config.peers = vec![vec![address(100)], vec![address(200)]];
+    Bench::young(config)
+}
+
+#[test]
+fn peers_are_dialled_at_once_and_then_ever_less_often() {
+    let mut bench = meshed();
+    assert_eq!(bench.dialled.len(), 1, "its own address is not dialled");
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let (dial, _) = bench.dialled.pop().unwrap();
+        let before = bench.now;
+        bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
+        while bench.dialled.is_empty() {
+            bench.now = bench.hub.poll_deadline().unwrap().at;
+            bench.input(Input::Timeout);
+        }
+        pauses.push(bench.now.since(before));
+    }
+    assert!(pauses[0] >= FIRST_PAUSE * 3 / 4 && pauses[0] <= FIRST_PAUSE * 5 / 4, "{pauses:?}");
+    assert!(pauses[8] >= MAX_PAUSE * 3 / 4 && pauses[8] <= MAX_PAUSE * 5 / 4, "{pauses:?}");
+}
+
+#[test]
+fn a_peer_that_takes_one_in_and_closes_at_once_is_dialled_ever_less_often() {
+    let mut bench = meshed();
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let (dial, _) = bench.dialled.pop().unwrap();
+        let before = bench.now;
+        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        bench.down(link);
+        while bench.dialled.is_empty() {
+            bench.now = bench.hub.poll_deadline().unwrap().at;
+            bench.input(Input::Timeout);
+        }
+        pauses.push(bench.now.since(before));
+    }
+    assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
+    // One that has stayed is dialled soon.
+    let (dial, _) = bench.dialled.pop().unwrap();
+    let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+    bench.now = bench.now + MAX_PAUSE;
+    bench.down(link);
+    assert!(bench.hub.poll_deadline().unwrap().at <= bench.now + FIRST_PAUSE * 5 / 4);
+}
+
+#[test]
+fn a_hub_that_is_configured_and_down_is_told_with_since_when_and_why() {
+    let mut bench = meshed();
+    let (dial, _) = bench.dialled.pop().unwrap();
+    let began = bench.now;
+    bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
+    bench.wait(Duration::from_secs(3));
+    let peer = bench.hub.status(bench.now).peers.remove(0);
+    assert_eq!((peer.down, peer.reason.as_deref()), (Some(bench.now.since(began)), Some("nobody there")));
+    let (dial, _) = bench.dialled.pop().unwrap();
+    bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+    let peer = bench.hub.status(bench.now).peers.remove(0);
+    assert_eq!((peer.up.is_some(), peer.down, peer.reason), (true, None, None));
+}
+
+#[test]
+fn a_hub_that_finds_itself_under_another_address_leaves_it_at_that() {
+    let mut bench = meshed();
+    let (dial, _) = bench.dialled.pop().unwrap();
+    bench.up_over(200, Role::SuperNode, address(100), Some(dial));
+    assert_eq!(bench.hub.status(bench.now).peers, []);
+    bench.wait(Duration::from_secs(60));
+    assert!(bench.dialled.is_empty());
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_dialled_again() {
+    let mut bench = meshed();
+    let (dial, _) = bench.dialled.pop().unwrap();
+    let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+    assert_eq!(bench.hub.status(bench.now).peers[0].node, Some(node(100)));
+    let pings = bench.wait(Duration::from_secs(10));
+    assert!(pings.contains(&(link, Message::Ping(1))));
+    bench.say(link, &Message::Pong(0));
+    assert!(bench.closed.is_empty());
+    bench.wait(Duration::from_secs(30));
+    assert_eq!(bench.closed[0].0, link);
+    assert_eq!(bench.dialled.len(), 1);
+}
