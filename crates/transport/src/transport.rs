@@ -157,6 +157,11 @@ impl Transport {
         tokio::spawn(dial(Arc::clone(&self.shared), Wish::new(id, expect, node), addresses));
     }
 
+    /// Ends a dial for which there is no address to try: [`crate::Event::DialFailed`] follows.
+    pub fn fail_dial(&self, dial: DialId, reason: String) {
+        self.shared.context.queue.push(Event::DialFailed { dial, reason, refused: false });
+    }
+
     /// Queues a message; never waits. Call [`Self::flush`] when there is no
     /// more to send for now.
     ///
@@ -177,12 +182,13 @@ impl Transport {
         }
     }
 
-    /// Takes part in multicast from now on: what others send comes as
+    /// Takes part in multicast from now on, on the interfaces that there are
+    /// and on those that come: what others send comes as
     /// [`crate::Event::Multicast`]. Must be called in a tokio runtime, and once.
     ///
     /// # Errors
     ///
-    /// An interface that is not there or a socket that the system refuses.
+    /// The system gives no random numbers.
     pub fn join_multicast(&self, config: &MulticastConfig, key: &GroupKey) -> Result<(), MulticastError> {
         let joined = Multicast::join(config, key, &self.shared.context)?;
         // A second call changes nothing: its sockets close again.

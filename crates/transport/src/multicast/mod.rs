@@ -6,22 +6,21 @@
 
 mod interfaces;
 mod seal;
+mod socket;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use roost_identity::GroupKey;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
 use self::interfaces::Interface;
-use self::seal::{Fault, Opener, Sealer};
-use crate::event::Event;
+use self::seal::{Opener, Sealer};
+use self::socket::{Reader, open};
 use crate::transport::Context;
 
 pub use self::seal::{MAX_MULTICAST_BYTES, TOLERANCE};
@@ -31,10 +30,10 @@ pub(crate) use self::seal::{OVERHEAD, ends};
 /// own scope for IPv4, one of the link's scope for IPv6.
 pub const DEFAULT_GROUPS: [&str; 2] = ["239.255.77.5:7705", "[ff12::7705]:7705"];
 
-/// Between two attempts to read a socket that fails.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How often the interfaces are looked at: one may come late, go, or come back as another.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Which groups, on which interfaces.
+/// Which groups, on which interfaces. Interfaces may come and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastConfig {
     /// Addresses and ports. Each interface takes part in the first one that it
@@ -44,26 +43,10 @@ pub struct MulticastConfig {
     pub interfaces: Vec<String>,
 }
 
-/// Why there is no multicast. Nothing stays open.
+/// Why there is no multicast.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MulticastError {
-    /// The interface is not there.
-    #[error("there is no interface {0} that is up and takes multicast: see `ip link` and `ip address`")]
-    NoInterface(String),
-    /// No interface at all.
-    #[error("no interface is up that takes multicast: name one with --multicast-interfaces")]
-    NoInterfaces,
-    /// The system refuses.
-    #[error("cannot take part in multicast of {group} on {interface}: {source}")]
-    Socket {
-        /// The group.
-        group: SocketAddr,
-        /// The interface.
-        interface: String,
-        /// What the system says.
-        source: io::Error,
-    },
     /// No random numbers.
     #[error("the system gives no random numbers")]
     Random,
@@ -90,6 +73,10 @@ pub struct MulticastCounters {
     pub replayed: u64,
     /// Packets of more senders than are told apart.
     pub crowded: u64,
+    /// Packets of more senders in one second that were not heard before than are considered.
+    pub strangers: u64,
+    /// Packets that found the daemon's queue full.
+    pub dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -103,70 +90,99 @@ struct Live {
     late: AtomicU64,
     replayed: AtomicU64,
     crowded: AtomicU64,
+    strangers: AtomicU64,
+    dropped: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
 
-/// The sockets of all groups.
+/// The sockets of all groups, on the interfaces that there are.
 pub(crate) struct Multicast {
+    inner: Arc<Inner>,
+    watcher: JoinHandle<()>,
+}
+
+struct Inner {
+    config: MulticastConfig,
+    context: Arc<Context>,
     sealer: Mutex<Sealer>,
-    sockets: Vec<(Arc<UdpSocket>, SocketAddr)>,
-    readers: Vec<JoinHandle<()>>,
+    opener: Arc<Mutex<Opener>>,
+    members: Mutex<Vec<Member>>,
+    /// What was lacking at the last look.
+    lacking: Mutex<Vec<String>>,
     live: Arc<Live>,
+}
+
+/// One interface's part in a group.
+struct Member {
+    interface: Interface,
+    group: SocketAddr,
+    socket: Arc<UdpSocket>,
+    reader: JoinHandle<()>,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
 }
 
 impl Drop for Multicast {
     fn drop(&mut self) {
-        self.readers.iter().for_each(JoinHandle::abort);
+        self.watcher.abort();
     }
 }
 
 impl Multicast {
-    /// Joins the groups. Must be called in a tokio runtime.
+    /// Joins the groups on the interfaces that there are, and on others when
+    /// they come. Must be called in a tokio runtime.
     pub(crate) fn join(
         config: &MulticastConfig,
         key: &GroupKey,
         context: &Arc<Context>,
     ) -> Result<Self, MulticastError> {
         let (sealer, opener) = ends(key).ok_or(MulticastError::Random)?;
-        let opener = Arc::new(Mutex::new(opener));
-        let mut joined =
-            Self { sealer: Mutex::new(sealer), sockets: Vec::new(), readers: Vec::new(), live: Arc::default() };
-        for (interface, group) in places(config)? {
-            let socket = open(&interface, group).map_err(|source| MulticastError::Socket {
-                group,
-                interface: interface.name.clone(),
-                source,
-            })?;
-            let socket = Arc::new(socket);
-            let reader = Reader {
-                socket: Arc::clone(&socket),
-                opener: Arc::clone(&opener),
-                live: Arc::clone(&joined.live),
-                context: Arc::clone(context),
-                loopback: interface.is_loopback(),
-            };
-            joined.readers.push(tokio::spawn(reader.run()));
-            joined.sockets.push((socket, group));
-        }
-        Ok(joined)
+        let inner = Arc::new(Inner {
+            config: config.clone(),
+            context: Arc::clone(context),
+            sealer: Mutex::new(sealer),
+            opener: Arc::new(Mutex::new(opener)),
+            members: Mutex::default(),
+            lacking: Mutex::default(),
+            live: Arc::default(),
+        });
+        inner.look();
+        let watched = Arc::downgrade(&inner);
+        let watcher = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let Some(inner) = watched.upgrade() else { return };
+                inner.look();
+            }
+        });
+        Ok(Self { inner, watcher })
     }
 
     /// Sends a message on every interface; what the system does not take is dropped.
     pub(crate) fn send(&self, message: &[u8]) {
-        let packet = self.sealer.lock().unwrap_or_else(PoisonError::into_inner).seal(now(), message);
-        let Some(packet) = packet else { return add(&self.live.unsent, 1) };
-        for (socket, group) in &self.sockets {
+        let Inner { sealer, members, live, .. } = &*self.inner;
+        let packet = lock(sealer).seal(now(), message);
+        let Some(packet) = packet else { return add(&live.unsent, 1) };
+        let members = lock(members);
+        if members.is_empty() {
+            add(&live.unsent, 1);
+        }
+        for Member { socket, group, .. } in members.iter() {
             match socket.try_send_to(&packet, *group) {
                 Ok(sent) => {
-                    add(&self.live.sent, 1);
-                    add(&self.live.sent_bytes, sent as u64);
+                    add(&live.sent, 1);
+                    add(&live.sent_bytes, sent as u64);
                 }
                 Err(error) => {
                     tracing::debug!(%group, %error, "a multicast packet was not sent");
-                    add(&self.live.unsent, 1);
+                    add(&live.unsent, 1);
                 }
             }
         }
@@ -174,7 +190,7 @@ impl Multicast {
 
     pub(crate) fn counters(&self) -> MulticastCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let live = &self.live;
+        let live = &self.inner.live;
         MulticastCounters {
             sent: get(&live.sent),
             received: get(&live.received),
@@ -185,12 +201,60 @@ impl Multicast {
             late: get(&live.late),
             replayed: get(&live.replayed),
             crowded: get(&live.crowded),
+            strangers: get(&live.strangers),
+            dropped: get(&live.dropped),
         }
     }
 }
 
-/// Each interface with the group that it takes part in.
-fn places(config: &MulticastConfig) -> Result<Vec<(Interface, SocketAddr)>, MulticastError> {
+impl Inner {
+    /// Takes part on the interfaces that have come, and no longer on those that have gone.
+    fn look(&self) {
+        let places = places(&self.config);
+        let mut members = lock(&self.members);
+        members.retain(|member| {
+            let stays = places.iter().any(|(one, group)| *one == member.interface && *group == member.group);
+            if !stays {
+                tracing::warn!(interface = member.interface.name, group = %member.group, "multicast has ended there");
+            }
+            stays
+        });
+        let mut lacking = missing(&self.config, &places);
+        for (interface, group) in places {
+            if members.iter().any(|member| member.interface == interface) {
+                continue;
+            }
+            match self.member(interface.clone(), group) {
+                Ok(member) => {
+                    tracing::info!(interface = interface.name, %group, "takes part in multicast");
+                    members.push(member);
+                }
+                Err(error) => {
+                    lacking.push(format!("cannot take part in multicast of {group} on {}: {error}", interface.name))
+                }
+            }
+        }
+        // Said once, not at every look.
+        let mut before = lock(&self.lacking);
+        lacking.iter().filter(|what| !before.contains(what)).for_each(|what| tracing::warn!("{what}"));
+        *before = lacking;
+    }
+
+    fn member(&self, interface: Interface, group: SocketAddr) -> io::Result<Member> {
+        let socket = Arc::new(open(&interface, group)?);
+        let reader = Reader {
+            socket: Arc::clone(&socket),
+            opener: Arc::clone(&self.opener),
+            live: Arc::clone(&self.live),
+            context: Arc::clone(&self.context),
+            loopback: interface.is_loopback(),
+        };
+        Ok(Member { interface, group, socket, reader: tokio::spawn(reader.run()) })
+    }
+}
+
+/// Each interface that is up with the group that it takes part in.
+fn places(config: &MulticastConfig) -> Vec<(Interface, SocketAddr)> {
     let mut places: Vec<(Interface, SocketAddr)> = Vec::new();
     let wanted = |one: &Interface| match config.interfaces.is_empty() {
         true => !one.is_loopback(),
@@ -203,86 +267,25 @@ fn places(config: &MulticastConfig) -> Result<Vec<(Interface, SocketAddr)>, Mult
             }
         }
     }
-    let missing = config.interfaces.iter().find(|name| places.iter().all(|(one, _)| one.name != **name));
-    match missing {
-        Some(name) => Err(MulticastError::NoInterface(name.clone())),
-        None if places.is_empty() => Err(MulticastError::NoInterfaces),
-        None => Ok(places),
-    }
+    places
 }
 
-fn open(interface: &Interface, group: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_nonblocking(true)?;
-    // Several daemons of one machine take part.
-    socket.set_reuse_address(true)?;
-    socket.bind_device(Some(interface.name.as_bytes()))?;
-    let at = match group {
-        SocketAddr::V4(v4) => {
-            socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(interface.index))?;
-            socket.set_multicast_ttl_v4(1)?;
-            socket.set_multicast_loop_v4(true)?;
-            group
-        }
-        SocketAddr::V6(mut v6) => {
-            socket.set_only_v6(true)?;
-            socket.join_multicast_v6(v6.ip(), interface.index)?;
-            socket.set_multicast_hops_v6(1)?;
-            socket.set_multicast_if_v6(interface.index)?;
-            socket.set_multicast_loop_v6(true)?;
-            v6.set_scope_id(interface.index);
-            v6.into()
-        }
+/// What is not there yet, in a sentence each.
+fn missing(config: &MulticastConfig, places: &[(Interface, SocketAddr)]) -> Vec<String> {
+    if config.interfaces.is_empty() && places.is_empty() {
+        return vec!["no interface is up that takes multicast: one that comes is taken".to_owned()];
+    }
+    let missing = config.interfaces.iter().filter(|name| places.iter().all(|(one, _)| one.name != **name));
+    let say = |name: &String| {
+        format!(
+            "there is no interface {name} that is up and takes multicast: see `ip address`; it is taken when it comes"
+        )
     };
-    socket.bind(&at.into())?;
-    UdpSocket::from_std(socket.into())
+    missing.map(say).collect()
 }
 
-/// Reads one socket.
-struct Reader {
-    socket: Arc<UdpSocket>,
-    opener: Arc<Mutex<Opener>>,
-    live: Arc<Live>,
-    context: Arc<Context>,
-    loopback: bool,
-}
-
-impl Reader {
-    async fn run(self) {
-        let mut buffer = [0; MAX_MULTICAST_BYTES + OVERHEAD + 1];
-        loop {
-            match self.socket.recv_from(&mut buffer).await {
-                Ok((length, from)) => self.take(&mut buffer[..length], from.ip()),
-                // An interface that goes down says so once; then nothing comes.
-                Err(error) => {
-                    tracing::debug!(%error, "multicast was not received");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
-    }
-
-    fn take(&self, packet: &mut [u8], from: IpAddr) {
-        let length = packet.len() as u64;
-        let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
-        match opener.open(now(), packet) {
-            Ok(message) => {
-                add(&self.live.received, 1);
-                add(&self.live.received_bytes, length);
-                // What comes over the loopback has one of this machine's other addresses.
-                let from = if self.loopback { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { from };
-                let message = Bytes::copy_from_slice(message);
-                if !self.context.queue.push_if_room(Event::Multicast { from, message }) {
-                    add(&self.live.crowded, 1);
-                }
-            }
-            Err(Fault::Own) => {}
-            Err(Fault::Forged) => add(&self.live.forged, 1),
-            Err(Fault::Late) => add(&self.live.late, 1),
-            Err(Fault::Replayed) => add(&self.live.replayed, 1),
-            Err(Fault::Crowded) => add(&self.live.crowded, 1),
-        }
-    }
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The wall clock, milliseconds.

@@ -52,6 +52,8 @@ pub(crate) enum Fault {
     Late,
     /// It was taken already.
     Replayed,
+    /// Too many have come within a second that were not heard before.
+    Strangers,
     /// There are too many senders.
     Crowded,
     /// It is this daemon's own, come back.
@@ -165,7 +167,7 @@ impl Opener {
         let (of, count) = self.strangers;
         let count = if of == second { count } else { 0 };
         if count >= MAX_STRANGERS_PER_SECOND {
-            return Err(Fault::Crowded);
+            return Err(Fault::Strangers);
         }
         self.strangers = (second, count + 1);
         if self.senders.len() >= MAX_SENDERS {
@@ -278,10 +280,11 @@ mod tests {
     fn memory_and_work_for_strangers_are_bounded() {
         let key = GroupKey::from_bytes([7; 32]);
         let (_, mut opener) = pair();
-        for _ in 0..3 * MAX_STRANGERS_PER_SECOND {
+        for number in 0..3 * MAX_STRANGERS_PER_SECOND {
             let mut forged = vec![VERSION; 80];
             rand::fill(&mut forged[1..]).unwrap();
-            assert!(open(&mut opener, NOW, &forged).is_err());
+            let fault = if number < MAX_STRANGERS_PER_SECOND { Fault::Forged } else { Fault::Strangers };
+            assert_eq!(open(&mut opener, NOW, &forged), Err(fault));
         }
         assert_eq!((opener.senders.len(), opener.strangers.1), (0, MAX_STRANGERS_PER_SECOND));
         let mut last = Err(Fault::Forged);

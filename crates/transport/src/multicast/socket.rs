@@ -1,0 +1,120 @@
+//! One socket of multicast: how it is opened, and what is read from it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+
+use super::interfaces::Interface;
+use super::seal::{self, Fault, MAX_MULTICAST_BYTES, Opener};
+use super::{Live, add, now};
+use crate::event::{Event, Queue};
+use crate::transport::Context;
+
+/// Between two attempts to read a socket that fails.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A socket that is bound to the interface and has joined the group there.
+pub(super) fn open(interface: &Interface, group: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    // Several daemons of one machine take part.
+    socket.set_reuse_address(true)?;
+    socket.bind_device(Some(interface.name.as_bytes()))?;
+    let at = match group {
+        SocketAddr::V4(v4) => {
+            socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(interface.index))?;
+            socket.set_multicast_ttl_v4(1)?;
+            socket.set_multicast_loop_v4(true)?;
+            group
+        }
+        SocketAddr::V6(mut v6) => {
+            socket.set_only_v6(true)?;
+            socket.join_multicast_v6(v6.ip(), interface.index)?;
+            socket.set_multicast_hops_v6(1)?;
+            socket.set_multicast_if_v6(interface.index)?;
+            socket.set_multicast_loop_v6(true)?;
+            v6.set_scope_id(interface.index);
+            v6.into()
+        }
+    };
+    socket.bind(&at.into())?;
+    UdpSocket::from_std(socket.into())
+}
+
+/// Reads one socket.
+pub(super) struct Reader {
+    pub(super) socket: Arc<UdpSocket>,
+    pub(super) opener: Arc<Mutex<Opener>>,
+    pub(super) live: Arc<Live>,
+    pub(super) context: Arc<Context>,
+    pub(super) loopback: bool,
+}
+
+impl Reader {
+    pub(super) async fn run(self) {
+        let mut buffer = [0; MAX_MULTICAST_BYTES + seal::OVERHEAD + 1];
+        loop {
+            match self.socket.recv_from(&mut buffer).await {
+                Ok((length, from)) => self.take(&mut buffer[..length], from.ip()),
+                // An interface that goes down says so once; then nothing comes.
+                Err(error) => {
+                    tracing::debug!(%error, "multicast was not received");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn take(&self, packet: &mut [u8], from: IpAddr) {
+        let length = packet.len();
+        // What comes over the loopback has one of this machine's other addresses.
+        let from = if self.loopback { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { from };
+        let mut opener = self.opener.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = opener.open(now(), packet).map(Bytes::copy_from_slice);
+        hand_on(opened, (length, from), &self.context.queue, &self.live);
+    }
+}
+
+/// Hands a packet's message to the daemon; counts what came of the packet, once.
+fn hand_on(opened: Result<Bytes, Fault>, (length, from): (usize, IpAddr), queue: &Queue, live: &Live) {
+    let outcome = match opened {
+        Ok(message) => {
+            if queue.push_if_room(Event::Multicast { from, message }) {
+                add(&live.received_bytes, length as u64);
+                &live.received
+            } else {
+                &live.dropped
+            }
+        }
+        Err(Fault::Own) => return,
+        Err(Fault::Forged) => &live.forged,
+        Err(Fault::Late) => &live.late,
+        Err(Fault::Replayed) => &live.replayed,
+        Err(Fault::Strangers) => &live.strangers,
+        Err(Fault::Crowded) => &live.crowded,
+    };
+    add(outcome, 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn a_packet_has_one_outcome_and_a_full_queue_is_none_of_the_sender() {
+        let (queue, live) = (Queue::new(1), Live::default());
+        let whence = (80, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        for opened in [Ok(()), Ok(()), Ok(()), Err(Fault::Strangers), Err(Fault::Crowded), Err(Fault::Own)] {
+            hand_on(opened.map(|()| Bytes::from_static(b"hello")), whence, &queue, &live);
+        }
+        let counts = [&live.received, &live.dropped, &live.strangers, &live.crowded, &live.received_bytes];
+        assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [1, 2, 1, 1, 80]);
+    }
+}
