@@ -13,7 +13,7 @@ use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{Command, Provider, Wanted};
-use roost_proto::wire::{Found, MAX_CANDIDATES};
+use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
 use tokio::time::Instant;
 
@@ -70,6 +70,7 @@ fn leaving(gone: Gone) -> Refusal {
 
 async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let query = RequestQuery::from_pairs(&pairs)?;
+    let began = Instant::now();
     let provider = match query.provider {
         Some(provider) => Some(known(&node, provider, &query).await?),
         None => None,
@@ -81,7 +82,8 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         count: query.count,
         duration: query.duration,
         transports: query.transport.map_or(SchemeSet::ALL, SchemeSet::only),
-        deadline: query.timeout,
+        // Finding the provider is part of the time allowed.
+        deadline: query.timeout.saturating_sub(began.elapsed()),
         provider,
         scope: query.scope,
         trace: query.trace,
@@ -102,11 +104,35 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<Pr
         return Ok(Provider { node: provider, addresses: Vec::new() });
     }
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
-    node.find(service, Area::Anywhere, count, query.timeout).await?;
-    match node.providers.addresses(std::time::Instant::now(), provider) {
-        Some(addresses) => Ok(Provider { node: provider, addresses }),
-        None => Err(Refusal::new(Code::NotFound, format!("no hub knows that node {provider} offers {service}"))),
+    let found = node.find(service, Area::Anywhere, count, query.timeout).await?;
+    match found.candidates.iter().find(|candidate| candidate.node == provider) {
+        Some(candidate) => Ok(Provider { node: provider, addresses: candidate.addresses.clone() }),
+        None => {
+            let (code, why) = not_among(found.coverage, found.candidates.len());
+            Err(Refusal::new(code, format!("node {provider} is not among those that offer {service}: {why}")))
+        }
     }
+}
+
+/// Why a provider that a request names is not among those that were found.
+fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
+    let code = match coverage {
+        _ if found >= MAX_CANDIDATES => {
+            let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
+            return (Code::NotFound, why);
+        }
+        Coverage::Whole => Code::NotFound,
+        Coverage::Young => Code::NotYetKnown,
+        Coverage::Partial => Code::TimedOut,
+        Coverage::UnreachableAbove => Code::UnreachableAbove,
+    };
+    let why = match coverage {
+        Coverage::Whole => "no hub knows of it",
+        Coverage::Young => "a hub has just started and has not heard of everyone yet; try again in a minute",
+        Coverage::Partial => "not everybody answered in time; try again",
+        Coverage::UnreachableAbove => "the super nodes above cannot be reached",
+    };
+    (code, why.to_owned())
 }
 
 async fn lookup(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
@@ -180,4 +206,24 @@ async fn services(State(node): State<Node>) -> Result<Response, Refusal> {
         }
     };
     Ok(json(&Services { schema: SCHEMA, services: sources.iter().map(row).collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_provider_is_said_to_be_unknown_only_when_all_were_named() {
+        for (coverage, found, code) in [
+            (Coverage::Whole, 3, Code::NotFound),
+            (Coverage::Young, 0, Code::NotYetKnown),
+            (Coverage::Partial, 63, Code::TimedOut),
+            (Coverage::UnreachableAbove, 0, Code::UnreachableAbove),
+        ] {
+            assert_eq!(not_among(coverage, found).0, code, "{coverage:?}");
+        }
+        let (_, why) = not_among(Coverage::Whole, MAX_CANDIDATES);
+        assert!(why.contains("no more than 64") && why.contains("--at"), "{why}");
+        assert!(not_among(Coverage::Whole, 3).1.contains("no hub knows"));
+    }
 }

@@ -92,7 +92,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "multicast_interfaces",
             Kind::Other { name: "list of interfaces", check: |_| Ok(()), example: "eth0,wlan0" },
             "",
-            "The interfaces on which the node takes part in multicast; without any all that are up when it starts, but the loopback.",
+            "The interfaces on which the node takes part in multicast; without any all that are up, but the loopback. One that comes later is taken then.",
             "Names with commas between them, to spare a link that should not hear it.",
             false,
         ),

@@ -70,7 +70,7 @@ impl Program for OverlayNode {
 
     async fn spawn(config: Config, base: Base) -> Result<Running<Node>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
-        let (redial, hubs) = Redial::resolve(&config.hubs).await.map_err(Failure::failed)?;
+        let (redial, hubs) = Redial::resolve(&config.hubs).await;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         join_multicast(&config, &identity, &shared)?;
@@ -100,7 +100,7 @@ fn join_multicast(config: &Config, identity: &Identity, shared: &Shared) -> Resu
         let none = "this identity has no multicast.key: issue it again with `roost group issue`, or set multicast off";
         return Err(Failure::config(none));
     };
-    shared.transport.join_multicast(multicast, key).map_err(|error| Failure::config(error.to_string()))?;
+    shared.transport.join_multicast(multicast, key).map_err(Failure::failed)?;
     if config.discovery == Discovery::Multicast && config.hubs.is_empty() {
         shared.set_state(State::OnLink);
     }

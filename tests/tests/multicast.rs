@@ -1,8 +1,10 @@
 //! Nodes that find one another by multicast, over the loopback interface.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::process::Command;
+
 use roost_tests::network::{Daemon, Network, PATIENCE};
-use roost_tests::process::wait_until;
+use roost_tests::process::{Process, binary, wait_until};
 
 /// A group of its own for each test of each run, so that they do not hear one another.
 fn settings(test: u16) -> [String; 4] {
@@ -70,4 +72,45 @@ fn the_link_serves_when_the_super_node_is_gone() {
     assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
     let said = asker.fails(5, &["request", "sensor", "--any", "--mode", "relay", "--scope", "link"]);
     assert!(said.contains("nobody relays"), "{said}");
+}
+
+/// Runs `ip` in the network namespace of a daemon that made one.
+fn ip(daemon: &Process, arguments: &str) {
+    let enter = ["--target", &daemon.id().to_string(), "--user", "--net", "--preserve-credentials", "ip"];
+    let status = Command::new("nsenter").args(enter).args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+#[test]
+fn an_interface_that_comes_late_and_comes_back_is_taken() {
+    let network = Network::new();
+    let identity = network.identity("alone", "node");
+    let node = network.client("alone");
+    // In a network without any interface but the loopback.
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net"]).arg(binary("overlay-node"));
+    command.arg("--identity").arg(&identity).arg("--socket").arg(&node.socket);
+    command.args(["--at", "1,1", "--multicast", "on", "--discovery", "multicast", "--multicast-interfaces", "radio"]);
+    command.args(["--listen", "udp://0.0.0.0:0"]);
+    let process = Process::start(command, network.path("alone.log")).unwrap();
+    node.wait_ready();
+    assert!(node.log().contains("there is no interface radio that is up"), "{}", node.log());
+
+    let taken = |times: usize| {
+        let all = || (node.log().matches("takes part in multicast").count() == times).then_some(());
+        assert!(wait_until(PATIENCE, all).is_some(), "{times}: {}", node.log());
+    };
+    for times in 1..=2 {
+        ip(&process, "link add radio type veth peer name air");
+        ip(&process, "address add 10.9.0.1/24 dev radio");
+        ip(&process, "link set air up");
+        ip(&process, "link set radio up");
+        taken(times);
+        let before = node.metric("roost_multicast_packets_total", "outcome=\"sent\"");
+        node.fails(4, &["request", "sensor", "--at", "1,1"]);
+        assert!(node.metric("roost_multicast_packets_total", "outcome=\"sent\"") > before, "it asks there");
+        ip(&process, "link delete radio");
+        let ended = || (node.log().matches("multicast has ended there").count() == times).then_some(());
+        assert!(wait_until(PATIENCE, ended).is_some(), "{times}: {}", node.log());
+    }
 }

@@ -1,11 +1,12 @@
 //! The reference pages say what the programs say.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use roost_tests::network::Network;
-use roost_tests::process::binary;
+use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::process::{binary, wait_until};
 
 #[test]
 fn the_reference_pages_are_what_the_programs_print() {
@@ -24,27 +25,48 @@ fn the_reference_pages_are_what_the_programs_print() {
     }
 }
 
+/// The names of the metrics that a daemon serves.
+fn served(daemon: &Daemon) -> BTreeSet<String> {
+    let curl = ["-sS", "--fail", "--unix-socket"];
+    let output = Command::new("curl").args(curl).arg(&daemon.socket).arg("http://roost/metrics").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned())).collect()
+}
+
 #[test]
-fn every_metric_is_documented() {
+fn every_metric_is_documented_and_there_are_no_others() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = std::fs::read_to_string(root.join("docs/src/reference/metrics.md")).unwrap();
+    // A labelled metric appears with its first sample, so everything has to happen once.
     let network = Network::new();
-    let hub = network.supernode("sn1", &[]);
-    let node = network.node("n", "1,1", &["--super", &hub.endpoint("udp"), "--services", "sensor"]);
-    for daemon in [&hub, &node] {
-        let output = Command::new("curl")
-            .args(["-sS", "--fail", "--unix-socket"])
-            .arg(&daemon.socket)
-            .arg("http://roost/metrics")
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let names: Vec<&str> =
-            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-        assert!(names.len() > 10, "{text}");
-        for name in names {
-            assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/src/reference/metrics.md");
-        }
+    let (hub, server) = (network.supernode("sn1", &["--lease", "1s"]), network.server("cs1"));
+    let group = format!("239.255.77.6:{}", 20_000 + std::process::id() % 10_000);
+    let link = ["--multicast", &group, "--multicast-interfaces", "lo"];
+    let endpoint = hub.endpoint("udp");
+    let beside = |more: &[&'static str]| [&["--super", endpoint.as_str()], &link[..], more].concat();
+    let node = network.node("n", "1,1", &beside(&["--services", "track,sensor"]));
+    let asker = network.node("asker", "2,2", &beside(&[]));
+    let based = ["--server", &server.endpoint("udp")];
+    let provider = network.node("base", "1,1", &[&based[..], &["--services", "sensor"]].concat());
+    let client = network.node("client", "2,2", &based);
+    asker.json(&["request", "track", "--at", "1,1", "--for", "1s"]);
+    asker.json(&["request", "sensor", "--at", "1,1", "--mode", "relay"]);
+    client.json(&["request", "sensor", "--at", "1,1"]);
+
+    let daemons = [&hub, &server, &node, &asker, &provider, &client];
+    let is_metric = |word: &&str| word.starts_with("roost_") && !word.contains(['{', '(', ' ']);
+    let table = page.split("## What to watch").next().unwrap();
+    let documented: BTreeSet<String> = table.split('`').filter(is_metric).map(str::to_owned).collect();
+    // What a session has given is counted when it ends, a moment after the requester has it.
+    let all = || {
+        let served: BTreeSet<String> = daemons.iter().flat_map(|daemon| served(daemon)).collect();
+        (served == documented).then_some(())
+    };
+    if wait_until(PATIENCE, all).is_none() {
+        let served: BTreeSet<String> = daemons.iter().flat_map(|daemon| served(daemon)).collect();
+        let [here, there] = [served.difference(&documented), documented.difference(&served)]
+            .map(|names| names.cloned().collect::<Vec<_>>().join(" "));
+        panic!("docs/src/reference/metrics.md lacks: {here}; nobody serves: {there}");
     }
 }
 

@@ -79,14 +79,18 @@ impl Failure {
         Self::Said { code, kind: code.name(), message: message.into() }
     }
 
+    /// A failure of one of the kinds that daemons tell apart.
+    pub(crate) fn of_kind(code: roost_control::Code, message: impl Into<String>) -> Self {
+        Self::Said { code: Code::of(code.exit_code()), kind: kind(code), message: message.into() }
+    }
+
     /// What a daemon answered with.
     pub(crate) fn api(error: &roost_control::Error) -> Self {
-        let code = Code::of(error.code.exit_code());
         let message = match error.retry_after_ms {
             Some(wait) => format!("{}; try again in about {} s", error.message, wait.div_ceil(1000).max(1)),
             None => error.message.clone(),
         };
-        Self::Said { code, kind: kind(error.code), message }
+        Self::of_kind(error.code, message)
     }
 
     /// The code with which the command ends.
@@ -167,6 +171,7 @@ const fn kind(code: roost_control::Code) -> &'static str {
         Api::Busy => "busy",
         Api::Refused => "refused",
         Api::TimedOut => "timed-out",
+        Api::UnreachableAbove => "unreachable-above",
         Api::Incomplete => "incomplete",
         Api::Leaving => "leaving",
         _ => "failed",

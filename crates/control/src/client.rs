@@ -111,12 +111,25 @@ impl Client {
         self.json(Method::GET, "/v1/services").await
     }
 
-    /// A hub's own directory, at most `limit` nodes of it.
+    /// A hub's own directory: at most `limit` nodes of it whose ids come after
+    /// `after`, by as many calls as that takes.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn index(&self, limit: u32) -> Result<Index, ClientError> {
-        self.json(Method::GET, &format!("/v1/index?limit={limit}")).await
+    pub async fn index(&self, limit: u32, after: Option<NodeId>) -> Result<Index, ClientError> {
+        let mut index = self.index_page(limit, after).await?;
+        let mut page = index.nodes.len();
+        while let Some(last) = index.nodes.last().filter(|_| page > 0 && index.nodes.len() < limit as usize) {
+            let more = self.index_page(limit - index.nodes.len() as u32, Some(last.node)).await?;
+            page = more.nodes.len();
+            index.nodes.extend(more.nodes);
+        }
+        Ok(index)
+    }
+
+    async fn index_page(&self, limit: u32, after: Option<NodeId>) -> Result<Index, ClientError> {
+        let after = after.map(|node| format!("&after={node}")).unwrap_or_default();
+        self.json(Method::GET, &format!("/v1/index?limit={limit}{after}")).await
     }
 
     /// Who offers a service in an area.

@@ -42,6 +42,8 @@ pub enum Code {
     Refused,
     /// The time allowed has passed, or no hub was reached in it.
     TimedOut,
+    /// Nobody on this side offers it, and the super nodes above cannot be asked.
+    UnreachableAbove,
     /// The transfer began and did not end, or what came is damaged.
     Incomplete,
     /// The daemon is on its way out.
@@ -62,7 +64,7 @@ impl Code {
             Self::NoSuchEndpoint | Self::NotFound => 404,
             Self::Incomplete => 502,
             Self::NotYetKnown | Self::Busy | Self::Leaving => 503,
-            Self::TimedOut => 504,
+            Self::TimedOut | Self::UnreachableAbove => 504,
             Self::Internal | Self::Unknown => 500,
         }
     }
@@ -73,7 +75,7 @@ impl Code {
             Self::Usage | Self::NoSuchEndpoint => 2,
             Self::NotFound | Self::NotYetKnown => 4,
             Self::Busy | Self::Refused => 5,
-            Self::TimedOut => 6,
+            Self::TimedOut | Self::UnreachableAbove => 6,
             Self::Incomplete => 7,
             Self::Leaving => 3,
             Self::Internal | Self::Unknown => 1,
@@ -87,7 +89,8 @@ impl From<Reason> for Code {
             Reason::NotFound => Self::NotFound,
             Reason::NotYetKnown => Self::NotYetKnown,
             Reason::Busy | Reason::TooMany => Self::Busy,
-            Reason::Unreachable | Reason::UnreachableAbove | Reason::TimedOut => Self::TimedOut,
+            Reason::UnreachableAbove => Self::UnreachableAbove,
+            Reason::Unreachable | Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,
             // `Reason` may grow: what is not known here is a refusal too.
             _ => Self::Refused,
@@ -127,6 +130,13 @@ mod tests {
     fn the_number_of_a_system_error_is_left_out() {
         assert_eq!(plain("cannot: in use (os error 98); stop it"), "cannot: in use; stop it");
         assert_eq!(plain("fine"), "fine");
+    }
+
+    #[test]
+    fn what_is_unreachable_above_is_not_said_to_be_slow_nor_to_be_none() {
+        let code = Code::from(Reason::UnreachableAbove);
+        assert_eq!(serde_json::to_value(code).unwrap(), "unreachable-above");
+        assert_eq!((code.http_status(), code.exit_code()), (504, 6));
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, WatchQuery};
 pub use types::{
-    Accepted, Candidate, Index, IndexTotals, LogLevel, Lookup, Moved, PeerRow, Peers, Ping, Progress, RequestEvent,
-    ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals,
-    WatchEvent,
+    Accepted, Candidate, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PeerRow, Peers, Ping, Progress,
+    Relation, RequestEvent, ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer, TransportBytes,
+    TransportTotals, WatchEvent,
 };
 
 /// The version of every JSON object of this API.

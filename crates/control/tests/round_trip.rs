@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use roost_control::server::{Pairs, Refusal, Socket, SocketError, answering, json, json_line};
 use roost_control::{
-    Client, ClientError, Code, Error, FRAMES, Frame, Moved, Peers, Progress, RequestEvent, RequestQuery, SCHEMA,
-    WatchEvent, WatchQuery,
+    Candidate, Client, ClientError, Code, Error, FRAMES, Frame, Index, IndexTotals, Moved, Peers, Progress,
+    RequestEvent, RequestQuery, SCHEMA, WatchEvent, WatchQuery,
 };
-use roost_proto::{Area, Cell, Service, ServiceSet};
+use roost_proto::{Area, Cell, NodeId, Service, ServiceSet};
 use tempfile::TempDir;
 
 async fn serve(router: Router) -> (TempDir, Client) {
@@ -46,6 +46,39 @@ async fn an_error_arrives_with_its_code() {
     for error in there_is_not.map(Result::unwrap_err) {
         assert!(matches!(&error, ClientError::Api(Error { code: Code::NoSuchEndpoint, .. })), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_long_index_is_fetched_page_by_page() {
+    let page = |Pairs(pairs): Pairs| async move {
+        let number = |key: &str| pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let after = number("after").map_or(0, |id| u8::from_str_radix(&id[..2], 16).unwrap());
+        let limit: u8 = number("limit").unwrap().parse().unwrap();
+        let row = |number: u8| Candidate {
+            node: NodeId::from_bytes([number; 16]),
+            cell: Cell::new(0, 0),
+            services: Vec::new(),
+            streams_left: 0,
+            uplink_left_kbps: None,
+            addresses: Vec::new(),
+            record: String::new(),
+            name: None,
+            expires_in_s: None,
+            suspended: None,
+            home: None,
+        };
+        // No answer has more than ten, as no answer of a hub has more than ten thousand.
+        let nodes = (after + 1..=25).take(limit.min(10).into()).map(row).collect();
+        json(&Index { schema: SCHEMA, totals: IndexTotals::default(), nodes })
+    };
+    let (_folder, client) = serve(Router::new().route("/v1/index", get(page))).await;
+    let mut ids = Vec::new();
+    for (limit, after) in [(5, None), (22, None), (100, None), (100, Some(NodeId::from_bytes([20; 16])))] {
+        let index = client.index(limit, after).await.unwrap();
+        ids.push(index.nodes.iter().map(|node| node.node.as_bytes()[0]).collect::<Vec<_>>());
+    }
+    let counted: Vec<Vec<u8>> = vec![(1..=5).collect(), (1..=22).collect(), (1..=25).collect(), (21..=25).collect()];
+    assert_eq!(ids, counted);
 }
 
 #[tokio::test]
@@ -161,7 +194,7 @@ async fn other_users_have_no_access_to_the_socket() {
 
 #[tokio::test]
 async fn an_empty_list_of_peers_is_still_of_the_schema() {
-    let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new() }) };
+    let none = || async { json(&Peers { schema: SCHEMA, peers: Vec::new(), down: Vec::new() }) };
     let (_folder, client) = serve(Router::new().route("/v1/peers", get(none))).await;
     assert!(client.peers().await.unwrap().peers.is_empty());
 }

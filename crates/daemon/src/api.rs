@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_control::query::Params;
 use roost_control::server::{Pairs, Refusal, answering, json};
-use roost_control::{Code, LogLevel, SCHEMA, Status};
+use roost_control::{Code, LogLevel, Peers, SCHEMA, Status};
 
 use crate::config::Settings;
 use crate::driver::Gone;
@@ -25,6 +25,11 @@ pub trait Service: Clone + Send + Sync + 'static {
 
     /// Its status.
     fn status(&self) -> impl Future<Output = Result<Status, Gone>> + Send;
+
+    /// Its associations.
+    fn peers(&self) -> impl Future<Output = Result<Peers, Gone>> + Send {
+        std::future::ready(Ok(self.shared().peers()))
+    }
 
     /// Brings its metrics up to date.
     fn update_metrics(&self) -> impl Future<Output = ()> + Send;
@@ -83,8 +88,8 @@ async fn status<S: Service>(Extract(service): Extract<S>) -> Result<Response, Un
     Ok(json(&service.status().await?))
 }
 
-async fn peers<S: Service>(Extract(service): Extract<S>) -> Response {
-    json(&service.shared().peers())
+async fn peers<S: Service>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
+    Ok(json(&service.peers().await?))
 }
 
 async fn log<S: Service>(Extract(service): Extract<S>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {

@@ -1,8 +1,10 @@
 //! Names to addresses, at the start and again at each dial.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use roost_proto::{Address, Endpoint};
 use tokio::sync::Mutex;
 
@@ -58,83 +60,146 @@ async fn look_up(endpoint: &Endpoint, host: &str) -> Result<Vec<IpAddr>, Resolve
     if ips.is_empty() { Err(wrong("it has no address".to_owned())) } else { Ok(ips) }
 }
 
-/// Hubs that were configured by name. A machine knows addresses only; when it
-/// dials one of these again the names are looked up again.
-#[derive(Clone, Debug, Default)]
-pub struct Redial {
-    hubs: Vec<Arc<Named>>,
+/// How long a start or a dial waits for the resolver: others of the hub's
+/// addresses may need none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether one of the addresses leads to a daemon that listens on `local`: the
+/// same list of super nodes may serve all of them.
+pub fn leads_here(addresses: &[Address], local: &[Address]) -> bool {
+    addresses.iter().any(|address| {
+        local.iter().filter(|own| own.scheme == address.scheme && own.port == address.port).any(|own| {
+            let anywhere = own.hosts.iter().any(IpAddr::is_unspecified);
+            address.hosts.iter().any(|host| own.hosts.contains(host) || anywhere && is_of_this_host(*host))
+        })
+    })
 }
 
+/// The way to an address of this host begins at that address. Nothing is sent.
+fn is_of_this_host(host: IpAddr) -> bool {
+    let from: IpAddr = if host.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let begins = UdpSocket::bind((from, 0)).and_then(|socket| {
+        socket.connect((host, 9))?;
+        socket.local_addr()
+    });
+    begins.is_ok_and(|begins| begins.ip() == host)
+}
+
+/// Hubs that were configured by name. A machine knows addresses only; when it
+/// dials one of these its names are looked up again. One that has no address at
+/// the start gets a stand-in, so that the machine dials it like any other: an
+/// area that is cut off from its resolver still serves itself.
+#[derive(Clone, Debug, Default)]
+pub struct Redial {
+    names: Vec<Arc<Named>>,
+}
+
+/// An endpoint with a name.
 #[derive(Debug)]
 struct Named {
-    endpoints: Vec<Endpoint>,
-    /// What the machine was told at the start: how it calls this hub.
+    endpoint: Endpoint,
+    /// How the machine calls it: what the start resolved, or the stand-in.
     told: Vec<Address>,
-    /// What the resolver said last.
+    /// What the resolver said last; nothing if it never knew the name.
     latest: Mutex<Vec<Address>>,
 }
 
-impl Redial {
-    /// The hubs of both.
-    #[must_use]
-    pub fn with(mut self, other: Self) -> Self {
-        self.hubs.extend(other.hubs);
-        self
+impl Named {
+    async fn new(endpoint: &Endpoint, number: u32) -> Self {
+        let latest = resolve_in_time(endpoint).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "it is asked for again at each dial");
+            Vec::new()
+        });
+        let told = if latest.is_empty() { vec![stand_in(endpoint, number)] } else { latest.clone() };
+        Self { endpoint: endpoint.clone(), told, latest: Mutex::new(latest) }
     }
 
-    /// Resolves the hubs, and remembers those that have names. One that has no
-    /// address is left out, as long as there is another.
-    ///
-    /// # Errors
-    /// When none of the hubs has an address.
-    pub async fn resolve(hubs: &[Vec<Endpoint>]) -> Result<(Self, Vec<Vec<Address>>), ResolveError> {
-        let mut named = Vec::new();
-        let mut resolved = Vec::with_capacity(hubs.len());
-        let mut left_out = None;
-        for endpoints in hubs {
-            let told = match resolve_all(endpoints).await {
-                Ok(told) => told,
-                Err(error) => {
-                    tracing::warn!(%error, "this hub is left out until the next start");
-                    left_out = Some(error);
-                    continue;
-                }
-            };
-            if endpoints.iter().any(|endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err())) {
-                let latest = Mutex::new(told.clone());
-                named.push(Arc::new(Named { endpoints: endpoints.clone(), told: told.clone(), latest }));
-            }
-            resolved.push(told);
+    /// The addresses as the resolver says now, or as it said last.
+    async fn look_up(&self) -> Result<Vec<Address>, ResolveError> {
+        let mut latest = self.latest.lock().await;
+        match resolve_in_time(&self.endpoint).await {
+            Ok(fresh) => latest.clone_from(&fresh),
+            Err(error) if latest.is_empty() => return Err(error),
+            Err(error) => tracing::warn!(%error, "the hub's last known address is used"),
         }
-        match left_out {
-            Some(error) if resolved.is_empty() => Err(error),
-            _ => Ok((Self { hubs: named }, resolved)),
-        }
+        Ok(latest.clone())
+    }
+}
+
+async fn resolve_in_time(endpoint: &Endpoint) -> Result<Vec<Address>, ResolveError> {
+    let silent = || {
+        let (host, reason) = (endpoint.hosts.join("+"), "the resolver is silent".to_owned());
+        Err(ResolveError { endpoint: endpoint.clone(), host, reason })
+    };
+    tokio::time::timeout(PATIENCE, resolve(endpoint)).await.unwrap_or_else(|_| silent())
+}
+
+/// An address that leads nowhere (RFC 6666) and that no other name has.
+fn stand_in(endpoint: &Endpoint, number: u32) -> Address {
+    let [high, low] = [(number >> 16) as u16, number as u16];
+    let nowhere = Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, high, low);
+    Address { scheme: endpoint.scheme, port: endpoint.port, hosts: vec![nowhere.into()] }
+}
+
+impl Redial {
+    /// The hubs' addresses, or stand-ins, for the machine. Waits a bounded time
+    /// for the resolver, and for nothing where all hosts are addresses.
+    pub async fn resolve(hubs: &[Vec<Endpoint>]) -> (Self, Vec<Vec<Address>>) {
+        let is_named = |endpoint: &&Endpoint| endpoint.hosts.iter().any(|host| host.parse::<IpAddr>().is_err());
+        let named = hubs.iter().flatten().filter(is_named).zip(1..);
+        let names = join_all(named.map(|(endpoint, number)| Named::new(endpoint, number))).await;
+        let names: Vec<_> = names.into_iter().map(Arc::new).collect();
+        let told = |endpoint: &Endpoint| match names.iter().find(|named| named.endpoint == *endpoint) {
+            Some(named) => named.told.clone(),
+            None => addresses(endpoint),
+        };
+        let resolved = hubs.iter().map(|endpoints| endpoints.iter().flat_map(told).collect()).collect();
+        (Self { names }, resolved)
     }
 
     /// Whether one of the addresses belongs to a hub with a name.
     pub fn concerns(&self, addresses: &[Address]) -> bool {
-        self.find(addresses).is_some()
+        addresses.iter().any(|address| self.find(address).is_some())
     }
 
-    /// The addresses with those of the hub's names as they are now. If the
+    /// The addresses with those of the hubs' names as they are now. If the
     /// resolver fails, what it said last.
-    pub async fn refresh(&self, addresses: Vec<Address>) -> Vec<Address> {
-        let Some(named) = self.find(&addresses) else { return addresses };
-        let mut latest = named.latest.lock().await;
-        match resolve_all(&named.endpoints).await {
-            Ok(fresh) => *latest = fresh,
-            Err(error) => tracing::warn!(%error, "the hub's last known address is used"),
+    ///
+    /// # Errors
+    /// When that leaves no address at all.
+    pub async fn refresh(&self, addresses: Vec<Address>) -> Result<Vec<Address>, ResolveError> {
+        let (mut fresh, mut asked, mut failure) = (Vec::new(), Vec::<&Named>::new(), None);
+        for address in addresses {
+            let Some(named) = self.find(&address) else {
+                fresh.push(address);
+                continue;
+            };
+            if asked.iter().any(|other| std::ptr::eq(*other, named)) {
+                continue;
+            }
+            asked.push(named);
+            match named.look_up().await {
+                Ok(found) => fresh.extend(found),
+                Err(error) => failure = Some(error),
+            }
         }
-        let wanted = |address: &&Address| addresses.iter().any(|old| old.scheme == address.scheme);
-        let fresh: Vec<Address> = latest.iter().filter(wanted).cloned().collect();
-        let others = addresses.into_iter().filter(|old| !named.told.contains(old));
-        fresh.into_iter().chain(others).collect()
+        failure.filter(|_| fresh.is_empty()).map_or(Ok(fresh), Err)
     }
 
-    fn find(&self, addresses: &[Address]) -> Option<&Named> {
-        self.hubs.iter().map(Arc::as_ref).find(|named| addresses.iter().any(|address| named.told.contains(address)))
+    /// What the configuration calls an address: the endpoint with its name, if it has one.
+    pub fn name(&self, address: &Address) -> String {
+        self.find(address).map_or_else(|| address.to_string(), |named| named.endpoint.to_string())
     }
+
+    fn find(&self, address: &Address) -> Option<&Named> {
+        self.names.iter().map(Arc::as_ref).find(|named| named.told.contains(address))
+    }
+}
+
+/// The address of an endpoint without a name.
+fn addresses(endpoint: &Endpoint) -> Vec<Address> {
+    let hosts: Vec<IpAddr> = endpoint.hosts.iter().filter_map(|host| host.parse().ok()).collect();
+    vec![Address { scheme: endpoint.scheme, port: endpoint.port, hosts }]
 }
 
 #[cfg(test)]
@@ -147,8 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_need_no_resolver() {
-        let (redial, hubs) =
-            Redial::resolve(&[vec![endpoint("udp://[::1]:9"), endpoint("tcp://127.0.0.1:9")]]).await.unwrap();
+        let (redial, hubs) = Redial::resolve(&[vec![endpoint("udp://[::1]:9"), endpoint("tcp://127.0.0.1:9")]]).await;
         assert_eq!(hubs[0].iter().map(ToString::to_string).collect::<Vec<_>>(), ["udp://[::1]:9", "tcp://127.0.0.1:9"]);
         assert!(!redial.concerns(&hubs[0]));
     }
@@ -156,23 +220,38 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_looked_up_again_at_each_dial() {
         let (redial, hubs) =
-            Redial::resolve(&[vec![endpoint("udp://localhost:9"), endpoint("tcp://localhost:9")]]).await.unwrap();
+            Redial::resolve(&[vec![endpoint("udp://localhost:9"), endpoint("tcp://localhost:9")]]).await;
         assert!(redial.concerns(&hubs[0]));
-        assert_eq!(redial.refresh(hubs[0].clone()).await, hubs[0]);
+        assert_eq!(redial.refresh(hubs[0].clone()).await, Ok(hubs[0].clone()));
         let udp_only: Vec<Address> =
             hubs[0].iter().filter(|address| address.scheme == roost_proto::Scheme::Udp).cloned().collect();
-        assert_eq!(redial.refresh(udp_only.clone()).await, udp_only);
+        assert_eq!(redial.refresh(udp_only.clone()).await, Ok(udp_only));
+        assert_eq!(redial.name(&hubs[0][0]), "udp://localhost:9");
     }
 
     #[tokio::test]
-    async fn a_hub_without_an_address_does_not_stop_a_daemon_that_has_another() {
+    async fn a_name_that_is_unknown_at_the_start_is_known_by_a_stand_in_of_its_own() {
         // Longer than a label may be: no resolver is asked.
-        let name = "n".repeat(64);
-        let (nowhere, here) = (vec![endpoint(&format!("udp://{name}:9"))], vec![endpoint("udp://127.0.0.1:9")]);
-        let (_, hubs) = Redial::resolve(&[nowhere.clone(), here]).await.unwrap();
-        assert_eq!(hubs.len(), 1);
-        let error = Redial::resolve(&[nowhere]).await.unwrap_err().to_string();
-        assert!(error.contains(&name), "{error}");
+        let names = ["a", "b"].map(|letter| format!("udp://{}:9", letter.repeat(64)));
+        let configured = [vec![endpoint(&names[0])], vec![endpoint(&names[1]), endpoint("udp://127.0.0.1:9")]];
+        let (redial, hubs) = Redial::resolve(&configured).await;
+        assert_ne!(hubs[0][0], hubs[1][0]);
+        assert_eq!([redial.name(&hubs[0][0]), redial.name(&hubs[1][0])], names);
+        let error = redial.refresh(hubs[0].clone()).await.unwrap_err().to_string();
+        assert!(error.contains(&names[0]), "{error}");
+        let rest = redial.refresh(hubs[1].clone()).await.unwrap();
+        assert_eq!(rest, hubs[1][1..], "the hub is still reached where it has an address");
+    }
+
+    #[test]
+    fn a_daemon_knows_its_own_address_in_a_list_of_all() {
+        let all = |text: &str| addresses(&endpoint(text));
+        let listens = all("udp://0.0.0.0:7700");
+        assert!(leads_here(&all("udp://127.0.0.1:7700"), &listens));
+        assert!(leads_here(&all("udp://192.0.2.7:7700"), &all("udp://192.0.2.7:7700")));
+        for other in ["udp://127.0.0.1:7701", "tcp://127.0.0.1:7700", "udp://192.0.2.7:7700", "udp://[100::1]:7700"] {
+            assert!(!leads_here(&all(other), &listens), "{other}");
+        }
     }
 
     #[tokio::test]

@@ -120,6 +120,7 @@ impl Shared {
             providing: Vec::new(),
             receiving: Vec::new(),
             index: None,
+            hubs: Vec::new(),
             transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
@@ -129,7 +130,7 @@ impl Shared {
 
     /// The associations that are up.
     pub fn peers(&self) -> Peers {
-        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(peer_row).collect() }
+        Peers { schema: SCHEMA, peers: self.transport.links().iter().map(peer_row).collect(), down: Vec::new() }
     }
 
     /// Takes the transports' totals over into the metrics.
@@ -157,7 +158,7 @@ fn totals(schemes: &[SchemeCounters; 3], multicast: Option<MulticastCounters>) -
             received_bytes: counters.received_bytes,
             sent_datagrams: counters.sent,
             received_datagrams: counters.received,
-            dropped: counters.unsent,
+            dropped: counters.unsent + counters.dropped,
             malformed: counters.forged,
             handshakes: 0,
         };
@@ -186,6 +187,8 @@ fn peer_row(link: &LinkInfo) -> PeerRow {
         node: link.peer.node,
         name: link.peer.name.clone(),
         role: link.peer.role,
+        relation: None,
+        tier: None,
         transport: link.scheme,
         address: link.address.to_string(),
         dialled: link.dialled,

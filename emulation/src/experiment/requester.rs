@@ -278,7 +278,8 @@ fn end_of(error: &ClientError) -> End {
 /// A daemon that says that the time is up was given that time here.
 fn end_of_api(error: &Error) -> End {
     let code = serde_json::to_value(error.code).ok().and_then(|value| value.as_str().map(str::to_owned));
-    let outcome = if error.code == Code::TimedOut { Outcome::TimedOut } else { Outcome::Failed };
+    let silent = matches!(error.code, Code::TimedOut | Code::UnreachableAbove);
+    let outcome = if silent { Outcome::TimedOut } else { Outcome::Failed };
     End(outcome, Some(Why { code, sentence: Some(error.message.clone()) }))
 }
 
@@ -344,6 +345,8 @@ mod tests {
             node: node(number),
             name: String::new(),
             role: Role::Node,
+            relation: None,
+            tier: None,
             transport: Scheme::Udp,
             address: String::new(),
             dialled: true,

@@ -293,6 +293,9 @@ pub(crate) struct IndexArgs {
     /// List at most this many nodes
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u32,
+    /// List those whose ids come after this one, as the last line of a part says
+    #[arg(long, value_name = "NODE")]
+    pub(crate) after: Option<NodeId>,
 }
 
 /// See [`Command::Move`].

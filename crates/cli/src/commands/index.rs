@@ -1,27 +1,80 @@
 //! `roost index`: what a hub's directory holds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use roost_control::{ClientError, Code};
+use roost_control::{Candidate, Client, ClientError, Code, Index};
+use roost_proto::NodeId;
+use roost_terminal::{Output, Table};
 
-use super::{candidates, connect};
-use roost_terminal::Output;
-
+use super::{connect, names, seconds, uplink};
 use crate::args::IndexArgs;
 use crate::failure::{Failure, Outcome};
 
 /// Prints the directory of the hub whose socket it is.
 pub(crate) async fn run(args: &IndexArgs, socket: &Path, output: Output) -> Outcome {
-    let index = connect(socket).await?.index(args.limit).await.map_err(on_hubs_only)?;
+    let client = connect(socket).await?;
+    let index = client.index(args.limit, args.after).await.map_err(on_hubs_only)?;
     if output.is_json() {
         return Ok(output.json(&index)?);
     }
-    output.table(&candidates(&index.nodes, None))?;
-    let (totals, shown) = (index.totals, index.nodes.len() as u64);
-    let rest = if shown < totals.nodes { format!(", {shown} of them shown (see --limit)") } else { String::new() };
-    let young = if totals.young { "; the hub is young and may not have heard of everyone" } else { "" };
-    output.say(format!("{} nodes with {} entries{rest}{young}.", totals.nodes, totals.entries));
+    output.table(&table(&index.nodes, &hub_names(&client).await?))?;
+    output.say(totals(&index, args.limit));
     Ok(())
+}
+
+/// The names of the hubs that are connected.
+async fn hub_names(client: &Client) -> Outcome<BTreeMap<NodeId, String>> {
+    let peers = client.peers().await?.peers;
+    Ok(peers.into_iter().filter(|peer| peer.relation.is_some()).map(|peer| (peer.node, peer.name)).collect())
+}
+
+fn table(nodes: &[Candidate], hubs: &BTreeMap<NodeId, String>) -> Table {
+    let columns = [
+        "NAME",
+        "NODE",
+        "HOME",
+        "CELL",
+        "SERVICES",
+        ">STREAMS LEFT",
+        ">UPLINK LEFT",
+        ">EXPIRES IN",
+        "HELD BACK",
+        "ADDRESSES",
+    ];
+    let mut table = Table::new(&columns);
+    for node in nodes {
+        let home = node.home.map(|home| hubs.get(&home).cloned().unwrap_or_else(|| home.to_string()));
+        table.row([
+            node.name.clone().unwrap_or_else(|| "-".to_owned()),
+            node.node.to_string(),
+            home.unwrap_or_else(|| "here".to_owned()),
+            node.cell.to_string(),
+            names(&node.services),
+            node.streams_left.to_string(),
+            uplink(node.uplink_left_kbps),
+            node.expires_in_s.map_or_else(|| "-".to_owned(), seconds),
+            if node.suspended == Some(true) { "yes" } else { "no" }.to_owned(),
+            node.addresses.join(" "),
+        ]);
+    }
+    table
+}
+
+/// How many nodes there are: those whose home the hub is, and those for which
+/// it stands by; and whether all of them were shown.
+fn totals(index: &Index, limit: u32) -> String {
+    let (totals, shown) = (index.totals, index.nodes.len() as u64);
+    let all = totals.nodes + totals.mirrored;
+    let standing_by = match totals.mirrored {
+        0 => String::new(),
+        mirrored => format!(" at home here, {mirrored} more as a stand-by"),
+    };
+    let next = index.nodes.last().map(|last| format!("; for the next ones --after {}", last.node));
+    let next = next.filter(|_| shown >= u64::from(limit)).unwrap_or_default();
+    let rest = if shown < all { format!(", {shown} of {all} shown{next}") } else { String::new() };
+    let young = if totals.young { "; the hub is young and may not have heard of everyone" } else { "" };
+    format!("{} nodes{standing_by}, {} entries{rest}{young}.", totals.nodes, totals.entries)
 }
 
 fn on_hubs_only(error: ClientError) -> Failure {
@@ -30,5 +83,50 @@ fn on_hubs_only(error: ClientError) -> Failure {
             Failure::usage("this daemon is no hub and has no index: give the --socket of a supernode or cs-server")
         }
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn index(own: u64, mirrored: u64, shown: u64) -> Index {
+        let row = |number: u64| {
+            let home = (number >= own).then(|| "ee".repeat(16));
+            json!({
+                "node": format!("{number:032x}"), "cell": "1,2", "services": ["track"], "streams_left": 8,
+                "uplink_left_kbps": null, "addresses": [], "record": "1.1", "expires_in_s": 40.0,
+                "suspended": false, "home": home
+            })
+        };
+        let totals = json!({
+            "nodes": own, "mirrored": mirrored, "entries": own + mirrored, "pending_requests": 0, "relays": 0,
+            "watches": 0, "hubs": 1, "young": false
+        });
+        let rows: Vec<_> = (0..shown).map(row).collect();
+        serde_json::from_value(json!({ "schema": 1, "totals": totals, "nodes": rows })).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_shown_is_counted_with_the_mirrored_ones() {
+        let half = totals(&index(100, 100, 100), 100);
+        assert!(
+            half.starts_with("100 nodes at home here, 100 more as a stand-by, 200 entries, 100 of 200 shown"),
+            "{half}"
+        );
+        assert!(half.contains(&format!("--after {:032x}", 99)), "{half}");
+        assert_eq!(totals(&index(60, 40, 100), 100), "60 nodes at home here, 40 more as a stand-by, 100 entries.");
+        assert_eq!(totals(&index(2, 0, 2), 100), "2 nodes, 2 entries.");
+    }
+
+    #[test]
+    fn a_row_says_whose_home_it_is_and_when_its_lease_ends() {
+        let known = BTreeMap::from([("ee".repeat(16).parse().unwrap(), "home2".to_owned())]);
+        let text = table(&index(1, 1, 2).nodes, &known).render(str::to_owned);
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows[0].contains("HOME") && rows[0].contains("HELD BACK"), "{text}");
+        assert!(rows[1].contains(" here ") && rows[2].contains(" home2 ") && rows[2].contains("40 s"), "{text}");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use roost_control::LookupQuery;
+use roost_control::{Code, LookupQuery};
 
 use super::{area, area_flags, candidates, connect};
 use roost_terminal::Output;
 
 use crate::args::LookupArgs;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
 /// Asks the hub and prints who offers the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
@@ -17,26 +17,69 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     let query =
         LookupQuery { count: args.count.unwrap_or(0), timeout: args.timeout, ..LookupQuery::new(args.service, area) };
     let found = client.lookup(&query).await?;
+    if output.is_json() {
+        // With how far the answer reaches, also when it is empty.
+        output.json(&found)?;
+    }
     if found.candidates.is_empty() {
-        let but = match found.coverage.as_str() {
-            "young" => "; the hub has just started, so try again in a minute",
-            "unreachable_above" => " on this side of a cut: the super nodes above cannot be reached",
-            _ => "",
-        };
-        return Err(Failure::new(Code::NotFound, format!("nobody offers {} {area}{but}", args.service)));
+        let (code, but) = nobody(&found.coverage);
+        return Err(Failure::of_kind(code, format!("nobody offers {} {area}{but}", args.service)));
     }
     if output.is_json() {
-        return Ok(output.json(&found)?);
+        return Ok(());
     }
     output.table(&candidates(&found.candidates, Some(area)))?;
-    if found.coverage != "whole" {
-        output.say(match found.coverage.as_str() {
-            "young" => "There may be more: a hub has just started and has not heard of everyone yet.",
-            "unreachable_above" => "There may be more: the super nodes above cannot be reached.",
-            _ => "There may be more: not everybody answered in time.",
-        });
+    if let Some(why) = there_may_be_more(&found.coverage) {
+        output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
     output.say(format!("Get it with: roost request {} {}", args.service, area_flags(area)));
     Ok(())
+}
+
+/// What it means that nobody was found: that there is nobody only where the
+/// answer is a whole one.
+fn nobody(coverage: &str) -> (Code, &'static str) {
+    match coverage {
+        "whole" => (Code::NotFound, ""),
+        "own" => (Code::NotFound, " in this hub's own directory; a node's socket asks the other hubs too"),
+        "young" => (Code::NotYetKnown, " as far as is known; a hub has just started, so try again in a minute"),
+        "unreachable_above" => {
+            (Code::UnreachableAbove, " on this side of a cut: the super nodes above cannot be reached")
+        }
+        _ => (Code::TimedOut, " as far as is known; not everybody answered in time, so try again"),
+    }
+}
+
+/// Why an answer is not a whole one.
+fn there_may_be_more(coverage: &str) -> Option<&'static str> {
+    match coverage {
+        "whole" => None,
+        "own" => Some("this is the hub's own directory; a node's socket asks the other hubs too"),
+        "young" => Some("a hub has just started and has not heard of everyone yet"),
+        "unreachable_above" => Some("the super nodes above cannot be reached"),
+        _ => Some("not everybody answered in time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_there_is_nobody_is_said_only_of_a_whole_answer() {
+        for (coverage, kind, exit) in [
+            ("whole", Code::NotFound, 4),
+            ("own", Code::NotFound, 4),
+            ("young", Code::NotYetKnown, 4),
+            ("unreachable_above", Code::UnreachableAbove, 6),
+            ("partial", Code::TimedOut, 6),
+            ("of a later version", Code::TimedOut, 6),
+        ] {
+            let (code, but) = nobody(coverage);
+            assert_eq!((code, code.exit_code()), (kind, exit), "{coverage}");
+            assert_eq!(but.is_empty(), coverage == "whole", "{coverage}");
+            assert_eq!(there_may_be_more(coverage).is_none(), coverage == "whole", "{coverage}");
+        }
+    }
 }

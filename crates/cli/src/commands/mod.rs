@@ -18,7 +18,7 @@ pub(crate) mod watch;
 use std::path::Path;
 use std::time::SystemTime;
 
-use roost_control::{Candidate, Client};
+use roost_control::{Candidate, Client, HubLink};
 use roost_proto::{Area, Service};
 use roost_terminal::Table;
 
@@ -56,21 +56,13 @@ fn area_flags(area: Area) -> String {
 /// Providers as a table; with distances if there is a place to measure from.
 fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
     let centre = area.and_then(|area| area.centre());
-    // Only a hub's index has names, and those of connected nodes only.
-    let named = candidates.iter().any(|candidate| candidate.name.is_some());
     let mut columns = vec!["NODE", "CELL"];
-    if named {
-        columns.insert(0, "NAME");
-    }
     columns.extend(centre.map(|_| ">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
     let mut table = Table::new(&columns);
     for candidate in candidates {
         let distance = centre.map(|centre| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt()));
         let mut row = vec![candidate.node.to_string(), candidate.cell.to_string()];
-        if named {
-            row.insert(0, candidate.name.clone().unwrap_or_else(|| "-".to_owned()));
-        }
         row.extend(distance);
         row.extend([
             names(&candidate.services),
@@ -91,6 +83,20 @@ fn uplink(kbps: Option<u32>) -> String {
 /// The names of services, as in `video,track`.
 fn names(services: &[Service]) -> String {
     services.iter().map(|service| service.name()).collect::<Vec<_>>().join(",")
+}
+
+/// Another super node and how the way to it is: `area2 (up 3 h 2 min, 80.00 ms)`.
+fn hub_link(hub: &HubLink) -> String {
+    let name = hub.name.clone().unwrap_or_else(|| hub.endpoints.join(","));
+    let (rtt, reason) = (hub.rtt_ms, hub.reason.as_deref().unwrap_or("it does not answer"));
+    match (hub.up_s, hub.down_s) {
+        (Some(up), _) => {
+            let rtt = rtt.map(|rtt| format!(", {rtt:.2} ms")).unwrap_or_default();
+            format!("{name} (up {}{rtt})", seconds(up))
+        }
+        (None, Some(down)) => format!("{name} (down {}: {reason})", seconds(down)),
+        (None, None) => format!("{name} (not reached yet)"),
+    }
 }
 
 /// Bytes as people say them.
@@ -125,6 +131,20 @@ fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_super_node_that_is_down_is_said_with_since_when_and_why() {
+        let hub = |extra: serde_json::Value| -> HubLink {
+            let mut hub = serde_json::json!({ "relation": "parent", "endpoints": ["udp://area3:7700"] });
+            hub.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            serde_json::from_value(hub).unwrap()
+        };
+        let up = hub(serde_json::json!({ "name": "area2", "up_s": 61.0, "rtt_ms": 80.0 }));
+        assert_eq!(hub_link(&up), "area2 (up 1 min 1 s, 80.00 ms)");
+        let down = hub(serde_json::json!({ "down_s": 259_200.0, "reason": "refused" }));
+        assert_eq!(hub_link(&down), "udp://area3:7700 (down 3 d 0 h: refused)");
+        assert_eq!(hub_link(&hub(serde_json::json!({}))), "udp://area3:7700 (not reached yet)");
+    }
 
     #[test]
     fn quantities_are_said_as_people_say_them() {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{bytes, connect, seconds};
+use roost_control::{HubLink, PeerRow};
 use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;
@@ -13,12 +14,14 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     if output.is_json() {
         return Ok(output.json(&answer)?);
     }
-    let columns = ["NAME", "ROLE", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
+    let columns =
+        ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
     let mut table = Table::new(&columns);
     for peer in &answer.peers {
         table.row([
             peer.name.clone(),
             peer.role.to_string(),
+            stands(peer),
             peer.node.to_string(),
             peer.address.clone(),
             if peer.dialled { "us" } else { "them" }.to_owned(),
@@ -29,5 +32,21 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
             seconds(peer.since_s),
         ]);
     }
-    Ok(output.table(&table)?)
+    output.table(&table)?;
+    answer.down.iter().for_each(|hub| output.say(down(hub)));
+    Ok(())
+}
+
+/// How a super node stands to this one.
+fn stands(peer: &PeerRow) -> String {
+    match (peer.relation, peer.tier) {
+        (Some(relation), Some(tier)) => format!("{} of tier {tier}", relation.name()),
+        (Some(relation), None) => relation.name().to_owned(),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+/// A super node that should be there and is not.
+fn down(hub: &HubLink) -> String {
+    format!("Not connected: the {} {}.", hub.relation.name(), super::hub_link(hub))
 }

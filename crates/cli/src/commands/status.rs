@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use roost_control::types::HubRow;
-use roost_control::{State, Status, Transfer};
+use roost_control::{HubLink, Relation, State, Status, Transfer};
 
-use super::{bytes, connect, names, seconds};
+use super::{bytes, connect, hub_link, names, seconds};
 use roost_terminal::Output;
 
 use crate::failure::Outcome;
@@ -43,6 +43,9 @@ fn screen(status: &Status) -> String {
     line("provides", transfers(&status.providing));
     line("receives", transfers(&status.receiving));
     line("index", index(status));
+    line("tier", tier(status));
+    line("parents", hubs(status, |hub| hub.relation == Relation::Parent));
+    line("beside", hubs(status, |hub| hub.relation == Relation::Peer));
     let (sent, received) = (status.transport.sent_bytes, status.transport.received_bytes);
     line("traffic", format!("{} sent, {} received", bytes(sent), bytes(received)));
     line("messages", counts(status.traffic_sent_bytes.iter().map(|(class, count)| (class, bytes(*count)))));
@@ -71,15 +74,23 @@ fn hub(hub: Option<&HubRow>) -> String {
 fn index(status: &Status) -> String {
     let Some(index) = status.index else { return String::new() };
     let young = if index.young { ", still learning" } else { "" };
-    let place = match (index.parents, index.children) {
-        (0, 0) => String::new(),
-        (parents, children) => format!(" ({parents} above, {children} below)"),
-    };
-    let cut_off = if index.cut_off { ", cut off from above" } else { "" };
     format!(
-        "{} nodes, {} more as a stand-by, {} entries, {} other hubs{place}, {} watches, {} relays{young}{cut_off}",
+        "{} nodes, {} more as a stand-by, {} entries, {} other hubs, {} watches, {} relays{young}",
         index.nodes, index.mirrored, index.entries, index.hubs, index.watches, index.relays
     )
+}
+
+/// Where a super node among others stands.
+fn tier(status: &Status) -> String {
+    let Some(index) = status.index.filter(|_| !status.hubs.is_empty()) else { return String::new() };
+    let place = if index.parents_configured == 0 { ", a top" } else { "" };
+    let cut_off = if index.cut_off { ", cut off from above" } else { "" };
+    format!("{}{place}, {} below{cut_off}", index.tier, index.children)
+}
+
+/// The other super nodes that stand so to this one.
+fn hubs(status: &Status, which: fn(&&HubLink) -> bool) -> String {
+    status.hubs.iter().filter(which).map(hub_link).collect::<Vec<_>>().join(", ")
 }
 
 fn transfers(transfers: &[Transfer]) -> String {

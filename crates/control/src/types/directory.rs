@@ -13,7 +13,8 @@ pub struct Index {
     pub schema: u32,
     /// The sums.
     pub totals: IndexTotals,
-    /// The nodes, at most as many as were asked for.
+    /// The nodes in the order of their ids, at most as many as were asked for;
+    /// `after=ID` leads to the next ones.
     pub nodes: Vec<Candidate>,
 }
 
@@ -22,8 +23,10 @@ pub struct Index {
 pub struct Lookup {
     /// The version of this object, [`crate::SCHEMA`].
     pub schema: u32,
-    /// How far the answer reaches: `whole`, `young` (a hub started less than a
-    /// lease ago), `partial` (a hub did not answer in time, or only the link was asked).
+    /// How far the answer reaches: `whole`, `own` (only the directory of the hub
+    /// that was asked, where there are others), `young` (a hub started less than
+    /// a lease ago), `partial` (a hub did not answer in time, or only the link
+    /// was asked), `unreachable_above` (the super nodes above could not be asked).
     pub coverage: String,
     /// Who offers it, the best first.
     pub candidates: Vec<Candidate>,

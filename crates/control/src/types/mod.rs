@@ -4,6 +4,7 @@
 //! counts are bytes. Fields are only ever added.
 
 mod directory;
+mod hubs;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use roost_proto::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use hubs::{HubLink, Relation};
 pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};
 
 use crate::text;
@@ -67,6 +69,9 @@ pub struct Status {
     /// What its directory holds; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<IndexTotals>,
+    /// Its neighbours in the hierarchy, those of its configuration first; super nodes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hubs: Vec<HubLink>,
     /// Bytes over all sockets of the process since it started.
     pub transport: TransportTotals,
     /// Bytes of messages sent since the start, by traffic class: `join`,
@@ -162,6 +167,9 @@ pub struct IndexTotals {
     /// Parents connected.
     #[serde(default)]
     pub parents: u64,
+    /// Parents that the configuration names.
+    #[serde(default)]
+    pub parents_configured: u64,
     /// Children connected.
     #[serde(default)]
     pub children: u64,
@@ -212,6 +220,9 @@ pub struct Peers {
     pub schema: u32,
     /// Associations that are up.
     pub peers: Vec<PeerRow>,
+    /// The super nodes of the configuration that are not; super nodes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<HubLink>,
 }
 
 /// One association.
@@ -225,6 +236,12 @@ pub struct PeerRow {
     /// What it may act as.
     #[serde(with = "text")]
     pub role: Role,
+    /// How it stands to this super node, if both are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relation: Option<Relation>,
+    /// The tier of a child, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<u8>,
     /// Over which transport.
     #[serde(with = "text")]
     pub transport: Scheme,

@@ -211,6 +211,14 @@ impl Settings {
         self.read(key, units::rate_kbps)
     }
 
+    /// A rate of a thin link in bit/s.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it has no value or one of another kind.
+    pub fn rate_bps(&self, key: &str) -> Result<u32, ConfigError> {
+        self.read(key, units::rate_bps)
+    }
+
     /// A list of hubs with the endpoints of each.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub enum Kind {
     Duration,
     /// A rate with its unit, or `none`.
     Rate,
+    /// A rate of a thin link with its unit, to the bit.
+    ThinRate,
     /// A whole number from 0 to this one.
     Count(u32),
     /// A cell of the grid.
@@ -85,7 +87,7 @@ impl Kind {
             Self::Path => "path".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::Duration => "duration".to_owned(),
-            Self::Rate => "rate".to_owned(),
+            Self::Rate | Self::ThinRate => "rate".to_owned(),
             Self::Count(_) => "number".to_owned(),
             Self::Cell => "X,Y".to_owned(),
             Self::SocketAddr => "IP:PORT".to_owned(),
@@ -107,7 +109,7 @@ impl Kind {
             Self::Hubs => Some("udp://sn1.example:7700"),
             Self::Services => Some("video sensor"),
             Self::Other { example, .. } => Some(example),
-            Self::Choice(_) | Self::Duration | Self::Rate | Self::Count(_) => None,
+            Self::Choice(_) | Self::Duration | Self::Rate | Self::ThinRate | Self::Count(_) => None,
         }
     }
 
@@ -138,6 +140,7 @@ impl Kind {
             Self::Choice(words) => Err(format!("expected one of {}", words.join(", "))),
             Self::Duration => units::duration(text).map(drop),
             Self::Rate => units::rate_kbps(text).map(drop),
+            Self::ThinRate => units::rate_bps(text).map(drop),
             Self::Count(max) => count(text, max),
             Self::Cell => text.parse::<Cell>().map(drop).map_err(|error| error.to_string()),
             Self::SocketAddr => text

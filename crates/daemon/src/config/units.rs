@@ -24,23 +24,41 @@ pub fn rate_kbps(text: &str) -> Result<u32, String> {
     if text == "none" {
         return Ok(u32::MAX);
     }
-    let wrong = || "expected a rate with its unit, such as 64kbit/s, 10Mbit/s or 1Gbit/s, or none".to_owned();
-    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let kilobits = match unit.trim() {
-        "kbit/s" => 1.0,
-        "Mbit/s" => 1e3,
-        "Gbit/s" => 1e6,
-        _ => return Err(wrong()),
-    };
-    let kbps = (number * kilobits).round();
+    let kbps = (bits_per_second(text)? / 1e3).round();
     // The comparison also refuses what is no number.
     if (1.0..f64::from(u32::MAX)).contains(&kbps) {
         Ok(kbps as u32)
     } else {
         Err("expected a rate between 1kbit/s and 4000Gbit/s".to_owned())
     }
+}
+
+/// Reads a rate of a thin link, such as `96bit/s` or `1kbit/s`, and returns bit/s.
+///
+/// # Errors
+/// One clause that says what was expected.
+pub fn rate_bps(text: &str) -> Result<u32, String> {
+    let bps = bits_per_second(text)?.round();
+    if (1.0..=4e9).contains(&bps) {
+        Ok(bps as u32)
+    } else {
+        Err("expected a rate between 1bit/s and 4Gbit/s".to_owned())
+    }
+}
+
+fn bits_per_second(text: &str) -> Result<f64, String> {
+    let wrong = || "expected a rate with its unit, such as 64kbit/s, 10Mbit/s or 1Gbit/s".to_owned();
+    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.').len();
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let bits = match unit.trim() {
+        "bit/s" => 1.0,
+        "kbit/s" => 1e3,
+        "Mbit/s" => 1e6,
+        "Gbit/s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    Ok(number * bits)
 }
 
 #[cfg(test)]
@@ -55,6 +73,16 @@ mod tests {
         assert_eq!(rate_kbps("none"), Ok(u32::MAX));
         for text in ["", "10", "10MB/s", "fast", "0kbit/s", "-1Mbit/s", "99999999Gbit/s", "..Mbit/s"] {
             assert!(rate_kbps(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_of_a_thin_link_is_read_to_the_bit() {
+        for (text, bps) in [("96bit/s", 96), ("0.64kbit/s", 640), ("1kbit/s", 1_000), ("4Gbit/s", 4_000_000_000)] {
+            assert_eq!(rate_bps(text), Ok(bps), "{text}");
+        }
+        for text in ["none", "0bit/s", "5Gbit/s", "96", "..bit/s"] {
+            assert!(rate_bps(text).is_err(), "{text}");
         }
     }
 

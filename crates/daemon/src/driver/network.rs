@@ -68,8 +68,10 @@ impl Network for Sockets {
         let (redial, transport) = (self.redial.clone(), self.transport.clone());
         // Ends when the resolver answers; a machine has few dials under way.
         tokio::spawn(async move {
-            let addresses = redial.refresh(addresses).await;
-            transport.dial(dial, addresses, expect, node);
+            match redial.refresh(addresses).await {
+                Ok(addresses) => transport.dial(dial, addresses, expect, node),
+                Err(error) => transport.fail_dial(dial, error.to_string()),
+            }
         });
     }
 

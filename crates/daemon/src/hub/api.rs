@@ -13,7 +13,8 @@ use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, S
 use roost_proto::wire::MAX_CANDIDATES;
 use roost_proto::{NodeId, Role, Service, hub};
 
-use super::{HubService, totals};
+use super::HubService;
+use super::words::totals;
 use crate::driver::Gone;
 use crate::shared::millis;
 
@@ -66,16 +67,22 @@ fn row(entry: &hub::IndexEntry) -> Candidate {
     }
 }
 
-/// Looks into this hub's own directory; nodes ask the other hubs too.
+/// Looks into this hub's own directory, and says so where there are others:
+/// nodes ask those too.
 async fn lookup(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
-    let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now).young);
-    let (found, young) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now));
+    let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let coverage = match (status.young, status.peers.is_empty()) {
+        (true, _) => "young",
+        (false, true) => "whole",
+        (false, false) => "own",
+    };
     Ok(json(&Lookup {
         schema: SCHEMA,
-        coverage: if young { "young" } else { "whole" }.to_owned(),
+        coverage: coverage.to_owned(),
         candidates: found.iter().map(Into::into).collect(),
         elapsed_ms: millis(began.elapsed()),
     }))

@@ -5,6 +5,7 @@ use roost_proto::Service;
 use roost_proto::hub::{Counters, Outcome, Relation, Status};
 use roost_proto::wire::Mode;
 
+use super::words::connected;
 use crate::metrics::{Followers, Metrics, Total, follow};
 
 /// The metrics of a hub.
@@ -19,7 +20,7 @@ pub(super) struct HubMetrics {
 /// Where a gauge's value is.
 type Size = fn(&Status) -> usize;
 
-const GAUGES: [(&str, &str, Size); 14] = [
+const GAUGES: [(&str, &str, Size); 17] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
     ("roost_hub_mirrored", "Nodes of other hubs for which it stands by.", |s| s.mirrored),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
@@ -28,9 +29,14 @@ const GAUGES: [(&str, &str, Size); 14] = [
     ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
     ("roost_hub_watches", "Watches held.", |s| s.watches),
     ("roost_hub_seeks", "Searches at other super nodes under way.", |s| s.seeks),
-    ("roost_hub_peers", "Other super nodes connected.", |s| count(s, |_| true)),
+    ("roost_hub_peers", "Other super nodes connected.", |s| connected(s, |_| true)),
+    ("roost_hub_configured_down", "Super nodes of the configuration that are not connected.", |s| {
+        s.peers.iter().filter(|peer| peer.up.is_none()).count()
+    }),
     ("roost_hub_members", "Other super nodes in the group, as the group knows them.", |s| s.members.len()),
-    ("roost_hub_children", "Super nodes below this one.", |s| count(s, |r| matches!(r, Relation::Child(_)))),
+    ("roost_hub_children", "Super nodes below this one.", |s| connected(s, |r| matches!(r, Relation::Child(_)))),
+    ("roost_hub_parents", "Parents connected.", |s| connected(s, |r| r == Relation::Parent)),
+    ("roost_hub_tier", "In which tier the hub stands.", |s| s.tier.into()),
     ("roost_hub_patches", "Patches of the grid known of other super nodes.", |s| s.patches),
     ("roost_hub_cut_off", "1 while no parent is connected that should be.", |s| usize::from(s.cut_off)),
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
@@ -79,11 +85,6 @@ const COUNTERS: [(&str, &str, Total<Counters>); 37] = [
     ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
-
-/// How many other hubs are connected that stand so to this one.
-fn count(status: &Status, which: fn(Relation) -> bool) -> usize {
-    status.peers.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
-}
 
 const MODES: [(Mode, &str); 3] = [(Mode::Forward, "forward"), (Mode::Relay, "relay"), (Mode::Locate, "locate")];
 

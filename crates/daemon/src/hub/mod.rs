@@ -5,20 +5,22 @@ mod api;
 mod metrics;
 mod owner;
 mod settings;
+mod words;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_control::{IndexTotals, State, Status};
-use roost_proto::hub::{self, Command, Hub, Kind, Relation};
+use roost_control::{HubLink, Peers, State, Status};
+use roost_proto::hub::{self, Command, Hub, Kind};
 use roost_proto::{NodeId, Role, RoleSet};
 
 use crate::api::Service;
 use crate::config::{ConfigError, Setting, Settings};
 use crate::driver::{Gone, Mailbox, Sockets, driver};
-use crate::resolve::{Redial, resolve_all};
+use crate::resolve::{Redial, leads_here, resolve_all};
+use crate::shared::millis;
 use crate::{Base, Failure, Program, Running, Shared, random_seed};
 
 use metrics::HubMetrics;
@@ -47,6 +49,8 @@ pub struct HubService {
     shared: Arc<Shared>,
     mailbox: Mailbox<Hub>,
     metrics: HubMetrics,
+    /// What the configuration calls the other hubs.
+    redial: Redial,
 }
 
 impl<H: HubProgram> Program for HubDaemon<H> {
@@ -82,8 +86,9 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 
     async fn spawn(config: HubConfig, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
-        let (above, parents) = Redial::resolve(&config.parents).await.map_err(Failure::failed)?;
-        let (beside, peers) = Redial::resolve(&config.peers).await.map_err(Failure::failed)?;
+        let (redial, mut parents) = Redial::resolve(&[&config.parents[..], &config.peers].concat()).await;
+        let mut peers = parents.split_off(config.parents.len());
+        peers.retain(|addresses| !leads_here(addresses, shared.transport.local_addresses()));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         // A clock before 1970 has failed the check of the certificate's dates already.
@@ -100,11 +105,11 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
-        let network = Sockets::new(shared.transport.clone(), events, above.with(beside));
+        let network = Sockets::new(shared.transport.clone(), events, redial.clone());
         let owner = |_: &Mailbox<Hub>| HubOwner::new(Arc::clone(&shared));
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
-        Ok(Running { service: HubService { shared, mailbox, metrics }, driver })
+        Ok(Running { service: HubService { shared, mailbox, metrics, redial }, driver })
     }
 }
 
@@ -112,6 +117,13 @@ impl HubService {
     /// The machine's own status.
     async fn machine_status(&self) -> Result<hub::Status, Gone> {
         self.mailbox.inspect(Hub::status).await
+    }
+
+    /// Another hub with its round trip as it was measured last.
+    fn hub_link(&self, peer: &hub::PeerStatus) -> HubLink {
+        let links = self.shared.transport.links().into_iter().filter(|link| Some(link.peer.node) == peer.node);
+        let rtt_ms = links.map(|link| link.rtt).min().map(millis);
+        HubLink { rtt_ms, ..words::hub_link(peer, &self.redial) }
     }
 
     /// At most `limit` nodes of the index after `after`.
@@ -127,7 +139,21 @@ impl Service for HubService {
 
     async fn status(&self) -> Result<Status, Gone> {
         let machine = self.machine_status().await?;
-        Ok(Status { index: Some(totals(&machine)), ..self.shared.status() })
+        let hubs = machine.peers.iter().map(|peer| self.hub_link(peer)).collect();
+        Ok(Status { index: Some(words::totals(&machine)), hubs, ..self.shared.status() })
+    }
+
+    async fn peers(&self) -> Result<Peers, Gone> {
+        let machine = self.machine_status().await?;
+        let mut peers = self.shared.peers();
+        for row in &mut peers.peers {
+            let hub = machine.peers.iter().find(|hub| hub.node == Some(row.node));
+            let (relation, tier) = hub.map(|hub| words::relation(hub.relation)).unzip();
+            (row.relation, row.tier) = (relation, tier.flatten());
+        }
+        let down = machine.peers.iter().filter(|hub| hub.up.is_none());
+        peers.down = down.map(|hub| self.hub_link(hub)).collect();
+        Ok(peers)
     }
 
     async fn update_metrics(&self) {
@@ -149,23 +175,4 @@ impl Service for HubService {
 
     /// The machine drains by itself when it leaves.
     async fn drain(&self) {}
-}
-
-fn totals(status: &hub::Status) -> IndexTotals {
-    let up = || status.peers.iter().filter(|peer| peer.up.is_some());
-    let count = |which: fn(Relation) -> bool| up().filter(|peer| which(peer.relation)).count() as u64;
-    IndexTotals {
-        nodes: status.nodes as u64,
-        mirrored: status.mirrored as u64,
-        entries: status.entries as u64,
-        pending_requests: status.requests as u64,
-        relays: status.relays as u64,
-        watches: status.watches as u64,
-        hubs: count(|_| true),
-        young: status.young,
-        tier: status.tier,
-        parents: count(|relation| relation == Relation::Parent),
-        children: count(|relation| matches!(relation, Relation::Child(_))),
-        cut_off: status.cut_off,
-    }
 }

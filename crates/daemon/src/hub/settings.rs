@@ -86,7 +86,7 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             Value::Count(u8::MAX.into()),
             "0".to_owned(),
             "In which tier of the hierarchy the super node stands; 0 is the lowest.",
-            "Greater than that of every super node that names this one as its parent.",
+            "Greater than that of every super node that names this one as its parent: one that is not below is refused, tries again, and says so in its `status`.",
         ),
         row(
             "parent",
@@ -99,15 +99,15 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             "peer",
             Value::Hubs,
             String::new(),
-            "The super nodes beside this one: the other tops, or all of them where there are no tiers.",
+            "The super nodes beside this one: the other tops, the other homes of the same area, or all of them where there are no tiers.",
             "One of them is enough, the others are learnt; two or three, in case that one is down at the start. An entry for the super node itself does no harm.",
         ),
         row(
             "summary_rate",
-            Value::Rate,
+            Value::ThinRate,
             "1kbit/s".to_owned(),
             "How much a parent is told of what is where below this super node; between tops a hundred times as much.",
-            "About a hundredth of the rate of the link to the parent.",
+            "About a hundredth of the rate of the link to the parent: 96bit/s for a radio of 9.6 kbit/s.",
         ),
     ]
 }
@@ -129,8 +129,8 @@ impl HubConfig {
         // A server has no place among super nodes: it lacks these settings.
         let tier = settings.optional("tier")?.unwrap_or_default();
         let (parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("peer")?);
-        let rate = settings.text("summary_rate").map(|_| settings.rate_kbps("summary_rate")).transpose()?;
-        let summary_bits_per_second = rate.unwrap_or(1).saturating_mul(1_000);
+        let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
+        let summary_bits_per_second = rate.unwrap_or(1_000);
         Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits })
     }
 }
@@ -169,6 +169,8 @@ mod tests {
         let three = [("parent", "udp://a:1"), ("parent", "udp://b:1"), ("parent", "udp://c:1")];
         assert!(read(Kind::SuperNode, &three).unwrap_err().contains("at most 2"));
         assert!(read(Kind::SuperNode, &[("tier", "256")]).is_err());
+        let thin = read(Kind::SuperNode, &[("summary_rate", "96bit/s")]).unwrap();
+        assert_eq!(thin.summary_bits_per_second, 96, "a hundredth of a radio of 9.6 kbit/s");
     }
 
     #[test]

@@ -100,6 +100,8 @@ impl TransportMetrics {
             ("late", counters.late),
             ("replayed", counters.replayed),
             ("crowded", counters.crowded),
+            ("strangers", counters.strangers),
+            ("dropped", counters.dropped),
         ];
         for (outcome, total) in outcomes {
             follow(&self.multicast_packets.with_label_values(&[outcome]), total);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_control::{State, Status};
+use roost_control::{HubLink, State, Status};
 use roost_identity::{Refusal, Side};
 
 use super::super::date;
@@ -20,6 +20,7 @@ pub(super) fn check(status: &Status) -> Vec<Finding> {
         hub(status),
         listening(status),
     ];
+    findings.extend(hierarchy(status));
     findings.extend(refused(status));
     findings.extend(last_error(status));
     findings
@@ -56,6 +57,38 @@ fn hub(status: &Status) -> Finding {
             let fix = status.last_error.as_deref().map_or(UNREACHED, fix_of);
             Finding::fail("hub", format!("not attached to any{why}"), fix)
         }
+    }
+}
+
+/// Whether the super nodes of a super node's configuration are connected.
+fn hierarchy(status: &Status) -> Option<Finding> {
+    if status.hubs.is_empty() {
+        return None;
+    }
+    let down: Vec<&HubLink> = status.hubs.iter().filter(|hub| hub.up_s.is_none()).collect();
+    let told: Vec<String> =
+        down.iter().map(|hub| format!("the {} {}", hub.relation.name(), super::super::hub_link(hub))).collect();
+    let fix = down.iter().find_map(|hub| hub.reason.as_deref()).map_or(UNREACHED_HUB, fix_of_hub);
+    let found = told.join("; ");
+    Some(match status.index {
+        _ if down.is_empty() => Finding::ok("super nodes", "all that the configuration names are connected"),
+        Some(index) if index.cut_off => Finding::fail("super nodes", format!("cut off from above: {found}"), fix),
+        _ => Finding::warn("super nodes", format!("not connected: {found}"), fix),
+    })
+}
+
+/// What to do when a super node cannot be reached and it is not known to be about a certificate or a tier.
+const UNREACHED_HUB: &str =
+    "check `parent` and `peer` in its configuration, that the other one runs, and that UDP, TCP or QUIC gets there";
+
+/// What to do about a super node that cannot be reached for this reason.
+fn fix_of_hub(reason: &str) -> &'static str {
+    if reason.contains("tier") {
+        return "give the parent a greater `tier` than its children, and restart it";
+    }
+    match fix_of(reason) {
+        UNREACHED => UNREACHED_HUB,
+        fix => fix,
     }
 }
 
@@ -133,7 +166,38 @@ fn last_error(status: &Status) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use roost_control::{IndexTotals, TransportTotals};
+    use roost_terminal::Verdict;
+
     use super::*;
+
+    #[test]
+    fn a_parent_that_is_down_is_found_and_being_cut_off_is_worse() {
+        let link = |name: &str, up: bool| -> HubLink {
+            let mut hub = serde_json::json!({ "relation": "parent", "endpoints": [name] });
+            hub[if up { "up_s" } else { "down_s" }] = 5.0.into();
+            serde_json::from_value(hub).unwrap()
+        };
+        let verdict = |hubs: Vec<HubLink>, cut_off| {
+            let index = IndexTotals { cut_off, ..IndexTotals::default() };
+            hierarchy(&Status { hubs, index: Some(index), ..status() }).map(|finding| finding.verdict)
+        };
+        assert_eq!(verdict(Vec::new(), false), None, "one super node alone lacks nobody");
+        assert_eq!(verdict(vec![link("a", true)], false), Some(Verdict::Ok));
+        assert_eq!(verdict(vec![link("a", true), link("b", false)], false), Some(Verdict::Warn));
+        assert_eq!(verdict(vec![link("b", false)], true), Some(Verdict::Fail));
+        assert!(fix_of_hub("a child's tier must be below its parent's").contains("`tier`"));
+        assert_eq!(fix_of_hub("no answer"), UNREACHED_HUB);
+    }
+
+    fn status() -> Status {
+        serde_json::from_value(serde_json::json!({
+            "schema": 1, "role": "supernode", "name": "sn1", "group": "g", "node": "aa".repeat(16), "version": "1",
+            "state": "listening", "started_unix_s": 1, "uptime_s": 1.0, "certificate_not_after_unix_s": 1,
+            "listen": [], "transport": TransportTotals::default(), "traffic_sent_bytes": {}
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn who_is_refused_is_told_how_to_be_let_in() {

@@ -1,0 +1,59 @@
+//! The machine's words in the words of the local API.
+
+use roost_control::{HubLink, IndexTotals, Relation};
+use roost_proto::hub::{self, PeerStatus, Status};
+
+use crate::resolve::Redial;
+
+/// The sums over the directory and the other hubs.
+pub(super) fn totals(status: &Status) -> IndexTotals {
+    use hub::Relation::{Child, Parent};
+    IndexTotals {
+        nodes: status.nodes as u64,
+        mirrored: status.mirrored as u64,
+        entries: status.entries as u64,
+        pending_requests: status.requests as u64,
+        relays: status.relays as u64,
+        watches: status.watches as u64,
+        hubs: connected(status, |_| true) as u64,
+        young: status.young,
+        tier: status.tier,
+        parents: connected(status, |relation| relation == Parent) as u64,
+        parents_configured: status.peers.iter().filter(|peer| peer.relation == Parent).count() as u64,
+        children: connected(status, |relation| matches!(relation, Child(_))) as u64,
+        cut_off: status.cut_off,
+    }
+}
+
+/// How many other hubs are connected that stand so to this one.
+pub(super) fn connected(status: &Status, which: fn(hub::Relation) -> bool) -> usize {
+    status.peers.iter().filter(|peer| peer.up.is_some() && which(peer.relation)).count()
+}
+
+/// How another hub stands to this one, and the tier of a child.
+pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) {
+    match relation {
+        hub::Relation::Parent => (Relation::Parent, None),
+        hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
+        hub::Relation::Peer => (Relation::Peer, None),
+    }
+}
+
+/// Another hub, where it is as the configuration says; without the round trip.
+pub(super) fn hub_link(peer: &PeerStatus, redial: &Redial) -> HubLink {
+    let (relation, tier) = relation(peer.relation);
+    let mut endpoints: Vec<String> = peer.addresses.iter().map(|address| redial.name(address)).collect();
+    // A name with several addresses is still one endpoint.
+    endpoints.dedup();
+    HubLink {
+        relation,
+        tier,
+        node: peer.node,
+        name: peer.name.clone(),
+        endpoints,
+        rtt_ms: None,
+        up_s: peer.up.map(|up| up.as_secs_f64()),
+        down_s: peer.down.map(|down| down.as_secs_f64()),
+        reason: peer.reason.clone(),
+    }
+}

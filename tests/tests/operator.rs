@@ -1,0 +1,107 @@
+//! What the operator of a hierarchy sees, and what works while the world above is away.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::Command;
+
+use roost_tests::network::{Daemon, Network, PATIENCE, text};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// A name that no resolver is asked for: it is longer than a name may be.
+fn unknown_hub() -> String {
+    format!("udp://{}:7700", "n".repeat(64))
+}
+
+fn wait_for<T>(daemon: &Daemon, what: &str, ready: impl FnMut() -> Option<T>) -> T {
+    wait_until(PATIENCE, ready).unwrap_or_else(|| panic!("{what}\n{:#?}\n{}", daemon.status(), daemon.process.log()))
+}
+
+fn metric(daemon: &Daemon, name: &str) -> Option<f64> {
+    let curl = ["-sS", "--fail", "--unix-socket"];
+    let output = Command::new("curl").args(curl).arg(&daemon.socket).arg("http://roost/metrics").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// The objects on standard output, one a line.
+fn lines(output: &[u8]) -> Vec<Value> {
+    serde_json::Deserializer::from_slice(output).into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_home_whose_parent_has_no_address_serves_its_own_nodes_and_says_what_it_cannot_reach() {
+    let network = Network::new();
+    let above = unknown_hub();
+    let home = network.supernode("home1", &["--parent", &above, "--peer", &above, "--lease", "1s"]);
+    let _provider = network.node("provider", "1,1", &["--super", &home.endpoint("udp"), "--services", "sensor"]);
+    // A node does without a hub's address as well.
+    let asker = network.node("asker", "2,2", &["--super", &above, "--super", &home.endpoint("udp")]);
+    wait_for(&home, "it grows up", || (home.status()?["index"]["young"] == false).then_some(()));
+    assert_eq!(asker.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
+
+    // What is not there may be above: neither the request nor the lookup says that there is none.
+    let file = text(&network.path("video.ts"));
+    let error = lines(&asker.roost(&["request", "video", "--at", "9,9", "-o", &file, "--json"]).stdout);
+    assert!(error.iter().any(|line| line["error"]["code"] == "unreachable-above"), "{error:#?}");
+    let output = asker.roost(&["lookup", "video", "--at", "9,9", "--json"]);
+    assert_eq!(output.status.code(), Some(6));
+    let said = lines(&output.stdout);
+    assert_eq!((&said[0]["coverage"], &said[0]["candidates"]), (&"unreachable_above".into(), &Value::Array(vec![])));
+    assert_eq!(said[1]["error"]["code"], "unreachable-above", "{said:#?}");
+
+    // A hub's own socket looks into its own directory and says so.
+    let output = home.roost(&["lookup", "sensor", "--any", "--json"]);
+    assert_eq!(lines(&output.stdout)[0]["coverage"], "own");
+
+    // The operator sees who is missing, since when and why.
+    let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
+    assert!(screen.contains("cut off from above") && screen.contains(&format!("{above} (down")), "{screen}");
+    let down = &home.json(&["peers"])["down"];
+    assert_eq!((&down[0]["relation"], &down[1]["relation"]), (&"parent".into(), &"peer".into()), "{down:#}");
+    assert!(down[0]["reason"].as_str().unwrap().contains("cannot resolve"), "{down:#}");
+    assert!(home.fails(1, &["doctor"]).contains("check"), "being cut off is a fault");
+    for (name, value) in [("roost_hub_cut_off", 1.0), ("roost_hub_parents", 0.0), ("roost_hub_configured_down", 2.0)] {
+        assert_eq!(metric(&home, name), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn the_operator_sees_who_stands_where() {
+    let network = Network::new();
+    let top = network.supernode("top1", &["--tier", "1"]);
+    let parent = ["--parent", &top.endpoint("udp")];
+    let home = network.supernode("home1", &parent);
+    let provider = network.node("provider", "1,1", &["--super", &home.endpoint("udp"), "--services", "sensor"]);
+    wait_for(&top, "the home enrols", || (top.status()?["index"]["children"] == 1).then_some(()));
+    wait_for(&home, "it is there", || (home.status()?["index"]["nodes"] == 1).then_some(()));
+
+    let relations = |daemon: &Daemon, name: &str| {
+        let peers = daemon.json(&["peers"])["peers"].as_array().unwrap().clone();
+        let row = peers.into_iter().find(|peer| peer["name"] == name).unwrap();
+        (row["relation"].clone(), row["tier"].clone())
+    };
+    assert_eq!(relations(&top, "home1"), ("child".into(), 0.into()));
+    assert_eq!(relations(&home, "top1"), ("parent".into(), Value::Null));
+    assert_eq!(relations(&home, "provider"), (Value::Null, Value::Null));
+    let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
+    assert!(screen.contains("top1 (up"), "{screen}");
+    let screen = String::from_utf8(top.roost(&["status"]).stdout).unwrap();
+    assert!(screen.contains("1, a top, 1 below"), "{screen}");
+    assert_eq!((metric(&home, "roost_hub_parents"), metric(&top, "roost_hub_tier")), (Some(1.0), Some(1.0)));
+
+    let screen = String::from_utf8(home.roost(&["index"]).stdout).unwrap();
+    assert!(screen.contains("HOME") && screen.contains(" here "), "{screen}");
+    let id = provider.status().unwrap()["node"].as_str().unwrap().to_owned();
+    let after = home.json(&["index", "--after", &id]);
+    assert_eq!(after["nodes"], Value::Array(vec![]), "nobody comes after the only one");
+}
+
+#[test]
+fn a_child_of_a_wrong_tier_sees_why_it_is_refused() {
+    let network = Network::new();
+    let above = network.supernode("above", &["--tier", "1"]);
+    let same = network.supernode("same", &["--tier", "1", "--parent", &above.endpoint("udp")]);
+    let told = || same.json(&["peers"])["down"][0]["reason"].as_str().map(str::to_owned);
+    let reason = wait_for(&same, "it is refused", || told().filter(|reason| reason.contains("tier must be below")));
+    assert!(reason.contains("parent"), "{reason}");
+}
