@@ -131,6 +131,16 @@ enum Command {
   emulate bench busy --beside 'make -j2'
 ")]
     Bench(commands::bench::BenchArgs),
+    /// Measure, in virtual time, what it costs that there are more nodes
+    ///
+    /// One forest (see `emulate topo forest`) in several sizes: how long lookups take and what
+    /// they cost, what crosses uplinks while every node moves once a minute, and the memory of a
+    /// top super node, measured on one that is told what it would be told.
+    #[command(before_help = "Examples:
+  emulate growth
+  emulate growth 100 1000 10000 100000 --figures figures
+")]
+    Growth(commands::growth::GrowthArgs),
     /// Say what this machine can do, and what to do about the rest
     Doctor(commands::doctor::DoctorArgs),
     /// Print the completion script of a shell
@@ -168,6 +178,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Report(args) => commands::report::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Bench(args) => commands::bench::run(args, output),
+        Command::Growth(args) => commands::growth::run(args, output),
         Command::Doctor(args) => commands::doctor::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Run(args) => commands::run::run(args, output),

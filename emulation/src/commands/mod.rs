@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 mod format;
 pub(crate) mod generate;
+pub(crate) mod growth;
 mod interrupt;
 mod lab;
 pub(crate) mod linktest;

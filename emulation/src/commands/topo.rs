@@ -1,10 +1,10 @@
-//! `emulate topo`: the topologies of the published experiments, of any size.
+//! `emulate topo`: the topologies of the published experiments, and forests, of any size.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use roost_emulation::scenario::generate::{LegParameters, Star, Tree, TreeShape};
+use roost_emulation::scenario::generate::{Forest, LegParameters, Star, Tree, TreeShape};
 use roost_emulation::units::{Rate, UnitError, parse_duration};
 use roost_terminal::Output;
 
@@ -33,6 +33,12 @@ enum Shape {
   emulate topo tree --x45 2 --tactical 6 --low 40 --low-rate 2Mbit
 ", after_help = INFERRED)]
     Tree(TreeArgs),
+    /// Trees of any size whose tops are on one LAN: nodes behind homes behind middles behind tops
+    #[command(before_help = "Examples:
+  emulate topo forest --nodes 1000 -o forest.toml
+  emulate topo forest --nodes 500 --per-home 50 --tops 2
+")]
+    Forest(ForestArgs),
 }
 
 const INFERRED: &str = "\
@@ -107,6 +113,27 @@ struct TreeArgs {
 }
 
 #[derive(Debug, Args)]
+struct ForestArgs {
+    /// How many nodes; homes, middles and tops come in addition
+    #[arg(long, value_name = "N")]
+    nodes: usize,
+    /// How many nodes are behind a home
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    per_home: usize,
+    /// How many homes are behind a middle
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    per_middle: usize,
+    /// How many tops; no more than middles
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    tops: usize,
+    /// The nodes of a home stand in a square of so many cells a side
+    #[arg(long, value_name = "CELLS", default_value_t = 16)]
+    area: usize,
+    #[command(flatten)]
+    to: To,
+}
+
+#[derive(Debug, Args)]
 struct To {
     /// The format; without it the file's name tells, else toml
     #[arg(long, value_enum)]
@@ -126,6 +153,11 @@ pub(crate) fn run(args: &TopoArgs, output: Output) -> Outcome {
         Shape::Tree(args) => {
             let tree = tree(args)?;
             (tree.topology(), tree.comment(), &args.to)
+        }
+        Shape::Forest(args) => {
+            let ForestArgs { nodes, per_home, per_middle, tops, area, .. } = *args;
+            let forest = Forest { per_home, per_middle, tops, area, ..Forest::of(nodes) };
+            (forest.topology(), forest.comment(), &args.to)
         }
     };
     let topology = made.map_err(|error| Failure::bad_input(error.to_string()))?;

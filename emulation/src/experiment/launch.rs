@@ -41,10 +41,15 @@ impl Maker<'_> {
         let program = self.plan.architecture.hub_program();
         let mut args =
             self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
-        let earlier = &self.placement.hubs[..index];
         if self.plan.architecture != Architecture::ClientServer {
-            for peer in earlier {
-                args.extend(["--peer".into(), self.endpoints(peer)?.into()]);
+            for peer in self.placement.peers(index) {
+                args.extend(["--peer".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
+            }
+            for parent in &hub.parents {
+                args.extend(["--parent".into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
+            }
+            if hub.tier > 0 {
+                args.extend(["--tier".into(), hub.tier.to_string().into()]);
             }
         }
         self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)

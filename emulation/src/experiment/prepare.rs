@@ -16,6 +16,9 @@ use crate::scenario::topology::{Action, Change, Event, HostIndex, Topology};
 /// How long it takes until nodes ask, roughly: the network, its test, and the daemons.
 pub(super) const SET_UP: Duration = Duration::from_secs(10);
 
+/// How many hosts of hubs are named to people.
+const MAX_NAMED: usize = 12;
+
 /// A plan, its network, and who runs what where. Nothing has been started.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -65,7 +68,10 @@ impl Prepared {
             *classes.entry(&node.class).or_default() += 1;
         }
         let classes: Vec<String> = classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
-        let hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
+        let mut hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
+        let more = hubs.split_off(hubs.len().min(MAX_NAMED)).len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let tiers = if placement.tiers() > 1 { format!(" in {} tiers", placement.tiers()) } else { String::new() };
         let duration = crate::units::format_duration;
         vec![
             ("plan", plan.name.clone()),
@@ -78,7 +84,7 @@ impl Prepared {
                 if hubs.is_empty() {
                     plan.architecture.name().to_owned()
                 } else {
-                    format!("{} on {}", plan.architecture.name(), hubs.join(", "))
+                    format!("{}{tiers} on {}{more}", plan.architecture.name(), hubs.join(", "))
                 },
             ),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
@@ -143,6 +149,7 @@ fn network(source: &Source, file: &Path) -> Result<Topology, RunError> {
             scenario::load(&path).map_err(|error| RunError::Topology(error.to_string()))
         }
         Source::Star(star) => star.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
+        Source::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         Source::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
     }
 }

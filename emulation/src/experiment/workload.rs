@@ -13,7 +13,7 @@ use std::time::Duration;
 use roost_proto::random::SplitMix64;
 use roost_proto::{Service, Time};
 
-use super::placement::NodePlace;
+use super::placement::{NodePlace, Targets};
 use super::plan::{Draw, Mix, Plan};
 
 /// What a node's workload is made from.
@@ -22,7 +22,7 @@ pub struct Settings {
     /// What its class asks for.
     pub mix: Mix,
     /// The hosts that it may ask, at least one.
-    pub targets: Vec<usize>,
+    pub targets: Targets,
     /// How long a pause is.
     pub idle: Duration,
     /// How long a request may take, beyond the length of a stream.
@@ -164,7 +164,7 @@ impl Workload {
         let stream = if service.is_stream() { self.settings.stream } else { Duration::ZERO };
         self.state = State::Busy;
         let deadline = now + self.settings.timeout + stream;
-        Step::Request(Wanted { service, target: self.settings.targets[chosen], deadline })
+        Step::Request(Wanted { service, target: self.settings.targets.get(chosen), deadline })
     }
 
     fn pause(&mut self, now: Time) -> Step {
@@ -185,7 +185,7 @@ mod tests {
     fn settings(mix: Mix) -> Settings {
         Settings {
             mix,
-            targets: vec![3, 5, 8],
+            targets: Targets::from_iter([3, 5, 8]),
             idle: Duration::from_secs(1),
             timeout: Duration::from_secs(30),
             stream: Duration::from_secs(10),
@@ -289,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_node_without_anybody_to_ask_is_done() {
-        let mut workload = Workload::new(Settings { targets: Vec::new(), ..settings(Mix::LOW) }, generator(1, "n1"));
+        let mut workload =
+            Workload::new(Settings { targets: Targets::from_iter([]), ..settings(Mix::LOW) }, generator(1, "n1"));
         assert_eq!(workload.poll(Time::ZERO), Step::Done);
     }
 

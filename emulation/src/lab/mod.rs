@@ -60,7 +60,7 @@ use self::plan::HostPlan;
 pub use self::tcp::Tcp;
 pub use self::usage::Usage;
 use crate::report::record;
-use crate::scenario::topology::{Change, HostIndex, MAX_HOSTS, NetIndex, Topology};
+use crate::scenario::topology::{Change, HostIndex, MAX_LAB_HOSTS, NetIndex, Topology};
 use crate::scenario::{addresses, wiring};
 
 /// How a lab is made.
@@ -107,8 +107,11 @@ impl Lab {
     pub fn start(topology: &Topology, options: &Options) -> Result<Self, LabError> {
         let started = Instant::now();
         sandbox::expect_inside()?;
-        if topology.hosts.len() > MAX_HOSTS {
-            return Err(LabError::Topology(format!("a lab has at most {MAX_HOSTS} hosts")));
+        if topology.hosts.len() > MAX_LAB_HOSTS {
+            return Err(LabError::Topology(format!(
+                "a lab has at most {MAX_LAB_HOSTS} hosts, and this topology has {}: `emulate simulate` takes larger ones",
+                topology.hosts.len()
+            )));
         }
         let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
         let backend = options.backend.choose().map_err(no_tap)?;

@@ -7,7 +7,7 @@ use super::tcl::short;
 use super::tcl::value::Value;
 use super::units;
 use super::world::{Kind, Node};
-use crate::scenario::topology::{MAX_EVENTS, MAX_HOSTS};
+use crate::scenario::topology::{MAX_EVENTS, MAX_LAB_HOSTS};
 
 impl Interp {
     pub(crate) fn simulator(&mut self, method: &str, arguments: &[Value]) -> Outcome {
@@ -98,8 +98,8 @@ impl Interp {
 
     pub(crate) fn make_node(&mut self, bridge: bool) -> Outcome {
         self.world.nodes += 1;
-        if self.world.nodes > MAX_HOSTS {
-            return Err(Flow::refuse(format!("there are more than {MAX_HOSTS} nodes")));
+        if self.world.nodes > MAX_LAB_HOSTS {
+            return Err(Flow::refuse(format!("there are more than {MAX_LAB_HOSTS} nodes")));
         }
         let name = format!("tbnode-n{}", self.world.next_made());
         let id = self.world.add(name.clone(), self.line, Kind::Node(Node { bridge, ..Node::default() }))?;

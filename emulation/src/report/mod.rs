@@ -7,6 +7,7 @@
 mod compare;
 mod csv;
 mod figure;
+mod growth;
 mod likeness;
 mod measure;
 pub mod metrics;
@@ -20,6 +21,7 @@ mod words;
 mod write;
 
 pub use compare::{Comparison, Difference, Finding, Row, Side, compare};
+pub use growth::growth;
 pub use measure::{Better, Kind, Measure, Unit, measures};
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};
 pub use sweep::{combine, runs};

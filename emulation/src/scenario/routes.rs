@@ -155,7 +155,10 @@ impl<'a> Map<'a> {
                     let through = cost + self.nets[net].cost;
                     if through < distances[neighbour] {
                         distances[neighbour] = through;
-                        queue.push(Reverse((Cost(through), neighbour)));
+                        // No way leads through the others.
+                        if self.interfaces[neighbour].len() > 1 {
+                            queue.push(Reverse((Cost(through), neighbour)));
+                        }
                     }
                 }
             }

@@ -14,12 +14,15 @@ use super::emulab::Facts;
 pub use leg::{Burst, Discipline, Leg, Queue, Red};
 pub use schedule::{Action, Change, Event, Program, ProgramAction, TrafficAction, TrafficAgent};
 
-/// The most hosts that a topology may have.
-pub const MAX_HOSTS: usize = 4096;
+/// The most hosts that a topology may have: what can be simulated on a small
+/// machine.
+pub const MAX_HOSTS: usize = 131_072;
+/// The most hosts of a lab, and of an NS file.
+pub const MAX_LAB_HOSTS: usize = 4_096;
 /// The most links and LANs.
-pub const MAX_NETS: usize = 8192;
+pub const MAX_NETS: usize = 16_384;
 /// The most interfaces, of all hosts together.
-pub const MAX_MEMBERS: usize = 65_536;
+pub const MAX_MEMBERS: usize = 262_144;
 /// The most scheduled events.
 pub const MAX_EVENTS: usize = 65_536;
 

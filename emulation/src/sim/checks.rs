@@ -195,7 +195,7 @@ impl Checks {
         if !self.is_due(now, machine) {
             return;
         }
-        let (requests, limit) = (node.status(now).requests.len(), self.requests[machine]);
+        let (requests, limit) = (node.requests(now).len(), self.requests[machine]);
         if requests > limit {
             self.violated(now, machine, format!("it waits for {requests} requests, and its limit is {limit}"));
         }
@@ -211,7 +211,7 @@ impl Checks {
 
     /// Looks at a node when the run is over and nothing is waited for any more.
     pub(super) fn at_end(&mut self, now: Time, machine: MachineId, node: &Peer) {
-        let open: Vec<Ticket> = node.status(now).requests.iter().map(|request| request.ticket).collect();
+        let open: Vec<Ticket> = node.requests(now).iter().map(|request| request.ticket).collect();
         for ticket in open {
             self.violated(now, machine, format!("its request {} has not ended with the run", ticket.0));
         }

@@ -14,6 +14,7 @@
 //! | `requester` | the workload |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `checks` | what must hold in every run |
+//! | [`growth`] | one network in several sizes, measured |
 //! | `record` | the same records as a run in emulation |
 //!
 //! How detailed links are is a [`Detail`]: at packet level QUIC is quinn's own
@@ -25,6 +26,7 @@
 
 mod calendar;
 mod checks;
+pub mod growth;
 mod links;
 mod machine;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use roost_proto::Cell;
 
 use super::*;
-use crate::experiment::NodePlace;
+use crate::experiment::{NodePlace, Targets};
 use crate::report;
 use crate::report::record;
 use crate::scenario::topology::{Host, Member};
@@ -256,7 +256,7 @@ fn crowd(nodes: usize) -> Prepared {
         let member = Member { host: number, ..topology.nets[0].members[0].clone() };
         topology.nets[0].members.push(member);
         let cell = Cell::new((number % 1_000) as i32, 20 + (number / 1_000) as i32);
-        let targets =
+        let targets: Targets =
             (0..100).map(|step| (number + step * 37) % nodes).filter(|target| *target + 1 != number).collect();
         let hubs = if number % 2 == 0 { vec![0, 1] } else { vec![1, 0] };
         let place = NodePlace { host: number, name, cell, targets, hubs, ..places[0].clone() };

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use roost_proto::hub::{self, Kind};
+use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::peer::{Command, Config, Event, SessionId, Ticket};
+use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
@@ -52,6 +52,17 @@ pub(super) struct World<'a> {
     /// What has happened so far: how many things, and bytes by traffic.
     pub(super) steps: u64,
     pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
+    /// By traffic: what all machines said, in packets with their headers.
+    pub(super) said: [Said; Traffic::ALL.len()],
+    /// The bytes of it that went from hub to hub.
+    pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
+}
+
+/// Messages, and the bytes of the packets that they left in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
 }
 
 /// Which part a machine plays.
@@ -132,6 +143,8 @@ impl<'a> World<'a> {
             told: VecDeque::new(),
             steps: 0,
             sent: vec![BTreeMap::new(); count],
+            said: [Said::default(); Traffic::ALL.len()],
+            between_hubs: BTreeMap::new(),
             casts,
         };
         let hubs = placement.hubs.len();
@@ -158,6 +171,16 @@ impl<'a> World<'a> {
             Part::Hub(place) => place,
             Part::Node(place) => self.prepared.placement.hubs.len() + place,
         }
+    }
+
+    /// The hub that a machine is, if it is one and runs.
+    pub(super) fn hub(&self, machine: MachineId) -> Option<&Hub> {
+        self.machines[machine].as_ref().and_then(Machine::as_hub)
+    }
+
+    /// The node that a machine is, if it is one and runs.
+    pub(super) fn node(&self, machine: MachineId) -> Option<&Peer> {
+        self.machines[machine].as_ref().and_then(Machine::as_node)
     }
 
     pub(super) fn runs(&self, machine: MachineId) -> bool {
@@ -343,7 +366,9 @@ impl<'a> World<'a> {
                 let Some(to) = self.links.far(link) else { return };
                 self.checks.sent(self.now, machine, to, traffic, &message);
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
+                let before = self.links.counted(machine)[0];
                 self.links.send(self.now, link, channel, message);
+                self.count(machine, to, traffic, self.links.counted(machine)[0] - before);
             }
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.links.dial(self.now, machine, dial, addresses, expect, node);
@@ -353,6 +378,15 @@ impl<'a> World<'a> {
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
                 self.links.multicast(self.now, machine, &message);
             }
+        }
+    }
+
+    fn count(&mut self, from: MachineId, to: MachineId, traffic: Traffic, bytes: u64) {
+        let said = &mut self.said[traffic as usize];
+        (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
+        let hubs = self.prepared.placement.hubs.len();
+        if from < hubs && to < hubs {
+            self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;
         }
     }
 
@@ -367,7 +401,10 @@ impl<'a> World<'a> {
         config.addresses = self.addresses(machine);
         config.epoch = self.epoch(machine);
         if kind == Kind::SuperNode {
-            config.peers = (0..place).map(|earlier| self.addresses(earlier)).collect();
+            let placement = &self.prepared.placement;
+            config.tier = placement.hubs[place].tier;
+            config.peers = placement.peers(place).map(|earlier| self.addresses(earlier)).collect();
+            config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
         }
         config
     }

@@ -1,24 +1,30 @@
 //! Who runs what where: which hosts take part, where the hubs are, whom each
 //! node asks.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod map;
+mod targets;
+mod tiers;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use roost_proto::Cell;
+use roost_proto::peer::MAX_HUBS;
 
 use super::plan::{Architecture, Locality, Mix, Named, Part, Plan, PlanError, SuperNodes};
 use crate::scenario::near::did_you_mean;
-use crate::scenario::topology::{Host, HostIndex, Member, Routing, Topology};
+use crate::scenario::topology::{Host, HostIndex, Routing, Topology};
+use map::Map;
+pub use targets::Targets;
 
 /// The class of hosts that have none.
 const CLASSLESS: &str = "node";
-/// Classes whose hosts run no node unless the plan says so; a host of that
-/// name and without a class counts as one.
-const PASSIVE: [&str; 3] = ["server", "router", "switch"];
+/// Classes whose hosts run no node unless the plan says so; a host without a
+/// class that is called after one of them counts as one.
+const PASSIVE: [&str; 6] = ["server", "router", "switch", "top", "middle", "home"];
 /// Classes in the order in which super nodes are placed: "two hierarchical
 /// levels from the edge" is what the publication found best.
-const HEIGHT: [&str; 2] = ["x45", "tactical"];
+const HEIGHT: [&str; 5] = ["top", "middle", "home", "x45", "tactical"];
 
 /// Who runs what where.
 #[derive(Clone, Debug)]
@@ -45,8 +51,9 @@ pub struct NodePlace {
     /// What it asks for.
     pub mix: Mix,
     /// Whom it asks: places in [`Placement::nodes`].
-    pub targets: Vec<usize>,
-    /// The hubs that it turns to, the nearest first: places in [`Placement::hubs`].
+    pub targets: Targets,
+    /// The hubs that it turns to, of the lowest tier, the nearest first: places
+    /// in [`Placement::hubs`], at most [`MAX_HUBS`].
     pub hubs: Vec<usize>,
 }
 
@@ -59,6 +66,25 @@ pub struct HubPlace {
     pub name: String,
     /// The host's class.
     pub class: String,
+    /// Its tier, counted from the lowest, 0.
+    pub tier: u8,
+    /// The hubs above it, the nearest first; none at the top.
+    pub parents: Vec<usize>,
+}
+
+impl Placement {
+    /// How many tiers the hubs form; 0 without hubs.
+    pub fn tiers(&self) -> usize {
+        self.hubs.first().map_or(0, |highest| usize::from(highest.tier) + 1)
+    }
+
+    /// The earlier ones of the hubs beside one: the other tops of a top,
+    /// elsewhere those that have the same parent.
+    pub fn peers(&self, hub: usize) -> impl Iterator<Item = usize> + '_ {
+        let HubPlace { tier, parents, .. } = &self.hubs[hub];
+        let beside = move |other: &HubPlace| other.tier == *tier && other.parents.first() == parents.first();
+        (0..hub).filter(move |earlier| beside(&self.hubs[*earlier]))
+    }
 }
 
 /// Places a plan on a topology; `file` is the plan's, for what is wrong.
@@ -66,7 +92,7 @@ pub struct HubPlace {
 /// # Errors
 /// When the two do not fit; with the plan's line where there is one.
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
-    let placer = Placer { plan, topology, file, neighbours: neighbours(topology), adjacent: adjacent(topology) };
+    let placer = Placer { plan, topology, file, map: Map::of(topology) };
     placer.check_classes()?;
     let mut nodes = placer.nodes()?;
     let hubs = placer.hubs(&nodes)?;
@@ -92,38 +118,11 @@ fn class_of(topology: &Topology, host: HostIndex) -> &str {
     host.class.as_deref().unwrap_or_else(by_name)
 }
 
-/// For each host those with which it shares a link or LAN.
-fn neighbours(topology: &Topology) -> Vec<BTreeSet<HostIndex>> {
-    let mut neighbours = vec![BTreeSet::new(); topology.hosts.len()];
-    for net in &topology.nets {
-        for member in &net.members {
-            let others = net.members.iter().map(|other| other.host).filter(|other| *other != member.host);
-            neighbours[member.host].extend(others);
-        }
-    }
-    neighbours
-}
-
-/// For each host those with which it shares a link or LAN, and the round trip over it.
-fn adjacent(topology: &Topology) -> Vec<Vec<(HostIndex, Duration)>> {
-    let mut adjacent = vec![Vec::new(); topology.hosts.len()];
-    for net in &topology.nets {
-        for member in &net.members {
-            let legs = |member: &Member| member.to_net.delay + member.from_net.delay;
-            let others = net.members.iter().filter(|other| other.host != member.host);
-            adjacent[member.host].extend(others.map(|other| (other.host, legs(member) + legs(other))));
-        }
-    }
-    adjacent
-}
-
 struct Placer<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
     file: &'a Path,
-    neighbours: Vec<BTreeSet<HostIndex>>,
-    /// For each host those with which it shares a net, and the round trip over it.
-    adjacent: Vec<Vec<(HostIndex, Duration)>>,
+    map: Map<'a>,
 }
 
 impl Placer<'_> {
@@ -168,7 +167,7 @@ impl Placer<'_> {
                 class: class.to_owned(),
                 cell: Cell::new(0, 0),
                 mix,
-                targets: Vec::new(),
+                targets: Targets::from_iter([]),
                 hubs: Vec::new(),
             });
         }
@@ -225,33 +224,43 @@ impl Placer<'_> {
 
     fn choose_targets(&self, nodes: &mut [NodePlace]) -> Result<(), PlanError> {
         let hosts: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();
+        let places: BTreeMap<HostIndex, usize> = hosts.iter().enumerate().map(|(place, host)| (*host, place)).collect();
+        let all_reach = self.map.all_reach(hosts.iter().copied());
+        let count = nodes.len();
         for (place, node) in nodes.iter_mut().enumerate() {
-            let locality = self.locality(&node.class);
-            let may = |other: &usize| match locality {
-                Locality::Link => self.neighbours[node.host].contains(&hosts[*other]),
-                Locality::Anywhere => true,
+            node.targets = match self.locality(&node.class) {
+                // Hosts and nodes have the same order.
+                Locality::Link => {
+                    self.map.beside(node.host).iter().filter_map(|host| places.get(host).copied()).collect()
+                }
+                Locality::Anywhere => Targets::Others { own: place, nodes: count },
             };
-            node.targets = (0..hosts.len()).filter(|other| *other != place).filter(may).collect();
-            let line = self.plan.classes.get(&node.class).map_or(0, |class| class.line);
-            if node.targets.is_empty() {
-                let message = format!("host {} may ask only those one hop away, and no node is", node.name);
-                return Err(self.error(line, message));
-            }
-            let apart = |target: &&usize| !self.neighbours[node.host].contains(&hosts[**target]);
-            let apart = node.targets.iter().find(apart).filter(|_| self.plan.architecture == Architecture::Multicast);
-            if let Some(apart) = apart {
-                let message = format!(
-                    "host {} and host {} share no link, and multicast goes no farther: set locality = \"link\" in [classes.{}]",
-                    node.name, self.topology.hosts[hosts[*apart]].name, node.class
-                );
-                return Err(self.error(line, message));
-            }
-            let far = node.targets.iter().find(|target| !self.reaches(node.host, hosts[**target]));
-            if let Some(far) = far {
-                return Err(self.unreachable(&node.name, &self.topology.hosts[hosts[*far]].name));
+            self.check_targets(node, &hosts)?;
+            let far = || node.targets.iter().find(|target| !self.map.reaches(node.host, hosts[*target]));
+            if let Some(far) = (!all_reach).then(far).flatten() {
+                return Err(self.unreachable(&node.name, &self.topology.hosts[hosts[far]].name));
             }
         }
         Ok(())
+    }
+
+    fn check_targets(&self, node: &NodePlace, hosts: &[HostIndex]) -> Result<(), PlanError> {
+        let line = self.plan.classes.get(&node.class).map_or(0, |class| class.line);
+        if node.targets.is_empty() {
+            let message = format!("host {} may ask only those one hop away, and no node is", node.name);
+            return Err(self.error(line, message));
+        }
+        if self.plan.architecture != Architecture::Multicast {
+            return Ok(());
+        }
+        let apart = node.targets.iter().find(|target| !self.map.share_a_net(node.host, hosts[*target]));
+        apart.map_or(Ok(()), |apart| {
+            let message = format!(
+                "host {} and host {} share no link, and multicast goes no farther: set locality = \"link\" in [classes.{}]",
+                node.name, self.topology.hosts[hosts[apart]].name, node.class
+            );
+            Err(self.error(line, message))
+        })
     }
 
     fn unreachable(&self, from: &str, to: &str) -> PlanError {
@@ -260,39 +269,6 @@ impl Placer<'_> {
             _ => "no links lead from one to the other",
         };
         self.error(0, format!("host {from} cannot reach {to}: {why}"))
-    }
-
-    fn reaches(&self, from: HostIndex, to: HostIndex) -> bool {
-        from == to
-            || match self.topology.routing {
-                Routing::None => self.neighbours[from].contains(&to),
-                // The experimenter sets them.
-                Routing::Manual => true,
-                _ => self.distances(from)[to].is_some(),
-            }
-    }
-
-    fn hubs(&self, nodes: &[NodePlace]) -> Result<Vec<HubPlace>, PlanError> {
-        let hosts = match (self.plan.architecture, &self.plan.super_nodes) {
-            (Architecture::ClientServer, _) => vec![self.server()?],
-            (Architecture::Multicast, _) => Vec::new(),
-            (_, SuperNodes::Hosts(names)) => names.iter().map(|name| self.host(name)).collect::<Result<_, _>>()?,
-            (_, SuperNodes::Count(count)) => highest(nodes, *count)
-                .ok_or_else(|| self.error(0, format!("{count} super nodes do not fit on {} nodes", nodes.len())))?,
-        };
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = hosts.iter().find(|host| !seen.insert(**host)) {
-            return Err(self.error(0, format!("host {} has two super nodes", self.topology.hosts[*twice].name)));
-        }
-        Ok(hosts.into_iter().map(|host| self.hub(host)).collect())
-    }
-
-    fn hub(&self, host: HostIndex) -> HubPlace {
-        let mut name = format!("{}-hub", self.topology.hosts[host].name);
-        while self.topology.host_index(&name).is_some() {
-            name.push('x');
-        }
-        HubPlace { host, name, class: class_of(self.topology, host).to_owned() }
     }
 
     fn server(&self) -> Result<HostIndex, PlanError> {
@@ -307,81 +283,6 @@ impl Placer<'_> {
     fn host(&self, named: &Named) -> Result<HostIndex, PlanError> {
         host(self.topology, named, self.file)
     }
-
-    /// Gives every node all hubs, the nearest first; where several are equally
-    /// near, first the one that fewest nodes have as their first. Nodes that
-    /// have no choice are dealt with first, so that the others even it out.
-    fn choose_hubs(&self, nodes: &mut [NodePlace], hubs: &[HubPlace]) -> Result<(), PlanError> {
-        let mut far = Vec::with_capacity(nodes.len());
-        for node in nodes.iter() {
-            if let Some(far) = hubs.iter().find(|hub| !self.reaches(node.host, hub.host)) {
-                return Err(self.unreachable(&node.name, &self.topology.hosts[far.host].name));
-            }
-            let (hops, delays) = (self.distances(node.host), self.round_trips(node.host));
-            let distance = |hub: &HubPlace| (delays[hub.host], hops[hub.host]);
-            far.push(hubs.iter().map(distance).collect::<Vec<_>>());
-        }
-        let has_choice = |place: usize| {
-            let nearest = far[place].iter().min();
-            far[place].iter().filter(|distance| Some(*distance) == nearest).count() > 1
-        };
-        let (choosing, bound): (Vec<usize>, Vec<usize>) = (0..nodes.len()).partition(|place| has_choice(*place));
-        let mut attached = vec![0_usize; hubs.len()];
-        for place in bound.into_iter().chain(choosing) {
-            let mut order: Vec<usize> = (0..hubs.len()).collect();
-            order.sort_by_key(|hub| (far[place][*hub], attached[*hub]));
-            if let Some(first) = order.first() {
-                attached[*first] += 1;
-            }
-            nodes[place].hubs = order;
-        }
-        Ok(())
-    }
-
-    /// The shortest round trip to each host, by the delays of legs alone
-    /// (Dijkstra's algorithm). Where no links lead it is the longest there is.
-    fn round_trips(&self, from: HostIndex) -> Vec<Duration> {
-        let mut trips = vec![Duration::MAX; self.topology.hosts.len()];
-        trips[from] = Duration::ZERO;
-        let mut open = BTreeSet::from([(Duration::ZERO, from)]);
-        while let Some((trip, host)) = open.pop_first() {
-            if trip > trips[host] {
-                continue;
-            }
-            for (next, more) in &self.adjacent[host] {
-                let longer = trip + *more;
-                if longer < trips[*next] {
-                    trips[*next] = longer;
-                    open.insert((longer, *next));
-                }
-            }
-        }
-        trips
-    }
-
-    /// Hops to each host that links lead to.
-    fn distances(&self, from: HostIndex) -> Vec<Option<u32>> {
-        let mut distances = vec![None; self.topology.hosts.len()];
-        distances[from] = Some(0);
-        let mut queue = VecDeque::from([(from, 0)]);
-        while let Some((host, distance)) = queue.pop_front() {
-            for next in &self.neighbours[host] {
-                if distances[*next].is_none() {
-                    distances[*next] = Some(distance + 1);
-                    queue.push_back((*next, distance + 1));
-                }
-            }
-        }
-        distances
-    }
-}
-
-/// The hosts of `count` nodes, those highest in the hierarchy first.
-fn highest(nodes: &[NodePlace], count: usize) -> Option<Vec<HostIndex>> {
-    let height = |node: &&NodePlace| HEIGHT.iter().position(|class| *class == node.class).unwrap_or(HEIGHT.len());
-    let mut order: Vec<&NodePlace> = nodes.iter().collect();
-    order.sort_by_key(height);
-    (count <= order.len()).then(|| order[..count].iter().map(|node| node.host).collect())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario;
+use crate::scenario::{self, generate::Forest};
 
 const TREE: &str = r#"
 name = "tree"
@@ -42,7 +42,7 @@ fn wrong(plan: &str, topology: &str) -> String {
 
 fn names(placement: &Placement, of: &str) -> Vec<String> {
     let node = placement.nodes.iter().find(|node| node.name == of).unwrap();
-    node.targets.iter().map(|target| placement.nodes[*target].name.clone()).collect()
+    node.targets.iter().map(|target| placement.nodes[target].name.clone()).collect()
 }
 
 #[test]
@@ -97,6 +97,38 @@ fn the_nodes_of_a_star_are_spread_evenly_over_its_super_nodes() {
             .all(|(place, hub)| placement.nodes.iter().any(|node| node.host == hub.host && node.hubs[0] == place));
         assert!(own, "who shares its host with a super node turns to that one");
     }
+}
+
+#[test]
+fn tiers_are_made_of_classes_or_of_the_hosts_that_the_plan_names() {
+    let by_class = placed(&format!("tiers = 2\n{PLAN}"), TREE).unwrap();
+    let named = placed(&format!("tiers = [['mid1', 'mid2'], ['high']]\n{PLAN}"), TREE).unwrap();
+    for placement in [by_class, named] {
+        let hubs: Vec<(&str, u8, &[usize])> =
+            placement.hubs.iter().map(|hub| (hub.name.as_str(), hub.tier, &hub.parents[..])).collect();
+        assert_eq!(hubs, [("high-hub", 1, &[][..]), ("mid1-hub", 0, &[0]), ("mid2-hub", 0, &[0])]);
+        assert_eq!((placement.peers(0).collect(), placement.peers(2).collect()), (vec![], vec![1]));
+        // The low ones, mid1, mid2 and high: nobody turns to the upper tier.
+        let firsts: Vec<usize> = placement.nodes.iter().map(|node| node.hubs[0]).collect();
+        assert_eq!(firsts, [1, 1, 1, 2, 2]);
+    }
+    assert!(wrong(&format!("tiers = 3\n{PLAN}"), TREE).contains("hosts of 2 classes that tiers are made of"));
+}
+
+#[test]
+fn a_hub_has_two_parents_where_there_are_two() {
+    let plan = PLAN.replace("'t.toml'", "{ forest = { nodes = 1000, per_home = 50 } }");
+    let forest = Forest { per_home: 50, ..Forest::of(1_000) };
+    let file = Path::new("p.toml");
+    let placement = place(&Plan::parse(&plan, file).unwrap(), &forest.topology().unwrap(), file).unwrap();
+    assert_eq!((placement.tiers(), placement.nodes.len()), (3, 1_000));
+    for hub in &placement.hubs {
+        assert_eq!(hub.parents.len(), if hub.tier == 2 { 0 } else { 2 }, "{hub:?}");
+        assert!(hub.parents.iter().all(|parent| placement.hubs[*parent].tier == hub.tier + 1));
+    }
+    // Behind `home1` are the first fifty.
+    let homes: Vec<&str> = placement.nodes.iter().map(|node| placement.hubs[node.hubs[0]].name.as_str()).collect();
+    assert_eq!((homes[0], homes[49], homes[50]), ("home1-hub", "home1-hub", "home2-hub"));
 }
 
 #[test]

@@ -12,10 +12,11 @@ use toml::Spanned;
 
 use super::fault::FaultFile;
 use super::{
-    Architecture, Backend, Class, LabSettings, Locality, Named, Part, Plan, PlanError, Source, SuperNodes, Transport,
+    Architecture, Backend, Class, LabSettings, Locality, MAX_TIERS, Named, Part, Plan, PlanError, Source, SuperNodes,
+    Transport,
 };
 use crate::lab::Tcp;
-use crate::scenario::near;
+use crate::scenario::{generate, near};
 use crate::units;
 
 /// The longest part of a run.
@@ -41,6 +42,7 @@ struct File {
     topology: Source,
     architecture: ArchitectureText,
     super_nodes: Option<Spanned<SuperNodesFile>>,
+    tiers: Option<Spanned<TiersFile>>,
     server: Option<Spanned<String>>,
     #[serde(default)]
     transport: TransportText,
@@ -102,6 +104,13 @@ impl<'de> Deserialize<'de> for TransportText {
 enum SuperNodesFile {
     Count(usize),
     Hosts(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "the number of tiers, or a list of hosts for each, the lowest first")]
+enum TiersFile {
+    Count(usize),
+    Hosts(Vec<Vec<String>>),
 }
 
 #[derive(Deserialize)]
@@ -224,9 +233,15 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     faults.sort_by_key(|fault| fault.at);
     Ok(Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
-        topology: file.topology,
         architecture: file.architecture.0,
-        super_nodes: super_nodes(file.super_nodes, &lines)?,
+        super_nodes: match file.tiers {
+            Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines)?,
+            None if file.super_nodes.is_none() && matches!(file.topology, Source::Forest(_)) => {
+                SuperNodes::Tiers(generate::FOREST_TIERS)
+            }
+            None => super_nodes(file.super_nodes, &lines)?,
+        },
+        topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),
         transport: file.transport.0.unwrap_or(Transport::Paper),
         warm_up: lines.length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO)?,
@@ -255,9 +270,29 @@ fn super_nodes(given: Option<Spanned<SuperNodesFile>>, lines: &Lines<'_>) -> Res
         SuperNodesFile::Count(0) => Err(lines.error(line, "at least one super node is needed")),
         SuperNodesFile::Hosts(hosts) if hosts.is_empty() => Err(lines.error(line, "at least one super node is needed")),
         SuperNodesFile::Count(count) => Ok(SuperNodes::Count(count)),
-        SuperNodesFile::Hosts(hosts) => {
-            Ok(SuperNodes::Hosts(hosts.into_iter().map(|name| Named { name, line }).collect()))
+        SuperNodesFile::Hosts(hosts) => Ok(SuperNodes::Hosts(vec![all_named(hosts, line)])),
+    }
+}
+
+fn all_named(names: Vec<String>, line: usize) -> Vec<Named> {
+    names.into_iter().map(|name| Named { name, line }).collect()
+}
+
+fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &Lines<'_>) -> Result<SuperNodes, PlanError> {
+    let line = lines.of(given.span());
+    let (count, tiers) = match given.into_inner() {
+        TiersFile::Count(count) => (count, SuperNodes::Tiers(count)),
+        TiersFile::Hosts(tiers) if tiers.iter().any(Vec::is_empty) => {
+            return Err(lines.error(line, "a tier has at least one super node"));
         }
+        TiersFile::Hosts(tiers) => {
+            (tiers.len(), SuperNodes::Hosts(tiers.into_iter().map(|hosts| all_named(hosts, line)).collect()))
+        }
+    };
+    match count {
+        _ if doubly => Err(lines.error(line, "`tiers` says where super nodes are: leave `super_nodes` out")),
+        1..=MAX_TIERS => Ok(tiers),
+        _ => Err(lines.error(line, format!("there are {count} tiers: 1 to {MAX_TIERS} are possible"))),
     }
 }
 

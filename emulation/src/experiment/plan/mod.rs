@@ -161,11 +161,17 @@ impl FromStr for Architecture {
 /// How many super nodes there are, or where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperNodes {
-    /// So many, on the hosts highest in the hierarchy.
+    /// So many of one tier, on the hosts highest in the hierarchy.
     Count(usize),
-    /// On these hosts.
-    Hosts(Vec<Named>),
+    /// On these hosts; each list is a tier, the lowest first.
+    Hosts(Vec<Vec<Named>>),
+    /// So many tiers, each on all hosts of one of the highest classes.
+    Tiers(usize),
 }
+
+/// The most tiers: a request goes up through all of them, across, and down
+/// again, and may go to eight hubs.
+pub const MAX_TIERS: usize = 4;
 
 /// Over what data travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

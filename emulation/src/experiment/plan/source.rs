@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::Span;
-use crate::scenario::generate::{GenerateError, LegParameters, Star, Tree, TreeShape};
+use crate::scenario::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use crate::units::Rate;
 
 /// Where the network comes from.
@@ -19,6 +19,8 @@ pub enum Source {
     Star(Star),
     /// A hierarchy made here.
     Tree(Tree),
+    /// Several trees, made here.
+    Forest(Forest),
 }
 
 /// `{ star = … }`: what is left out is as published.
@@ -50,11 +52,48 @@ struct TreeFile {
     server_delay: Option<Span>,
 }
 
+/// `{ forest = … }`: what is left out is as [`Forest::of`] has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForestFile {
+    nodes: usize,
+    per_home: Option<usize>,
+    per_middle: Option<usize>,
+    tops: Option<usize>,
+    area: Option<usize>,
+    node_rate: Option<RateText>,
+    node_delay: Option<Span>,
+    home_rate: Option<RateText>,
+    home_delay: Option<Span>,
+    middle_rate: Option<RateText>,
+    middle_delay: Option<Span>,
+    top_rate: Option<RateText>,
+    top_delay: Option<Span>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Generator {
     Star(StarFile),
     Tree(TreeFile),
+    Forest(ForestFile),
+}
+
+impl ForestFile {
+    fn forest(&self) -> Forest {
+        let usual = Forest::of(self.nodes);
+        Forest {
+            per_home: self.per_home.unwrap_or(usual.per_home),
+            per_middle: self.per_middle.unwrap_or(usual.per_middle),
+            tops: self.tops.unwrap_or(usual.tops),
+            area: self.area.unwrap_or(usual.area),
+            node: legs(usual.node, self.node_rate, self.node_delay),
+            home: legs(usual.home, self.home_rate, self.home_delay),
+            middle: legs(usual.middle, self.middle_rate, self.middle_delay),
+            top: legs(usual.top, self.top_rate, self.top_delay),
+            ..usual
+        }
+    }
 }
 
 impl StarFile {
@@ -115,7 +154,9 @@ impl<'de> Visitor<'de> for SourceVisitor {
     type Value = Source;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the path of a topology file, { star = { nodes = 11 } } or { tree = { nodes = 31 } }")
+        f.write_str(
+            "the path of a topology file, { star = { nodes = 11 } }, { tree = { nodes = 31 } } or { forest = { nodes = 1000 } }",
+        )
     }
 
     fn visit_str<E: de::Error>(self, path: &str) -> Result<Source, E> {
@@ -125,6 +166,7 @@ impl<'de> Visitor<'de> for SourceVisitor {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
         match Generator::deserialize(de::value::MapAccessDeserializer::new(map))? {
             Generator::Star(star) => Ok(Source::Star(star.star())),
+            Generator::Forest(forest) => Ok(Source::Forest(forest.forest())),
             Generator::Tree(tree) => tree.tree().map(Source::Tree).map_err(de::Error::custom),
         }
     }

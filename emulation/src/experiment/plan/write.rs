@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
-use crate::scenario::generate::{LegParameters, Star, TreeShape};
+use crate::scenario::generate::{Forest, LegParameters, Star, TreeShape};
 use crate::scenario::topology::{Change, Topology};
 use crate::units::format_duration;
 
@@ -17,11 +17,18 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         format!("topology = {}", source(&plan.topology)),
         format!("architecture = {}", quoted(plan.architecture.name())),
     ];
-    let hubs: Vec<String> = placement.hubs.iter().map(|hub| quoted(&topology.hosts[hub.host].name)).collect();
+    let tier = |tier: usize| {
+        let hubs = placement.hubs.iter().filter(|hub| usize::from(hub.tier) == tier);
+        hubs.map(|hub| quoted(&topology.hosts[hub.host].name)).collect::<Vec<_>>().join(", ")
+    };
+    let tiers: Vec<String> = (0..placement.tiers()).map(tier).collect();
     lines.extend(match plan.architecture {
-        Architecture::ClientServer => Some(format!("server = {}", hubs.join(""))),
+        Architecture::ClientServer => Some(format!("server = {}", tiers.join(""))),
+        Architecture::SuperNode | Architecture::SuperNodeMulticast if tiers.len() > 1 => {
+            Some(format!("tiers = [[{}]]", tiers.join("], [")))
+        }
         Architecture::SuperNode | Architecture::SuperNodeMulticast => {
-            Some(format!("super_nodes = [{}]", hubs.join(", ")))
+            Some(format!("super_nodes = [{}]", tiers.join("")))
         }
         Architecture::Multicast => None,
     });
@@ -73,6 +80,15 @@ fn source(source: &Source) -> String {
             let classes = [("x45", tree.x45), ("tactical", tree.tactical), ("low", tree.low), ("server", tree.server)];
             let all = classes.map(|(class, of)| legs(class, of)).join(", ");
             format!("{{ tree = {{ {shape}, {all} }} }}")
+        }
+        Source::Forest(forest) => {
+            let Forest { nodes, per_home, per_middle, tops, area, node, home, middle, top } = *forest;
+            let shape = format!(
+                "nodes = {nodes}, per_home = {per_home}, per_middle = {per_middle}, tops = {tops}, area = {area}"
+            );
+            let classes = [("node", node), ("home", home), ("middle", middle), ("top", top)];
+            let all = classes.map(|(class, of)| legs(class, of)).join(", ");
+            format!("{{ forest = {{ {shape}, {all} }} }}")
         }
     }
 }

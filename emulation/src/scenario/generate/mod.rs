@@ -1,5 +1,6 @@
-//! The two topologies of the published experiments, of any size.
+//! The two topologies of the published experiments, and a forest, of any size.
 
+mod forest;
 mod star;
 mod tree;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 use super::topology::{HostIndex, Leg, MAX_HOSTS, Member, Net, NetKind};
 use crate::units::Rate;
 
+pub use forest::{FOREST_TIERS, Forest};
 pub use star::Star;
 pub use tree::{Tree, TreeShape};
 
@@ -25,6 +27,17 @@ pub enum GenerateError {
         least: usize,
         /// At most.
         most: usize,
+    },
+    /// There would be none of something that there has to be.
+    #[error("a forest cannot have 0 for `{0}`: at least 1")]
+    None(&'static str),
+    /// Each node has a cell for itself.
+    #[error("{nodes} nodes of a home do not fit on {area} × {area} cells: give them a larger area")]
+    Crowded {
+        /// The nodes of one home.
+        nodes: usize,
+        /// Cells a side.
+        area: usize,
     },
     /// The numbers of a tree contradict each other.
     #[error("{nodes} nodes are not {x45} X-45s, {tactical} tactical and {low} low-flying ones")]
@@ -84,6 +97,16 @@ fn in_range(what: &'static str, nodes: usize, least: usize) -> Result<(), Genera
         true => Ok(()),
         false => Err(GenerateError::Nodes { what, nodes, least, most }),
     }
+}
+
+/// The part of `all` that falls to one of `among`, the first getting the odd ones.
+fn share(all: usize, among: usize, index: usize) -> std::ops::Range<usize> {
+    let begin = |index: usize| index * (all / among) + index.min(all % among);
+    begin(index)..begin(index + 1)
+}
+
+fn shifted(range: std::ops::Range<usize>, by: usize) -> std::ops::Range<usize> {
+    range.start + by..range.end + by
 }
 
 #[cfg(test)]

@@ -104,6 +104,6 @@ mod tests {
     #[test]
     fn a_star_has_at_least_a_node_and_the_server() {
         let error = Star::published(1).topology().unwrap_err();
-        assert_eq!(error.to_string(), "a star of 1 nodes cannot be made: it has 2 to 4095");
+        assert_eq!(error.to_string(), "a star of 1 nodes cannot be made: it has 2 to 131071");
     }
 }

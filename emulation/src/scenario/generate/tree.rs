@@ -1,6 +1,6 @@
 //! The hierarchy: LANs of low-flying nodes behind tactical UAVs behind X-45s.
 
-use super::{GenerateError, LegParameters, in_range, lan};
+use super::{GenerateError, LegParameters, in_range, lan, share, shifted};
 use crate::scenario::topology::{Host, HostIndex, Member, Net, Routing, Topology};
 use crate::units::format_duration;
 
@@ -206,16 +206,6 @@ impl Tree {
         }
         flags
     }
-}
-
-/// The part of `all` that falls to one of `among`, the first getting the odd ones.
-fn share(all: usize, among: usize, index: usize) -> std::ops::Range<usize> {
-    let begin = |index: usize| index * (all / among) + index.min(all % among);
-    begin(index)..begin(index + 1)
-}
-
-fn shifted(range: std::ops::Range<usize>, by: usize) -> std::ops::Range<usize> {
-    range.start + by..range.end + by
 }
 
 #[cfg(test)]

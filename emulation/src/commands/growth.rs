@@ -1,0 +1,136 @@
+//! `emulate growth`: what it costs that there are more nodes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::report;
+use roost_emulation::sim::growth::state::{self, State};
+use roost_emulation::sim::growth::{self, Lookups, Settings, Size};
+use roost_emulation::units::parse_duration;
+use roost_terminal::{Output, SCHEMA, Steps, Table};
+use serde_json::json;
+
+use crate::failure::{Failure, Outcome};
+
+/// `emulate growth`.
+#[derive(Debug, Args)]
+pub(crate) struct GrowthArgs {
+    /// How many nodes to simulate, several sizes one after the other; 100000 take gigabytes and minutes
+    #[arg(value_name = "NODES", default_values_t = [100, 1_000, 10_000], value_parser = clap::value_parser!(u32).range(2..))]
+    sizes: Vec<u32>,
+    /// For how many nodes the memory of a top is measured, several sizes
+    #[arg(long, value_name = "NODES", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000, 1_000_000])]
+    state: Vec<u32>,
+    /// How long nodes move, and ask for nothing, while uplinks are looked at
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    moving: Duration,
+    /// How many lookups are made at each distance
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    lookups: u16,
+    /// The seed of moves and lookups
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Leave the figures (SVG) in this folder
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+}
+
+/// Measures, and prints what was seen.
+pub(crate) fn run(args: &GrowthArgs, output: Output) -> Outcome {
+    let settings = Settings { seed: args.seed, quiet: args.moving, lookups: args.lookups.into() };
+    let steps = Steps::start(output, "growth", args.sizes.len() + args.state.len());
+    // First, while the process is small: its size is what is measured.
+    let home =
+        state::of_home().map_err(|error| Failure::failed(format!("cannot tell how large this process is: {error}")))?;
+    let mut states = Vec::new();
+    for nodes in &args.state {
+        steps.say(format!("growth: a top of {nodes} nodes"));
+        states.push(state::of_top(*nodes as usize)?);
+        steps.advance();
+    }
+    let mut sizes = Vec::new();
+    for nodes in &args.sizes {
+        steps.say(format!("growth: {nodes} nodes"));
+        sizes.push(growth::measure(*nodes as usize, &settings)?);
+        steps.advance();
+    }
+    drop(steps);
+    if let Some(folder) = &args.figures {
+        draw(folder, &sizes, &states, output)?;
+    }
+    if output.is_json() {
+        return Ok(output.json(&json!({"schema": SCHEMA, "sizes": sizes, "home": home, "tops": states}))?);
+    }
+    show(&sizes, &[vec![home], states].concat(), output)
+}
+
+fn draw(folder: &Path, sizes: &[Size], states: &[State], output: Output) -> Outcome {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
+    for (name, svg) in report::growth(sizes, states) {
+        let path = folder.join(format!("{name}.svg"));
+        std::fs::write(&path, svg).map_err(|error| Failure::file("write", &path, &error))?;
+        output.say(format!("Wrote {}", path.display()));
+    }
+    Ok(())
+}
+
+fn show(sizes: &[Size], states: &[State], output: Output) -> Outcome {
+    let mut lookups =
+        Table::new(&[">NODES", "LOOKUP", ">FOUND", ">HOPS ms", ">p50 ms", ">p99 ms", ">MESSAGES", ">BYTES"]);
+    let mut uplinks = Table::new(&[
+        ">NODES",
+        "HUB",
+        ">SENT bit/s",
+        ">MOST bit/s",
+        ">LEG UP bit/s",
+        ">LEG DOWN bit/s",
+        "OF THAT SENT",
+    ]);
+    let mut runs = Table::new(&[">NODES", ">HUBS", ">JOINED s", ">STEPS", ">WALL s", ">us/STEP", ">VIOLATIONS"]);
+    for size in sizes {
+        for (name, one) in ["at home", "one tier up", "across the top"].iter().zip(&size.lookups) {
+            one.iter().for_each(|one| lookups.row(lookup(size.nodes, name, one)));
+        }
+        for (name, uplink) in ["home", "middle", "top"].iter().zip(&size.uplinks) {
+            let kinds: Vec<String> = uplink.sent.iter().map(|(kind, rate)| format!("{kind} {rate:.0}")).collect();
+            let rates = [uplink.mean, uplink.most, uplink.leg_up, uplink.leg_down].map(|rate| format!("{rate:.0}"));
+            let names = [size.nodes.to_string(), (*name).to_owned()];
+            uplinks.row(names.into_iter().chain(rates).chain([kinds.join(", ")]));
+        }
+        let per_step = size.wall_s * 1e6 / size.steps.max(1) as f64;
+        runs.row([
+            size.nodes.to_string(),
+            size.hubs.map(|hubs| hubs.to_string()).join("+"),
+            format!("{:.1}", size.joined_s),
+            size.steps.to_string(),
+            format!("{:.1}", size.wall_s),
+            format!("{per_step:.2}"),
+            size.violations.to_string(),
+        ]);
+    }
+    let mut held = Table::new(&[">NODES", "HUB", ">BELOW", ">PATCHES", ">BYTES"]);
+    for (index, state) in states.iter().enumerate() {
+        let name = if index == 0 { "home" } else { "top" };
+        let numbers = [state.below as u64, state.patches as u64, state.bytes].map(|number| number.to_string());
+        held.row([state.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
+    }
+    for table in [lookups, uplinks, held, runs] {
+        output.table(&table)?;
+        output.data("\n")?;
+    }
+    Ok(())
+}
+
+fn lookup(nodes: usize, name: &str, one: &Lookups) -> Vec<String> {
+    vec![
+        nodes.to_string(),
+        name.to_owned(),
+        format!("{} of {}", one.found, one.asked),
+        format!("{:.0}", one.hops_ms),
+        format!("{:.1}", one.p50_ms),
+        format!("{:.1}", one.p99_ms),
+        format!("{:.1}", one.messages),
+        format!("{:.0}", one.bytes),
+    ]
+}

@@ -1,0 +1,67 @@
+//! Whom a node asks.
+
+use std::sync::Arc;
+
+/// Nodes, by their places, one of which a workload draws.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// All but the node itself: not written out, since that would be as many
+    /// places for each node as there are nodes.
+    Others {
+        /// The node's own place.
+        own: usize,
+        /// How many nodes there are.
+        nodes: usize,
+    },
+    /// These.
+    Some(Arc<[usize]>),
+}
+
+impl Targets {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Others { own, nodes } => nodes - usize::from(own < nodes),
+            Self::Some(places) => places.len(),
+        }
+    }
+
+    /// Whether there is nobody to ask.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them, by its number below [`Self::len`].
+    pub fn get(&self, number: usize) -> usize {
+        match self {
+            Self::Others { own, .. } => number + usize::from(number >= *own),
+            Self::Some(places) => places[number],
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).map(|number| self.get(number))
+    }
+}
+
+impl FromIterator<usize> for Targets {
+    fn from_iter<I: IntoIterator<Item = usize>>(places: I) -> Self {
+        Self::Some(places.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_others_are_all_but_oneself() {
+        for own in 0..4 {
+            let written: Vec<usize> = (0..4).filter(|place| *place != own).collect();
+            let others = Targets::Others { own, nodes: 4 };
+            assert_eq!(others.iter().collect::<Vec<_>>(), written);
+            assert_eq!(Targets::from_iter(written.clone()).iter().collect::<Vec<_>>(), written);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+use super::*;
+
+/// Three homes of a hundred nodes would have one middle; a forest of two
+/// middles is the smallest in which something is across the top.
+#[test]
+fn lookups_take_the_round_trips_of_their_hops_and_little_else() {
+    let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 20 };
+    let size = measure(600, &settings).unwrap();
+    assert_eq!((size.hubs, size.violations, size.overflows), ([6, 2, 2], 0, 0));
+    for lookups in size.lookups.iter().flatten() {
+        assert_eq!(lookups.found, lookups.asked, "{lookups:?}");
+        assert!(lookups.least_ms >= lookups.hops_ms, "{lookups:?}");
+    }
+    let [Some(home), Some(tier), Some(across)] = &size.lookups else { panic!("{:?}", size.lookups) };
+    assert_eq!([home, tier, across].map(|lookups| lookups.hops_ms), [80.0, 240.0, 360.0]);
+    assert!(home.messages < tier.messages && tier.messages < across.messages);
+    assert_eq!((size.holds[0].nodes, size.holds[0].copies > 0), (100, true));
+    assert!(size.uplinks[0].mean > 0.0 && size.uplinks[0].leg_up >= size.uplinks[0].mean * 0.9, "{:?}", size.uplinks);
+}
+
+#[test]
+fn a_top_of_a_larger_network_knows_more() {
+    let [small, large] = [1_000, 6_000].map(|nodes| state::of_top(nodes).unwrap());
+    assert_eq!((small.nodes, small.below), (1_000, 2));
+    assert!(large.patches > small.patches * 2, "{small:?} {large:?}");
+}
+
+#[test]
+fn a_home_holds_its_nodes() {
+    assert_eq!(state::of_home().unwrap().below, 100);
+}
