@@ -12,7 +12,8 @@ pub const FOREST_TIERS: usize = 3;
 
 /// A forest: hosts `n1`…, `home1`…, `middle1`… and `top1`…; LANs `edge` behind
 /// each home, `district` behind each middle, `region` behind each top, and
-/// `core` if there is more than one top. Legs downward have no delay, so that a hop's delay is that of one leg.
+/// `core` if there is more than one top. Legs downward have no delay, so that a
+/// hop's delay is that of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forest {
     /// How many nodes; homes, middles and tops run none.
