@@ -52,13 +52,13 @@ pub(super) struct World<'a> {
     /// What has happened so far: how many things, and bytes by traffic.
     pub(super) steps: u64,
     pub(super) sent: Vec<BTreeMap<Traffic, u64>>,
-    /// By traffic: what all machines said, in packets with their headers.
+    /// By traffic: what all machines said.
     pub(super) said: [Said; Traffic::ALL.len()],
     /// The bytes of it that went from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
 }
 
-/// Messages, and the bytes of the packets that they left in.
+/// Messages, and their bytes without headers of any kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) messages: u64,
@@ -366,9 +366,8 @@ impl<'a> World<'a> {
                 let Some(to) = self.links.far(link) else { return };
                 self.checks.sent(self.now, machine, to, traffic, &message);
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
-                let before = self.links.counted(machine)[0];
+                self.count(machine, to, traffic, message.len() as u64);
                 self.links.send(self.now, link, channel, message);
-                self.count(machine, to, traffic, self.links.counted(machine)[0] - before);
             }
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.links.dial(self.now, machine, dial, addresses, expect, node);

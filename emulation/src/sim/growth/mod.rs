@@ -74,15 +74,15 @@ pub struct Size {
 /// What crossed the uplinks of the hubs of one tier, bits per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Uplink {
-    /// What hubs of the tier themselves sent to other hubs, by kind of traffic,
-    /// with all headers, for the mean hub.
+    /// What hubs of the tier themselves said to other hubs, by kind of traffic,
+    /// messages without headers, for the mean hub.
     pub sent: Vec<(&'static str, f64)>,
     /// The sum of these.
     pub mean: f64,
     /// The sum for the hub that sent most.
     pub most: f64,
-    /// All that crossed the leg upward, what nodes behind it sent included, for
-    /// the mean hub.
+    /// All that crossed the leg upward, headers and what nodes behind it sent
+    /// included, for the mean hub.
     pub leg_up: f64,
     /// The same downward.
     pub leg_down: f64,
@@ -106,7 +106,7 @@ pub struct Lookups {
     pub hops_ms: f64,
     /// Messages for one lookup, all hops together.
     pub messages: f64,
-    /// Bytes for one lookup, all hops together, with all headers.
+    /// Bytes of these messages, without headers.
     pub bytes: f64,
 }
 

@@ -15,7 +15,7 @@ fn lookups_take_the_round_trips_of_their_hops_and_little_else() {
     assert_eq!([home, tier, across].map(|lookups| lookups.hops_ms), [80.0, 240.0, 360.0]);
     assert!(home.messages < tier.messages && tier.messages < across.messages);
     assert_eq!((size.holds[0].nodes, size.holds[0].copies > 0), (100, true));
-    assert!(size.uplinks[0].mean > 0.0 && size.uplinks[0].leg_up >= size.uplinks[0].mean * 0.9, "{:?}", size.uplinks);
+    assert!(size.uplinks[0].mean > 0.0 && size.uplinks[0].leg_up > size.uplinks[0].mean, "{:?}", size.uplinks);
 }
 
 #[test]
