@@ -4,6 +4,7 @@
 //! forest is brought up and asks for two seconds of its own time, at message
 //! level; one element is one step: a packet, a timer, a start. The network is
 //! built within what is measured, as in `emulate simulate`.
+#![allow(clippy::expect_used, reason = "a benchmark may stop where it stands")]
 
 use std::path::Path;
 use std::time::Duration;
