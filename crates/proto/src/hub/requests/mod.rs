@@ -99,7 +99,7 @@ impl Hub {
                 requests.remove(key);
             }
         }
-        if self.requests.len() >= limits.requests {
+        if self.requests.len() >= limits.requests && !self.requests.displace() {
             self.counters.over_limit += 1;
             return false;
         }

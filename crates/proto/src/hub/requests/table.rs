@@ -15,6 +15,9 @@ use crate::wire::{Carry, Mode, Params, Reason, Request, Way};
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
+/// How many requests are looked at to find one that may be forgotten.
+const MAX_LOOKED_AT: usize = 256;
+
 /// Names a request at this hub: whose number it is, and the number. A request
 /// that a peer hands on to be answered directly keeps its requester's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +143,13 @@ impl Requests {
             self.hops.remove(&(due, key));
         }
         Some(asked)
+    }
+
+    /// Forgets one of the requests that end soonest, if it may be forgotten.
+    pub(super) fn displace(&mut self) -> bool {
+        let mut first = self.timers.iter().take(MAX_LOOKED_AT).map(|(_, key)| *key);
+        let done = first.find(|key| self.get(*key).is_some_and(Asked::is_forgettable));
+        done.and_then(|key| self.remove(key)).is_some()
     }
 
     /// Changes how far a request has come.

@@ -215,3 +215,28 @@ fn a_provider_reports_its_own_part_of_a_trace_only() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_table_full_of_what_is_done_takes_in_more() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.requests = 4;
+    let mut bench = Bench::with(config);
+    let provider = bench.provider(1);
+    for number in 2..20 {
+        let asker = bench.requester(number);
+        assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, provider, "{number}");
+        assert!(bench.hub.status(bench.now).requests <= 4);
+    }
+}
+
+#[test]
+fn a_table_full_of_what_is_under_way_takes_in_nothing() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.requests = 4;
+    let mut bench = Bench::with(config);
+    bench.up(100, Role::SuperNode);
+    let asker = bench.requester(2);
+    let near = |id| Request { area: Area::Near(Cell::new(0, 0)), ..request(id, Mode::Forward) };
+    (0..4).for_each(|id| drop(bench.ask(asker, near(id))));
+    assert_eq!(refused(&bench.ask(asker, near(4))), (asker, Reason::TooMany));
+}
