@@ -31,6 +31,10 @@ const MAX_SENT: usize = 4_096;
 /// How many nodes are looked at to find one that may go.
 const MAX_LOOKED_AT: usize = 64;
 
+/// After so many looks in a row that found none, and as many as it takes to
+/// look at all, there is nobody to send.
+const MAX_VAIN_LOOKS: usize = 16;
+
 /// Who was sent elsewhere, and who is still to go.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
@@ -55,6 +59,8 @@ struct Share {
     left: usize,
     pause: Duration,
     next: Time,
+    /// Looks since the last one that found somebody.
+    vain: usize,
 }
 
 impl Balance {
@@ -130,7 +136,7 @@ impl Hub {
         if left > 0 && near && self.leaving.is_none() {
             let pause = SHARE_TIME / u32::try_from(leases).unwrap_or(u32::MAX);
             let next = now + self.pace(pause);
-            self.balance.shares.insert(hub, Share { left, pause, next });
+            self.balance.shares.insert(hub, Share { left, pause, next, vain: 0 });
         }
     }
 
@@ -149,7 +155,9 @@ impl Hub {
     fn share_one(&mut self, now: Time, hub: NodeId) {
         let load = self.members.load(hub);
         let still = self.leaving.is_none() && load.is_some_and(|load| load < self.leases());
-        let Some(share) = self.balance.shares.get_mut(&hub).filter(|share| still && share.left > 0) else {
+        let vain = MAX_VAIN_LOOKS + self.leases() / MAX_LOOKED_AT;
+        let goes_on = |share: &&mut Share| still && share.left > 0 && share.vain < vain;
+        let Some(share) = self.balance.shares.get_mut(&hub).filter(goes_on) else {
             self.balance.shares.remove(&hub);
             return;
         };
@@ -159,6 +167,7 @@ impl Hub {
         self.counters.moves += u64::from(moves);
         if let Some(share) = self.balance.shares.get_mut(&hub) {
             share.left -= usize::from(moves);
+            share.vain = if moves { 0 } else { share.vain + 1 };
             share.next = next;
         }
     }
@@ -263,6 +272,24 @@ mod tests {
             .flat_map(|(link, number)| bench.say(*link, &Message::Publish(record(number))))
             .collect();
         assert!(redirections(&said) <= 2, "{said:?}");
+    }
+
+    #[test]
+    fn who_has_nobody_that_may_go_stops_looking() {
+        let mut bench = Bench::new();
+        bench.rtt = NEAR;
+        let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
+        let hub = bench.up(100, Role::SuperNode);
+        // They are still listed, but out of reach.
+        nodes.into_iter().for_each(|link| drop(bench.down(link)));
+        announce(&mut bench, hub, 100);
+        bench.say(hub, &Message::Load(0));
+        assert!(bench.hub.balance.next_due().is_some());
+        for _ in 0..4 {
+            bench.wait(Duration::from_secs(5));
+            bench.say(hub, &Message::Pong(0));
+        }
+        assert_eq!(bench.hub.balance.next_due(), None);
     }
 
     #[test]
