@@ -54,6 +54,8 @@ pub struct Status {
     pub cut_off: bool,
     /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
     pub patches: usize,
+    /// Patches in which this hub, or one below it, has something.
+    pub announced: usize,
     /// The other super nodes of the group, as the group knows them.
     pub members: Vec<MemberStatus>,
     /// The other hubs: those of the configuration, then those that dialled.
@@ -131,6 +133,7 @@ impl Hub {
             tier: self.config.tier,
             cut_off: self.is_cut_off(),
             patches: self.summaries.len(),
+            announced: self.summaries.announced(),
             members: self.members(),
             peers: self.peers(now),
         }

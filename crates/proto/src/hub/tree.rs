@@ -65,7 +65,6 @@ impl Hub {
         }
         if self.relation(from.node) != Some(Relation::Child(tier)) {
             self.neighbours.relate(from.node, Relation::Child(tier));
-            self.summaries.adopt(from.node);
             self.tops_changed(now);
             self.carry_watches();
         }

@@ -6,12 +6,12 @@
 //! its parents of its aggregate, a top tells the two owners of each patch
 //! (`upward`). What moves inside a block changes no count and costs nothing.
 
+mod negatives;
 #[cfg(test)]
 mod tests;
 mod upward;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::tree::Relation;
 use super::{Hub, Sender};
@@ -22,13 +22,8 @@ use crate::ids::NodeId;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::Summary;
+use negatives::Negatives;
 use upward::Outbox;
-
-/// How long "there is none" is believed.
-const NEGATIVE_LIFE: Duration = Duration::from_secs(1);
-
-/// How many of these are remembered; further ones are asked for again.
-const MAX_NEGATIVES: usize = 4_096;
 
 /// How many patches a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
@@ -41,8 +36,9 @@ pub(super) struct Summaries {
     aggregate: BTreeMap<Patch, u32>,
     sources: BTreeMap<NodeId, Source>,
     outboxes: BTreeMap<NodeId, Outbox>,
-    /// Cells where a service was asked for a moment ago in vain.
-    negatives: BTreeMap<(Patch, Cell), Time>,
+    negatives: Negatives,
+    /// The hubs of `sources` without a link, and since when.
+    lost: BTreeMap<NodeId, Time>,
     run: u32,
     version: u64,
 }
@@ -56,8 +52,6 @@ struct Source {
     patches: BTreeMap<Patch, Told>,
     /// Patches of each service.
     totals: [u32; Service::ALL.len()],
-    /// Since when its last link is gone.
-    lost: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +63,9 @@ struct Told {
 impl Summaries {
     /// Nothing is known. `run` tells this run of the hub from earlier ones.
     pub(super) fn new(run: u32) -> Self {
-        let (sources, outboxes, negatives) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { aggregate: BTreeMap::new(), sources, outboxes, negatives, run, version: 0 }
+        let (aggregate, sources, outboxes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (negatives, lost) = (Negatives::default(), BTreeMap::new());
+        Self { aggregate, sources, outboxes, negatives, lost, run, version: 0 }
     }
 
     /// How many patches are known of other hubs.
@@ -78,10 +73,9 @@ impl Summaries {
         self.sources.values().map(|source| source.patches.len()).sum()
     }
 
-    /// A hub has become a child: what it said as something else is void.
-    pub(super) fn adopt(&mut self, child: NodeId) {
-        self.outboxes.remove(&child);
-        self.sources.insert(child, Source { below: true, ..Source::default() });
+    /// In how many patches there is something here or below.
+    pub(super) fn announced(&self) -> usize {
+        self.aggregate.len()
     }
 
     /// The hubs that have something in the patch, with how much; below this
@@ -106,22 +100,12 @@ impl Summaries {
         if self.aggregate.contains_key(&patch) || self.having(patch, false).next().is_some() {
             return;
         }
-        self.negatives.retain(|_, until| *until > now);
-        if self.negatives.len() < MAX_NEGATIVES {
-            // What is remembered already lives no longer for being said again.
-            self.negatives.entry((patch, cell)).or_insert(now + NEGATIVE_LIFE);
-        }
+        self.negatives.note(now, patch, cell);
     }
 
     /// Whether there was none a moment ago.
     pub(super) fn is_none(&self, now: Time, service: Service, cell: Cell) -> bool {
-        self.negatives.get(&(Patch::of(service, cell), cell)).is_some_and(|until| *until > now)
-    }
-
-    fn forget_none(&mut self, patch: Patch) {
-        if !self.negatives.is_empty() {
-            self.negatives.retain(|(held, _), _| *held != patch);
-        }
+        self.negatives.holds(now, Patch::of(service, cell), cell)
     }
 
     /// Counts entries in or out. Gives the change if the patch was or becomes empty.
@@ -134,7 +118,7 @@ impl Summaries {
             self.aggregate.remove(&patch);
         }
         if after > before {
-            self.forget_none(patch);
+            self.negatives.forget(patch);
         }
         (before == 0) != (after == 0)
     }
@@ -196,7 +180,7 @@ impl Hub {
             }
         }
         for patch in here {
-            self.summaries.forget_none(patch);
+            self.summaries.negatives.forget(patch);
         }
     }
 
@@ -208,11 +192,15 @@ impl Hub {
         }
         self.counters.summaries_heard += 1;
         let Summary { run, version, patches, since } = summary;
-        if self.summaries.sources.get(&from.node).is_some_and(|source| source.run != run) {
+        let below = matches!(relation, Some(Relation::Child(_)));
+        // A child that comes back goes on where it was: its next round voids what is over.
+        let is_same = |source: &Source| (source.run, source.below) == (run, below);
+        if self.summaries.sources.get(&from.node).is_some_and(|source| !is_same(source)) {
             self.void_summaries(from.node, |_| true);
         }
         let source = self.summaries.sources.entry(from.node).or_default();
-        (source.run, source.lost) = (run, None);
+        (source.run, source.below) = (run, below);
+        self.summaries.lost.remove(&from.node);
         for (patch, count) in patches {
             let source = self.summaries.sources.entry(from.node).or_default();
             if source.patches.len() >= limit {
@@ -233,7 +221,7 @@ impl Hub {
             self.announce(patch);
         }
         if before == 0 && after > 0 {
-            self.summaries.forget_none(patch);
+            self.summaries.negatives.forget(patch);
             self.watch_patch_of(hub, patch);
         }
     }
@@ -256,25 +244,24 @@ impl Hub {
     /// may come back, and because "cannot be reached" is not "there is none".
     pub(super) fn summaries_lost_hub(&mut self, now: Time, hub: NodeId) {
         self.summaries.outboxes.remove(&hub);
-        if let Some(source) = self.summaries.sources.get_mut(&hub) {
-            source.lost = Some(now);
+        if self.summaries.sources.contains_key(&hub) {
+            self.summaries.lost.insert(hub, now);
         }
     }
 
     pub(super) fn expire_summaries(&mut self, now: Time) {
         let lease = self.config.lease;
-        let over = |source: &Source| source.lost.is_some_and(|lost| lost + lease <= now);
-        let gone = self.summaries.sources.iter().filter(|(_, source)| over(source)).map(|(hub, _)| *hub);
+        let gone = self.summaries.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);
         for hub in gone.collect::<Vec<_>>() {
             self.void_summaries(hub, |_| true);
             self.summaries.sources.remove(&hub);
+            self.summaries.lost.remove(&hub);
         }
     }
 
     /// When to expire or to send something.
     pub(super) fn summaries_due(&self) -> Option<Time> {
-        let expiry = self.summaries.sources.values().filter_map(|source| source.lost);
-        let expiry = expiry.map(|lost| lost + self.config.lease);
+        let expiry = self.summaries.lost.values().map(|lost| *lost + self.config.lease);
         expiry.chain(self.summaries.outboxes.values().map(Outbox::due)).min()
     }
 }

@@ -1,9 +1,12 @@
 //! What hubs tell one another of what they have, case by case.
 
+use std::time::Duration;
+
 use super::*;
 use crate::hub::testing::{Bench, HERE, address, node, record, request, version};
 use crate::hub::{Config, Kind};
 use crate::ids::LinkId;
+use crate::machine::Machine;
 use crate::record::Record;
 use crate::service::{Role, ServiceSet};
 use crate::wire::{Message, Mode};
@@ -157,4 +160,96 @@ fn a_child_of_the_same_tier_and_a_summary_from_above_are_refused() {
     bench.say(twin, &Message::Enrol { tier: 1 });
     assert_eq!((bench.hub.status(bench.now).patches, bench.closed.last().unwrap().0), (0, twin));
     assert_eq!(bench.hub.counters().refused_by_role, 2);
+}
+
+#[test]
+fn a_child_that_comes_back_is_counted_once() {
+    let (mut bench, parent, child) = middle();
+    bench.say(child, &says(1, 1, &[(track(HERE), 1)], Some(1)));
+    bench.wait(Duration::from_secs(1));
+    bench.down(child);
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    let known: Vec<_> = bench.hub.summaries.having(track(HERE), true).collect();
+    assert_eq!(known, [(node(50), 1)], "it is not forgotten until the child has told everything anew");
+    bench.say(child, &says(1, 2, &[(track(HERE), 1)], Some(2)));
+    bench.say(child, &says(1, 3, &[(track(HERE), 0)], None));
+    let sent = told(&bench.wait(Duration::from_secs(1)), parent);
+    assert!(matches!(&sent[..], [(patches, _)] if *patches == [(track(HERE), 0)]), "{sent:?}");
+    assert_eq!(bench.hub.status(bench.now).announced, 0);
+}
+
+#[test]
+fn who_was_a_child_and_is_a_top_now_is_beside() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    let mut bench = Bench::with(config);
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
+    assert_eq!(bench.hub.status(bench.now).announced, 1);
+    bench.down(child);
+    let top = bench.up(50, Role::SuperNode);
+    bench.say(top, &says(2, 1, &[(track(HERE), 1)], None));
+    assert_eq!(bench.hub.status(bench.now).announced, 0);
+    assert_eq!(bench.hub.summaries.having(track(HERE), false).count(), 1);
+}
+
+#[test]
+fn who_wanders_without_end_keeps_nobody_waiting() {
+    let (mut bench, parent, child) = middle();
+    let (rogue, quiet) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    let patch = Patch::of(Service::Sensor, Cell::new(900_000, 900_000));
+    let (mut told_after, mut rounds) = (None, 0);
+    for step in 0..4_000 {
+        let cell = Cell::new(step, 8 * step);
+        bench.say(rogue, &Message::Publish(Record { cell, version: version(step as u32 + 1), ..record(1) }));
+        if step == 2_000 {
+            let services = [Service::Sensor].into_iter().collect();
+            bench.say(quiet, &Message::Publish(Record { cell: Cell::new(900_000, 900_000), services, ..record(2) }));
+        }
+        if step % 100 == 0 {
+            [parent, child].iter().for_each(|link| drop(bench.say(*link, &Message::Ping(0))));
+        }
+        for (patches, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
+            rounds += usize::from(since.is_some());
+            if patches.contains(&(patch, 1)) {
+                told_after.get_or_insert(step - 2_000);
+            }
+        }
+    }
+    assert!(told_after.is_some_and(|steps| steps <= 10 * 20), "after {told_after:?} steps of 50 ms");
+    assert!(rounds >= 2, "{rounds} rounds ended in 200 s");
+}
+
+#[test]
+fn what_comes_and_goes_before_it_is_told_is_not_told() {
+    let (mut bench, parent, child) = middle();
+    bench.say(child, &says(1, 1, &[(track(FAR), 1)], None));
+    bench.wait(Duration::from_millis(1));
+    bench.say(child, &says(1, 2, &[(track(HERE), 1)], None));
+    bench.say(child, &says(1, 3, &[(track(HERE), 0), (track(FAR), 0)], None));
+    bench.say(child, &says(1, 4, &[(track(FAR), 1)], None));
+    assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty());
+}
+
+#[test]
+fn one_wake_serves_one_hub() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    let mut bench = Bench::with(config);
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    let patches: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
+    bench.say(child, &says(1, 1, &patches, None));
+    for top in 100..110 {
+        bench.up(top, Role::SuperNode);
+    }
+    let mut wakes = Vec::new();
+    while let Some(deadline) = bench.hub.poll_deadline().filter(|due| due.at <= bench.now + Duration::from_secs(1)) {
+        bench.now = bench.now.max(deadline.at);
+        let sent = bench.input(crate::machine::Input::Timeout);
+        wakes.push(sent.iter().filter(|(_, message)| matches!(message, Message::Summary(_))).count());
+    }
+    assert!(wakes.iter().sum::<usize>() >= 10 && wakes.iter().all(|sent| *sent <= 1), "{wakes:?}");
 }

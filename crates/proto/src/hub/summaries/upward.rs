@@ -1,6 +1,7 @@
 //! Telling those above, or the owners among the tops, what there is here.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::route::owners;
@@ -29,8 +30,15 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// The same for what is only told again: news has always something left.
 const AHEAD_AGAIN: Duration = Duration::from_secs(30);
 
+/// In so long enough of a budget that is used up comes back for a few patches.
+const REFILL: Duration = Duration::from_secs(2);
+
+/// One part in so many of what may go with news is the round's: it heals what
+/// was lost, and news may never end.
+const ROUND_SHARE: usize = 4;
+
 /// How many patches one wake looks at, to see whether a hub is to know them.
-const MAX_EXAMINED: usize = 16 * 1024;
+const MAX_EXAMINED: usize = 4 * 1024;
 
 /// The tops' links are this many times faster than those to a parent.
 const TOPS_FACTOR: u64 = 100;
@@ -38,10 +46,16 @@ const TOPS_FACTOR: u64 = 100;
 /// What another hub is still to be told.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// Patches that were or became empty.
-    news: BTreeSet<Patch>,
+    /// Patches in which it believes something to be, and in which round it last
+    /// heard so; no more than it keeps.
+    told: BTreeMap<Patch, u32>,
+    /// Patches of which that is wrong: never more than there are in `told` and
+    /// in the aggregate.
+    news: News,
     /// The round that tells everything, and where it stands; `None` between rounds.
     round: Option<Round>,
+    /// How many rounds have begun.
+    rounds: u32,
     next_round: Time,
     /// Up to when the link's budget is used.
     charged: Time,
@@ -57,10 +71,78 @@ struct Round {
     after: Option<Patch>,
 }
 
+/// Patches in the order in which they became news, each once. Who makes news
+/// without end stands behind everybody else.
+#[derive(Debug, Default)]
+struct News {
+    order: BTreeMap<u64, Patch>,
+    numbers: BTreeMap<Patch, u64>,
+    last: u64,
+}
+
+impl News {
+    fn insert(&mut self, patch: Patch) {
+        if let Entry::Vacant(free) = self.numbers.entry(patch) {
+            self.last += 1;
+            free.insert(self.last);
+            self.order.insert(self.last, patch);
+        }
+    }
+
+    fn remove(&mut self, patch: Patch) {
+        if let Some(number) = self.numbers.remove(&patch) {
+            self.order.remove(&number);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Patch> {
+        let (_, patch) = self.order.pop_first()?;
+        self.numbers.remove(&patch);
+        Some(patch)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
 impl Outbox {
     fn new(now: Time) -> Self {
-        let (news, round, next_round) = (BTreeSet::new(), None, now);
-        Self { news, round, next_round, charged: now, due: now, not_before: now }
+        let (told, news) = (BTreeMap::new(), News::default());
+        Self { told, news, round: None, rounds: 0, next_round: now, charged: now, due: now, not_before: now }
+    }
+
+    /// Something is in the patch now, or nothing: news, unless the hub believes
+    /// just that. `limit` is how many patches it keeps.
+    fn announce(&mut self, patch: Patch, filled: bool, limit: usize) {
+        if self.told.contains_key(&patch) == filled || filled && self.told.len() >= limit {
+            self.news.remove(patch);
+        } else {
+            self.news.insert(patch);
+            self.due = self.due.min(self.not_before);
+        }
+    }
+
+    /// Takes as many of the oldest news as there is room for.
+    fn take_news(&mut self, room: usize) -> BTreeSet<Patch> {
+        std::iter::from_fn(|| self.news.pop()).take(room).collect()
+    }
+
+    /// Whether the round passes the patch by: it is told in it, or will be, as news.
+    fn is_fresh(&self, patch: Patch) -> bool {
+        self.told.get(&patch) == Some(&self.rounds) || self.news.numbers.contains_key(&patch)
+    }
+
+    /// Takes note of what the hub has been told.
+    fn note_told(&mut self, patches: &[(Patch, u32)]) {
+        for (patch, count) in patches {
+            self.news.remove(*patch);
+            if *count > 0 {
+                self.told.insert(*patch, self.rounds);
+            } else {
+                self.told.remove(patch);
+            }
+        }
     }
 
     pub(super) fn due(&self) -> Time {
@@ -83,11 +165,14 @@ impl Outbox {
 
     fn plan(&mut self, now: Time, bits_per_second: u64) {
         let ahead = if self.news.is_empty() { AHEAD_AGAIN } else { AHEAD };
+        if !self.news.is_empty() && self.room(now, bits_per_second, ahead) == 0 {
+            // Further news does not go before either, alone in its datagram.
+            self.not_before = now + self.charged.since(now + ahead) + REFILL;
+        }
         self.due = match self.news.is_empty() && self.round.is_none() {
             true => self.next_round,
             false if self.room(now, bits_per_second, ahead) > 0 => self.not_before,
-            // Enough of the budget comes back for a few patches.
-            false => now + self.charged.since(now + ahead) + Duration::from_secs(2),
+            false => now + self.charged.since(now + ahead) + REFILL,
         };
     }
 }
@@ -99,12 +184,12 @@ impl Hub {
         if self.summaries.outboxes.is_empty() {
             return;
         }
-        let is_top = self.is_top();
+        let (is_top, limit) = (self.is_top(), self.config.limits.patches_per_hub);
         let owners = if is_top { self.owners(patch) } else { Vec::new() };
+        let filled = self.summaries.aggregate.contains_key(&patch);
         for (hub, outbox) in &mut self.summaries.outboxes {
             if !is_top || owners.contains(hub) {
-                outbox.news.insert(patch);
-                outbox.due = outbox.due.min(outbox.not_before);
+                outbox.announce(patch, filled, limit);
             }
         }
     }
@@ -120,16 +205,23 @@ impl Hub {
         let hubs: Vec<NodeId> = self.neighbours.hubs().filter(|hub| self.relation(*hub) == Some(wanted)).collect();
         self.summaries.outboxes.retain(|hub, _| hubs.contains(hub));
         for hub in hubs {
-            let outbox = self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
+            self.summaries.outboxes.entry(hub).or_insert_with(|| Outbox::new(now));
+            self.tell_all_again(now, hub);
+        }
+    }
+
+    /// One hub is told everything, if it is to know anything.
+    pub(in crate::hub) fn tell_all_again(&mut self, now: Time, hub: NodeId) {
+        if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
             (outbox.round, outbox.next_round) = (None, now);
             outbox.due = outbox.not_before;
         }
     }
 
-    /// Sends what is due.
+    /// Tells the hub whose turn it is; others that are due have the next wake.
     pub(in crate::hub) fn tell_summaries(&mut self, now: Time) {
-        let due = self.summaries.outboxes.iter().filter(|(_, outbox)| outbox.due <= now);
-        for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
+        let first = self.summaries.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
+        if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {
             let patches = self.patches_for(now, hub);
             self.tell_summary(now, hub, patches);
         }
@@ -149,16 +241,16 @@ impl Hub {
         let Some(outbox) = self.summaries.outboxes.get_mut(&hub) else { return Default::default() };
         if outbox.round.is_none() && outbox.next_round <= now {
             outbox.round = Some(Round { since: next_version, after: None });
+            outbox.rounds = outbox.rounds.wrapping_add(1);
             outbox.next_round = now + lease;
         }
-        let mut patches = BTreeSet::new();
         let room = outbox.room(now, rate, AHEAD);
-        while patches.len() < room {
-            let Some(patch) = outbox.news.pop_first() else { break };
-            patches.insert(patch);
-        }
+        let kept = if outbox.round.is_some() { room / ROUND_SHARE } else { 0 };
+        let mut patches = outbox.take_news(room - kept);
         let Some(mut round) = outbox.round else { return (patches, None) };
-        let room = outbox.room(now, rate, AHEAD_AGAIN);
+        // News takes a part of the round along.
+        let along = if patches.is_empty() { 0 } else { patches.len() + kept };
+        let room = outbox.room(now, rate, AHEAD_AGAIN).max(along);
         let start = round.after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut examined = 0;
         for patch in self.summaries.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch) {
@@ -167,12 +259,18 @@ impl Hub {
                 return (patches, None);
             }
             (round.after, examined) = (Some(patch), examined + 1);
-            if tops.as_ref().is_none_or(|tops| owners(tops, patch).contains(&hub)) && hub != own {
+            let is_to_know = hub != own && tops.as_ref().is_none_or(|tops| owners(tops, patch).contains(&hub));
+            if is_to_know && !outbox.is_fresh(patch) {
                 patches.insert(patch);
             }
         }
         let since = (patches.len() < room).then_some(round.since);
         outbox.round = since.is_none().then_some(round);
+        if since.is_some() {
+            // The hub forgets whatever it has not heard of in this round.
+            let this = outbox.rounds;
+            outbox.told.retain(|patch, round| *round == this || patches.contains(patch));
+        }
         (patches, since)
     }
 
@@ -190,12 +288,13 @@ impl Hub {
         let (run, version) = (self.summaries.run, self.summaries.version);
         let aggregate = &self.summaries.aggregate;
         let counted = |patch: Patch| (patch, aggregate.get(&patch).copied().unwrap_or_default());
-        let patches: Vec<(Patch, u32)> = patches.into_iter().map(counted).collect();
+        let told: Vec<(Patch, u32)> = patches.into_iter().map(counted).collect();
         self.counters.summaries_sent += 1;
-        self.counters.patches_sent += patches.len() as u64;
-        let message = Message::Summary(Summary { run, version, patches, since });
+        self.counters.patches_sent += told.len() as u64;
+        let message = Message::Summary(Summary { run, version, patches: told.clone(), since });
         self.send(link, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
         if let Some(outbox) = self.summaries.outboxes.get_mut(&hub) {
+            outbox.note_told(&told);
             outbox.sent(now, rate, message.encode().len());
             outbox.plan(now, rate);
         }

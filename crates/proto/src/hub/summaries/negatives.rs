@@ -1,0 +1,97 @@
+//! Where there was nothing a moment ago.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::block::Patch;
+use crate::grid::Cell;
+use crate::time::Time;
+
+/// How long "there is none" is believed.
+const LIFE: Duration = Duration::from_secs(1);
+
+/// How many of these are remembered; further ones are asked for again.
+const MAX_NEGATIVES: usize = 4_096;
+
+/// Cells where a service was asked for a moment ago in vain.
+#[derive(Debug, Default)]
+pub(super) struct Negatives {
+    cells: BTreeMap<(Patch, Cell), Time>,
+    /// In the order in which they end; some may be forgotten by now.
+    ends: VecDeque<(Time, (Patch, Cell))>,
+}
+
+impl Negatives {
+    /// What is remembered already lives no longer for being said again.
+    pub(super) fn note(&mut self, now: Time, patch: Patch, cell: Cell) {
+        while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
+            self.ends.pop_front();
+            if self.cells.get(&place) == Some(&until) {
+                self.cells.remove(&place);
+            }
+        }
+        let place = (patch, cell);
+        if self.ends.len() < MAX_NEGATIVES && !self.cells.contains_key(&place) {
+            self.cells.insert(place, now + LIFE);
+            self.ends.push_back((now + LIFE, place));
+        }
+    }
+
+    pub(super) fn holds(&self, now: Time, patch: Patch, cell: Cell) -> bool {
+        self.cells.get(&(patch, cell)).is_some_and(|until| *until > now)
+    }
+
+    /// Something has come to the patch.
+    pub(super) fn forget(&mut self, patch: Patch) {
+        let (first, last) = (Cell::new(i32::MIN, i32::MIN), Cell::new(i32::MAX, i32::MAX));
+        let here: Vec<Cell> = self.cells.range((patch, first)..=(patch, last)).map(|((_, cell), _)| *cell).collect();
+        for cell in here {
+            self.cells.remove(&(patch, cell));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Service;
+
+    fn track(x: i32) -> (Patch, Cell) {
+        let cell = Cell::new(x, 0);
+        (Patch::of(Service::Track, cell), cell)
+    }
+
+    #[test]
+    fn each_lives_for_a_second_from_its_first_word_and_only_its_patch_is_forgotten() {
+        let mut negatives = Negatives::default();
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let [(here, first), (_, second), (there, third)] = [track(0), track(1), track(8)];
+        assert_ne!(here, there);
+        negatives.note(at(0), here, first);
+        negatives.note(at(500), here, second);
+        negatives.note(at(600), here, first);
+        negatives.note(at(700), there, third);
+        assert!(negatives.holds(at(999), here, first) && !negatives.holds(at(1_000), here, first));
+        assert!(negatives.holds(at(1_499), here, second));
+        negatives.forget(here);
+        assert!(!negatives.holds(at(700), here, second) && negatives.holds(at(700), there, third));
+        // Its first end is not the end of the second life.
+        negatives.note(at(800), here, second);
+        negatives.note(at(1_600), there, second);
+        assert!(negatives.holds(at(1_700), here, second));
+    }
+
+    #[test]
+    fn so_many_are_remembered() {
+        let mut negatives = Negatives::default();
+        let all = MAX_NEGATIVES as i32;
+        for x in 0..2 * all {
+            let (patch, cell) = track(x);
+            negatives.note(Time::ZERO, patch, cell);
+        }
+        assert_eq!((negatives.cells.len(), negatives.ends.len()), (MAX_NEGATIVES, MAX_NEGATIVES));
+        let (patch, cell) = track(2 * all);
+        negatives.note(Time::ZERO + LIFE, patch, cell);
+        assert_eq!((negatives.cells.len(), negatives.ends.len()), (1, 1));
+    }
+}
