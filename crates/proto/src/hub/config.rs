@@ -108,7 +108,8 @@ pub struct Limits {
     pub watches: usize,
     /// Watches per node; a peer hub may have sixteen times as many. Default 16.
     pub watches_per_node: usize,
-    /// Searches at other hubs at the same time. Default 4 096.
+    /// Searches at other hubs at the same time: several hubs' allowance, which
+    /// is sixteen times that of a node. Default 16 384.
     pub seeks: usize,
     /// Nodes per second whose first record is taken in, beyond a burst of one
     /// second's worth. The others are told when to come again, in their turn;
@@ -131,7 +132,7 @@ impl Default for Limits {
             relays_per_node: 128,
             watches: 1_024,
             watches_per_node: 16,
-            seeks: 4_096,
+            seeks: 16_384,
             joins_per_second: 2_000,
             patches_per_hub: 262_144,
         }

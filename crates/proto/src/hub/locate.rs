@@ -35,7 +35,8 @@ impl Hub {
             self.list(now, (from.link, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
             let waiter = Waiter::Lookup { link: from.link, node: from.node, id: request.id, query };
-            if !self.seek(now, Query { area, ..query }, course, waiter) {
+            let patience = self.time_to_answer(from.link, request.deadline_ms);
+            if !self.seek(now, Query { area, ..query }, course, waiter, patience) {
                 self.counters.over_limit += 1;
                 self.decline_request(from.link, request, Reason::TooMany);
             }

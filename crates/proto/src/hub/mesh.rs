@@ -107,9 +107,9 @@ impl Mesh {
         redials.chain(self.next_ping).min()
     }
 
-    /// Stops dialling for good.
+    /// Stops dialling for good. Who is up can still be asked.
     pub(super) fn stop(&mut self) {
-        self.hubs.clear();
+        self.hubs.retain(|hub| matches!(hub.state, State::Up(_)));
         self.dials.clear();
         self.next_ping = None;
     }
@@ -308,8 +308,19 @@ impl Hub {
         Some(Event::PeerUnreachable { addresses: peer.addresses.clone(), reason: reason.to_owned(), retry_in })
     }
 
+    /// One of the associations with a peer is gone, and with it perhaps some of
+    /// what was said reliably: both say again what the other is to know.
+    pub(super) fn say_again(&mut self, now: Time, node: NodeId) {
+        self.forget_changes_of(node);
+        self.mirror_to(now, node);
+        self.tell_all_again(now, node);
+    }
+
     /// A peer's last link is gone; it was there for as long as it `stayed`.
     pub(super) fn peer_lost(&mut self, now: Time, node: NodeId, stayed: Duration, reason: &str) {
+        if self.leaving.is_some() {
+            self.mesh.hubs.retain(|hub| hub.state != State::Up(node));
+        }
         for index in 0..self.mesh.hubs.len() {
             let hub = &mut self.mesh.hubs[index];
             if hub.state == State::Up(node) {

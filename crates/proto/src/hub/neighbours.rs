@@ -22,7 +22,10 @@ pub(super) const PUBLICATION: u32 = 1;
 /// What a new watch costs: a snapshot, here and at every peer.
 pub(super) const WATCH: u32 = 4;
 
-/// How much of both a node may have at once.
+/// What a search at other hubs costs: a message to each of them.
+pub(super) const SEARCH: u32 = 2;
+
+/// How much of all this a node may have at once.
 const BURST: u32 = 96;
 
 /// How long it takes until it may have one more.

@@ -87,10 +87,14 @@ pub(super) fn owners(tops: &[NodeId], patch: Patch) -> Vec<NodeId> {
         let halves = top.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
         halves.fold(patch.number(), |state, half| SplitMix64::new(state ^ half).next_u64())
     };
-    let mut ranked: Vec<NodeId> = tops.to_vec();
-    ranked.sort_unstable_by_key(|top| Reverse((weight(top), *top)));
-    ranked.truncate(OWNERS);
-    ranked
+    let mut first: [Option<(u64, NodeId)>; OWNERS] = [None; OWNERS];
+    for top in tops {
+        let mut next = Some((weight(top), *top));
+        for held in &mut first {
+            (*held, next) = ((*held).max(next), (*held).min(next));
+        }
+    }
+    first.into_iter().flatten().map(|(_, top)| top).collect()
 }
 
 impl Hub {
@@ -154,8 +158,10 @@ impl Hub {
 
     /// The hubs that are asked at the same time for what there is in an area,
     /// and how far the answer reaches because of those that cannot be asked.
-    pub(super) fn search_route(&self, service: Service, area: Area, course: Course) -> (Vec<Ask>, Coverage) {
-        let mut asks = Asks { hub: self, course, list: Vec::new() };
+    /// The course says from whom it comes only if that matters: whoever else
+    /// asks the same gets the same answer.
+    pub(super) fn search_route(&self, service: Service, area: Area, course: Course) -> (Course, Vec<Ask>, Coverage) {
+        let mut asks = Asks { hub: self, list: Vec::new() };
         let below = self.summaries.below_in(service, area);
         let unreachable = below.iter().any(|hub| !self.neighbours.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Whole };
@@ -177,7 +183,11 @@ impl Hub {
         if course.is_everywhere() && self.misses_a_top() {
             coverage = coverage.with(Coverage::Partial);
         }
-        (asks.list, coverage)
+        let mut asks = asks.list;
+        let all = asks.len();
+        asks.retain(|ask| Some(ask.hub) != course.from);
+        let from = course.from.filter(|_| asks.len() < all);
+        (Course { from, ..course }, asks, coverage)
     }
 
     /// How a request reaches a provider that a neighbouring hub has named.
@@ -193,13 +203,12 @@ impl Hub {
 /// Whom to ask, each once.
 struct Asks<'a> {
     hub: &'a Hub,
-    course: Course,
     list: Vec<Ask>,
 }
 
 impl Asks<'_> {
     fn add(&mut self, hub: NodeId, way: Way, instead: Vec<NodeId>) {
-        let meant = Some(hub) != self.course.from && hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
+        let meant = hub != self.hub.config.node && self.hub.neighbours.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // Who is asked as an owner looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),

@@ -26,8 +26,12 @@ use crate::wire::{MAX_CANDIDATES, Message, Mode, Reason};
 /// The most requests and lookups at once.
 pub const MAX_REQUESTS: usize = 256;
 
-/// How long a lookup waits for its answer.
-pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a lookup waits for its answer at most: over three tiers by
+/// satellite it takes nine seconds.
+pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The same if there is no hub at first that could be asked.
+const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
 
 /// When to ask again after a refusal that may turn out otherwise.
 pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
@@ -93,7 +97,8 @@ impl Requests {
             return core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
         }
         let count = count.min(MAX_CANDIDATES as u8);
-        let (mode, transports, deadline) = (Mode::Locate, SchemeSet::ALL, LOOKUP_DEADLINE);
+        let deadline = if attach.home().is_some() { LOOKUP_DEADLINE } else { HOMELESS_LOOKUP };
+        let (mode, transports) = (Mode::Locate, SchemeSet::ALL);
         let (duration, provider, scope) = (None, None, Scope::Anywhere);
         let wanted =
             Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, trace: false };

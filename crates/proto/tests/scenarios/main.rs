@@ -19,6 +19,7 @@ mod meshes;
 mod multicast;
 mod providers;
 mod rogues;
+mod satellites;
 mod scene;
 mod services;
 mod standby;

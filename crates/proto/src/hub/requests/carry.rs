@@ -119,7 +119,7 @@ impl Hub {
                 self.time_hop(now, from, key);
                 self.hop_taken(key);
             }
-            None if requester.is_none() && self.seek_taken(from.node, id) => {}
+            None if requester.is_none() && self.seek_taken(now, from.node, id) => {}
             None => self.counters.stray += 1,
         }
     }

@@ -1,5 +1,7 @@
 //! Which providers are tried, and in which order.
 
+use std::time::Duration;
+
 use super::super::seek::Waiter;
 use super::table::{Asked, Choice, Key, Stage};
 use crate::block::Patch;
@@ -31,7 +33,10 @@ impl Hub {
         let course = Course::of(scope);
         let area = course.and_then(|course| Some((self.to_seek(area, &query, free.first())?, course)));
         if let Some((area, course)) = area {
-            if !self.seek(now, Query { area, ..query }, course, Waiter::Request { key, query }) {
+            // What is left then is for handing it on.
+            let left = self.requests.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now));
+            let waiter = Waiter::Request { key, query };
+            if !self.seek(now, Query { area, ..query }, course, waiter, left * 3 / 4) {
                 self.counters.over_limit += 1;
                 self.refuse(now, key, Reason::TooMany);
             }

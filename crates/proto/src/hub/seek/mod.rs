@@ -5,16 +5,18 @@
 //! than for a look into its own directory says so (`Underway`), so silence is
 //! noticed soon however long the way is.
 
+mod silence;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::neighbours::SEARCH;
 use super::requests::Key;
 use super::route::{Ask, Course};
 use super::tree::Relation;
-use super::{Hub, MAX_PER_WAKE, Sender};
+use super::{Hub, Sender};
 use crate::directory::{Aim, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -23,15 +25,15 @@ use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Seek, Way};
 
-/// The most time that a search takes. A node waits a little longer for its lookup.
-const MAX_PATIENCE: Duration = Duration::from_secs(4);
+/// The most time that a search takes, however long the asker would wait.
+const MAX_PATIENCE: Duration = Duration::from_secs(30);
+
+/// When a hub that is searching is asked whether it still does, for the first
+/// time; its answer may have been lost. Doubled each time.
+const REMINDER: Duration = Duration::from_secs(1);
 
 /// How much of its time a hub keeps for the answer's way back, beyond the round trip.
 const MARGIN: Duration = Duration::from_millis(50);
-
-/// How often a hub is asked that is silent, if nobody can be asked in its
-/// place: on a path that loses, silence is not death.
-const ASKS: u8 = 3;
 
 /// How many may wait for the same search.
 const MAX_WAITERS: usize = 1_024;
@@ -48,12 +50,14 @@ pub(super) struct Seeks {
 
 type Want = (Service, Area, usize, Course);
 
+/// How a search goes on: from whom, to whom, and how far that reaches at most.
+type Plan = (Course, Vec<Ask>, Coverage);
+
 #[derive(Debug)]
 struct Seeking {
     want: Want,
     /// When to look after it next, and when it ends at the latest.
     due: Time,
-    half: Time,
     until: Time,
     waiters: Vec<Waiter>,
     awaited: BTreeMap<NodeId, Awaited>,
@@ -68,10 +72,12 @@ struct Awaited {
     way: Way,
     /// Who is asked in its place.
     instead: Vec<NodeId>,
-    /// Whether it has said that it is searching.
-    taken: bool,
-    /// How often it was asked.
+    /// How often it was asked since it last said that it is searching.
     asked: u8,
+    /// When its silence counts, or it is asked whether it is still searching.
+    due: Time,
+    /// How long it is believed to be searching.
+    pause: Duration,
 }
 
 /// Who waits for a search.
@@ -96,15 +102,25 @@ impl Seeks {
 
     fn take(&mut self, id: RequestId) -> Option<Seeking> {
         let seeking = self.table.remove(&id)?;
-        self.by_want.remove(&seeking.want);
+        if self.by_want.get(&seeking.want) == Some(&id) {
+            self.by_want.remove(&seeking.want);
+        }
         self.timers.remove(&(seeking.due, id));
         Some(seeking)
     }
 
-    fn plan(&mut self, id: RequestId, due: Time) {
+    /// The same search for somebody else, if it lasts until then.
+    fn under_way(&mut self, want: &Want, until: Time) -> Option<&mut Seeking> {
+        let id = self.by_want.get(want)?;
+        self.table.get_mut(id).filter(|seeking| seeking.until >= until)
+    }
+
+    /// Notes when to look after a search next.
+    fn plan(&mut self, id: RequestId) {
         let Some(seeking) = self.table.get_mut(&id) else { return };
         self.timers.remove(&(seeking.due, id));
-        seeking.due = due.min(seeking.until);
+        let first = seeking.awaited.values().map(|awaited| awaited.due).min();
+        seeking.due = first.map_or(seeking.until, |due| due.min(seeking.until));
         self.timers.insert((seeking.due, id));
     }
 }
@@ -112,17 +128,20 @@ impl Seeks {
 impl Hub {
     /// Asks other hubs for what is in the query's area, or joins who has asked
     /// them the same. False if too many wait, of all or of this neighbour.
-    pub(super) fn seek(&mut self, now: Time, query: Query, course: Course, waiter: Waiter) -> bool {
-        self.seek_for(now, query, course, waiter, MAX_PATIENCE)
+    pub(super) fn seek(&mut self, now: Time, query: Query, course: Course, waiter: Waiter, patience: Duration) -> bool {
+        let plan = self.search_route(query.service, query.area, course);
+        self.seek_at(now, query, plan, waiter, patience)
     }
 
-    fn seek_for(&mut self, now: Time, query: Query, course: Course, waiter: Waiter, patience: Duration) -> bool {
+    fn seek_at(&mut self, now: Time, query: Query, plan: Plan, waiter: Waiter, patience: Duration) -> bool {
+        let (course, asks, coverage) = plan;
+        let (patience, node) = (patience.min(MAX_PATIENCE), waiter.node());
         let allowed = self.config.limits.requests_per_node;
-        if self.neighbours.get(waiter.node()).is_none_or(|node| node.searches >= node.allowance(allowed)) {
+        if self.neighbours.get(node).is_none_or(|node| node.searches >= node.allowance(allowed)) {
             return false;
         }
         let want = (query.service, query.area, query.count, course);
-        if let Some(seeking) = self.seeks.by_want.get(&want).and_then(|id| self.seeks.table.get_mut(id)) {
+        if let Some(seeking) = self.seeks.under_way(&want, now + patience / 2) {
             self.counters.merged_seeks += 1;
             // A repeated lookup is answered once.
             if !seeking.waiters.iter().any(|other| other.is_same(&waiter)) {
@@ -130,15 +149,20 @@ impl Hub {
                     return false;
                 }
                 seeking.waiters.push(waiter);
-                self.count_search(waiter.node());
+                self.count_search(node);
             }
             return true;
         }
-        if self.seeks.table.len() >= self.config.limits.seeks {
+        let full = self.seeks.table.len() >= self.config.limits.seeks;
+        if full || !self.neighbours.get_mut(node).is_some_and(|node| node.may_trouble(now, SEARCH)) {
             return false;
         }
-        self.count_search(waiter.node());
-        self.start_seek(now, want, waiter, patience);
+        self.count_search(node);
+        let id = self.begin_seek(want, now + patience, waiter, coverage);
+        for ask in asks {
+            self.ask(now, id, ask);
+        }
+        self.tend_seek(now, id);
         true
     }
 
@@ -148,33 +172,27 @@ impl Hub {
         }
     }
 
-    fn start_seek(&mut self, now: Time, want: Want, waiter: Waiter, patience: Duration) {
+    fn begin_seek(&mut self, want: Want, until: Time, waiter: Waiter, coverage: Coverage) -> RequestId {
         // Relayed requests are numbered from the other half.
         self.seeks.last = (self.seeks.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.seeks.last);
-        let (service, area, _, course) = want;
-        let (asks, coverage) = self.search_route(service, area, course);
-        let (half, until) = (now + patience / 2, now + patience);
-        let (due, waiters, found) = (until, vec![waiter], Vec::new());
-        let seeking = Seeking { want, due, half, until, waiters, awaited: BTreeMap::new(), found, coverage };
+        let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
+        let seeking = Seeking { want, due: until, until, waiters, awaited, found, coverage };
         self.seeks.table.insert(id, seeking);
         self.seeks.by_want.insert(want, id);
-        self.seeks.timers.insert((due, id));
+        self.seeks.timers.insert((until, id));
         self.counters.seeks += 1;
-        for ask in asks {
-            self.ask(now, id, ask);
-        }
-        self.tend_seek(now, id);
+        id
     }
 
     /// Asks one hub, and plans to see whether it answers.
     fn ask(&mut self, now: Time, id: RequestId, Ask { hub, way, instead }: Ask) {
         let wait = self.link_to(hub).map_or(Duration::ZERO, |link| self.neighbours.patience(link));
         let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
-        let asked = seeking.awaited.get(&hub).map_or(0, |awaited| awaited.asked) + 1;
-        seeking.awaited.insert(hub, Awaited { way, instead, taken: false, asked });
-        let due = seeking.due.min(now + wait);
-        self.seeks.plan(id, due);
+        let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
+        let awaited = seeking.awaited.entry(hub).or_insert(awaited);
+        (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
+        self.seeks.plan(id);
         self.send_seek(now, id, hub, way);
     }
 
@@ -198,26 +216,39 @@ impl Hub {
         let way = seek.way.filter(|way| *way != Way::Up || enrolled).unwrap_or(Way::Down);
         let course = Course::from(way, from.node);
         let (link, id) = (from.link, seek.id);
-        let (asks, coverage) = self.search_route(service, area, course);
-        if asks.is_empty() || self.leaving.is_some() {
-            let coverage = self.coverage(now, coverage);
+        let plan = self.search_route(service, area, course);
+        let (_, asks, coverage) = &plan;
+        if asks.is_empty() {
+            let coverage = self.coverage(now, *coverage);
             return self.tell_found((link, id), &query, &[], coverage);
         }
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None });
-        let waits = seek.patience_ms.map_or(MAX_PATIENCE, |millis| Duration::from_millis(millis.into()));
-        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.smoothed()) + MARGIN;
-        let patience = waits.min(MAX_PATIENCE).saturating_sub(back).max(MARGIN);
+        let patience = self.time_to_answer(link, seek.patience_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { link, node: from.node, id, query };
-        if !self.seek_for(now, query, course, waiter, patience) {
+        if !self.seek_at(now, query, plan, waiter, patience) {
             self.counters.over_limit += 1;
             self.tell_found((link, id), &query, &[], Coverage::Partial);
         }
     }
 
+    /// How much of the time that the asker at the link's other end waits is
+    /// left here, if the answer is to be there in time.
+    pub(super) fn time_to_answer(&self, link: LinkId, waits_ms: u32) -> Duration {
+        let back = self.neighbours.links.get(&link).map_or(Duration::ZERO, |link| link.rtt.smoothed()) + MARGIN;
+        let waits = Duration::from_millis(waits_ms.into()).min(MAX_PATIENCE);
+        waits.saturating_sub(back).max(MARGIN)
+    }
+
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(super) fn seek_taken(&mut self, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn seek_taken(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
         let awaited = self.seeks.table.get_mut(&id).and_then(|seeking| seeking.awaited.get_mut(&hub));
-        awaited.map(|awaited| awaited.taken = true).is_some()
+        let Some(awaited) = awaited else { return false };
+        if awaited.asked > 0 {
+            (awaited.asked, awaited.due) = (0, now + awaited.pause);
+            awaited.pause *= 2;
+            self.seeks.plan(id);
+        }
+        true
     }
 
     /// A hub has answered.
@@ -241,69 +272,6 @@ impl Hub {
         fitting.iter().for_each(|candidate| self.keep_copy(now, candidate));
         if is_over {
             self.conclude(now, found.id);
-        }
-    }
-
-    /// A hub is gone: nobody waits for it any longer.
-    pub(super) fn seek_without(&mut self, now: Time, hub: NodeId) {
-        let waiting = self.seeks.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
-        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.ask_instead(now, id, hub);
-            self.tend_seek(now, id);
-        }
-    }
-
-    /// A hub does not answer: another one is asked in its place, or the answer
-    /// does without.
-    fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
-        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
-        let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
-        if instead.is_empty() {
-            let above = way == Way::Up;
-            let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
-            seeking.coverage = seeking.coverage.with(reach);
-            self.counters.partial_seeks += 1;
-            return;
-        }
-        let next = instead.remove(0);
-        if !seeking.awaited.contains_key(&next) {
-            self.ask(now, id, Ask { hub: next, way, instead });
-        }
-    }
-
-    pub(super) fn expire_seeks(&mut self, now: Time) {
-        for _ in 0..MAX_PER_WAKE {
-            let Some((_, id)) = self.seeks.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
-            self.remind(now, id);
-            self.tend_seek(now, id);
-        }
-    }
-
-    /// Those who are silent are asked again, or others in their place; those
-    /// who are searching once more at half time, in case their answer was lost.
-    fn remind(&mut self, now: Time, id: RequestId) {
-        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
-        if now >= seeking.until {
-            seeking.coverage = seeking.coverage.with(Coverage::Partial);
-            self.counters.partial_seeks += 1;
-            return seeking.awaited.clear();
-        }
-        let (half, until) = (seeking.half, seeking.until);
-        let silent = seeking.awaited.iter().filter(|(_, awaited)| !awaited.taken);
-        let silent: Vec<(NodeId, Way, bool)> =
-            silent.map(|(hub, awaited)| (*hub, awaited.way, awaited.is_over())).collect();
-        let searching: Vec<(NodeId, Way)> = seeking.awaited.iter().map(|(hub, awaited)| (*hub, awaited.way)).collect();
-        self.seeks.plan(id, if now < half { half } else { until });
-        if silent.is_empty() && now >= half {
-            searching.into_iter().for_each(|(hub, way)| self.send_seek(now, id, hub, way));
-        }
-        for (hub, way, is_over) in silent {
-            self.neighbours.doubt(hub);
-            if is_over {
-                self.ask_instead(now, id, hub);
-            } else {
-                self.ask(now, id, Ask { hub, way, instead: Vec::new() });
-            }
         }
     }
 
@@ -334,14 +302,6 @@ impl Hub {
                 Waiter::Hub { link, id, query, .. } => self.tell_found((link, id), &query, &seeking.found, coverage),
             }
         }
-    }
-}
-
-impl Awaited {
-    /// Whether its silence is enough: somebody else can be asked, or it was
-    /// asked often.
-    fn is_over(&self) -> bool {
-        self.asked >= ASKS || !self.instead.is_empty()
     }
 }
 

@@ -103,8 +103,8 @@ fn a_hub_that_is_searching_itself_is_given_the_time() {
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
     bench.say(peer, &Message::Underway { id, requester: None });
-    assert!(bench.wait(Duration::from_millis(1_900)).is_empty());
-    assert_eq!(seek_of(&bench.wait(Duration::from_millis(200))), id, "half-way, in case its answer was lost");
+    assert!(bench.wait(Duration::from_millis(900)).is_empty());
+    assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
         [(link, Message::Found(found))] => {
             assert_eq!((*link, found.candidates.len(), found.coverage), (asker, 1, Coverage::Whole));
@@ -161,15 +161,169 @@ fn a_hub_gets_what_is_held_here() {
 
 #[test]
 fn a_node_may_have_only_so_many_searches() {
-    let mut bench = Bench::new();
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.requests_per_node = 8;
+    let mut bench = Bench::with(config);
     let (peer, asker, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
-    let there = |id: u32| Request { area: Area::Near(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) };
-    for id in 0..256 {
+    for id in 0..8 {
         seek_of(&bench.ask(asker, there(id)));
     }
-    assert_eq!(refused(&bench.ask(asker, there(256))), (asker, Reason::TooMany));
-    let id = seek_of(&bench.ask(other, there(257)));
+    assert_eq!(refused(&bench.ask(asker, there(8))), (asker, Reason::TooMany));
+    let id = seek_of(&bench.ask(other, there(9)));
     bench.say(peer, &answer(id, Vec::new()));
     bench.wait(Duration::from_secs(1));
-    seek_of(&bench.ask(asker, there(258)));
+    seek_of(&bench.ask(asker, there(10)));
+}
+
+fn there(id: u32) -> Request {
+    Request { area: Area::Near(Cell::new(id as i32, 0)), ..request(id, Mode::Locate) }
+}
+
+#[test]
+fn a_node_searches_at_other_hubs_only_so_often() {
+    let mut bench = Bench::new();
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let ask = |bench: &mut Bench, id| match &bench.ask(asker, there(id))[..] {
+        [(_, Message::Seek(seek))] => {
+            bench.say(peer, &answer(seek.id, Vec::new()));
+            1
+        }
+        sent => {
+            assert_eq!(refused(sent), (asker, Reason::TooMany));
+            0
+        }
+    };
+    let searches: u32 = (0..1_000).map(|id| ask(&mut bench, id)).sum();
+    assert!(searches > 10 && searches < 100, "{searches}");
+    bench.wait(Duration::from_secs(1));
+    assert_eq!(ask(&mut bench, 1_000), 1);
+}
+
+/// Asks, and lets the peer say that it searches as often as it is asked.
+fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, span: Duration) -> RequestId {
+    let id = seek_of(&bench.ask(asker, request));
+    let until = bench.now + span;
+    bench.say(peer, &Message::Underway { id, requester: None });
+    while bench.now < until {
+        for (to, message) in bench.wait(Duration::from_millis(50)) {
+            match message {
+                Message::Seek(_) => drop(bench.say(peer, &Message::Underway { id, requester: None })),
+                Message::Found(_) => panic!("{to:?} was answered after {:?}", span - until.since(bench.now)),
+                _ => {}
+            }
+        }
+    }
+    id
+}
+
+#[test]
+fn a_search_lasts_as_long_as_the_asker_waits() {
+    let mut bench = Bench::new();
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let patient = Request { deadline_ms: 20_000, ..near(1, Mode::Locate) };
+    let id = searching(&mut bench, peer, asker, patient, Duration::from_secs(15));
+    assert!(matches!(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..],
+        [(link, Message::Found(found))] if *link == asker && found.coverage == Coverage::Whole));
+    let request = Request { deadline_ms: 20_000, ..near(2, Mode::Forward) };
+    let id = searching(&mut bench, peer, asker, request, Duration::from_secs(10));
+    let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
+    assert!(matches!(&sent[..], [(_, Message::Carry(_))]), "{sent:?}");
+}
+
+#[test]
+fn a_hub_that_dies_while_it_searches_is_noticed() {
+    let mut bench = Bench::new();
+    let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    bench.wait(Duration::from_secs(1));
+    let id = seek_of(&bench.ask(asker, Request { deadline_ms: 20_000, ..near(1, Mode::Locate) }));
+    bench.say(peer, &Message::Underway { id, requester: None });
+    let sent = bench.wait(Duration::from_secs(2));
+    assert!(matches!(sent.last(), Some((_, Message::Found(found))) if found.coverage == Coverage::Partial), "{sent:?}");
+}
+
+#[test]
+fn who_waits_for_long_does_not_share_the_haste_of_another() {
+    let mut bench = Bench::new();
+    let (_, hasty, patient) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
+    let first = seek_of(&bench.ask(hasty, Request { deadline_ms: 100, ..near(1, Mode::Locate) }));
+    let second = seek_of(&bench.ask(patient, Request { deadline_ms: 5_000, ..near(1, Mode::Locate) }));
+    assert_ne!(first, second);
+}
+
+/// A search of another hub's.
+fn seek(id: u32, area: Area, way: Way) -> Message {
+    let (id, service, way) = (RequestId(id), Service::Track, Some(way));
+    Message::Seek(Seek { id, service, area, count: 4, way, patience_ms: None })
+}
+
+fn has(cell: Cell) -> Message {
+    let patches = vec![(crate::block::Patch::of(Service::Track, cell), 1)];
+    Message::Summary(crate::wire::Summary { run: 1, version: 1, patches, since: None })
+}
+
+/// To whom a search goes on, and with which number.
+fn asked(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
+    let seeks = sent.iter().filter_map(|(link, message)| match message {
+        Message::Seek(seek) => Some((*link, seek.id)),
+        _ => None,
+    });
+    seeks.collect()
+}
+
+#[test]
+fn a_hub_that_leaves_goes_on_searching_for_others() {
+    let mut bench = Bench::new();
+    let (one, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    bench.provider(1);
+    bench.say(other, &has(Cell::new(500, 500)));
+    bench.input(crate::machine::Input::Command(crate::hub::Command::Leave));
+    let sent = bench.say(one, &seek(5, Area::At(Cell::new(500, 500)), Way::Across));
+    let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
+    assert_eq!(to, other);
+    let sent = bench.say(other, &answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
+    assert!(matches!(&sent[..], [(link, Message::Found(found))] if *link == one && found.candidates.len() == 1));
+}
+
+#[test]
+fn a_hub_that_leaves_still_asks_above() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    config.parents = vec![vec![address(101)]];
+    let mut bench = Bench::with(config);
+    let (dial, _) = bench.dialled.remove(0);
+    let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
+    let child = bench.up(50, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.provider(1);
+    bench.input(crate::machine::Input::Command(crate::hub::Command::Leave));
+    let sent = bench.say(child, &seek(5, Area::At(Cell::new(500, 500)), Way::Up));
+    assert!(matches!(asked(&sent)[..], [(to, _)] if to == parent), "{sent:?}");
+    bench.down(parent);
+    bench.wait(Duration::from_secs(3));
+    assert!(bench.dialled.is_empty(), "who leaves does not dial");
+}
+
+#[test]
+fn children_that_ask_the_same_are_answered_by_one_search() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    let mut bench = Bench::with(config);
+    let top = bench.up(100, Role::SuperNode);
+    let children = [50, 51, 52].map(|number| {
+        let child = bench.up(number, Role::SuperNode);
+        bench.say(child, &Message::Enrol { tier: 0 });
+        child
+    });
+    let area = Area::Near(Cell::new(0, 0));
+    let first = asked(&bench.say(children[0], &seek(1, area, Way::Up)));
+    assert!(matches!(first[..], [(to, _)] if to == top), "{first:?}");
+    assert_eq!(asked(&bench.say(children[1], &seek(1, area, Way::Up))), []);
+    let sent = bench.say(top, &answer(first[0].1, vec![candidate(9, 1, HERE)]));
+    let told: Vec<LinkId> = sent.iter().map(|(link, _)| *link).collect();
+    assert_eq!(told, children[..2]);
+    // Who has something itself asks the others only, who ask it.
+    bench.say(children[2], &has(HERE));
+    assert_eq!(asked(&bench.say(children[2], &seek(2, area, Way::Up))).len(), 1);
+    let sent = asked(&bench.say(children[0], &seek(2, area, Way::Up)));
+    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], top]);
 }

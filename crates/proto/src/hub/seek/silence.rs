@@ -1,0 +1,82 @@
+//! Hubs that do not answer a search.
+
+use super::Awaited;
+use crate::hub::route::Ask;
+use crate::hub::{Hub, MAX_PER_WAKE};
+use crate::ids::{NodeId, RequestId};
+use crate::time::Time;
+use crate::wire::{Coverage, Way};
+
+/// How often a hub is asked that is silent, if nobody can be asked in its
+/// place: on a path that loses, silence is not death.
+const ASKS: u8 = 3;
+
+impl Hub {
+    /// A hub is gone: nobody waits for it any longer.
+    pub(in crate::hub) fn seek_without(&mut self, now: Time, hub: NodeId) {
+        let waiting = self.seeks.table.iter().filter(|(_, seeking)| seeking.awaited.contains_key(&hub));
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.ask_instead(now, id, hub);
+            self.tend_seek(now, id);
+        }
+    }
+
+    /// A hub does not answer: another one is asked in its place, or the answer
+    /// does without.
+    fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
+        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
+        if instead.is_empty() {
+            let above = way == Way::Up;
+            let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
+            seeking.coverage = seeking.coverage.with(reach);
+            self.counters.partial_seeks += 1;
+            return;
+        }
+        let next = instead.remove(0);
+        if !seeking.awaited.contains_key(&next) {
+            self.ask(now, id, Ask { hub: next, way, instead });
+        }
+    }
+
+    pub(in crate::hub) fn expire_seeks(&mut self, now: Time) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some((_, id)) = self.seeks.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
+            self.remind(now, id);
+            self.tend_seek(now, id);
+        }
+    }
+
+    /// Those who are silent, or have been searching for a while, are asked
+    /// again, or others in their place.
+    fn remind(&mut self, now: Time, id: RequestId) {
+        let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        if now >= seeking.until {
+            seeking.coverage = seeking.coverage.with(Coverage::Partial);
+            self.counters.partial_seeks += 1;
+            return seeking.awaited.clear();
+        }
+        let due = seeking.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
+        let due: Vec<(NodeId, Way, bool, bool)> =
+            due.map(|(hub, awaited)| (*hub, awaited.way, awaited.asked > 0, awaited.is_over())).collect();
+        for (hub, way, silent, is_over) in due {
+            if silent {
+                self.neighbours.doubt(hub);
+            }
+            if silent && is_over {
+                self.ask_instead(now, id, hub);
+            } else {
+                self.ask(now, id, Ask { hub, way, instead: Vec::new() });
+            }
+        }
+        self.seeks.plan(id);
+    }
+}
+
+impl Awaited {
+    /// Whether its silence is enough: somebody else can be asked, or it was
+    /// asked often.
+    fn is_over(&self) -> bool {
+        self.asked >= ASKS || !self.instead.is_empty()
+    }
+}
