@@ -238,6 +238,10 @@ fn request_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn coverage() -> impl Strategy<Value = Coverage> {
+    prop::sample::select(vec![Coverage::Whole, Coverage::Young, Coverage::Partial, Coverage::UnreachableAbove])
+}
+
 fn way() -> impl Strategy<Value = Way> {
     prop::sample::select(vec![Way::Up, Way::Across, Way::Down])
 }
@@ -296,8 +300,20 @@ fn flow_message() -> impl Strategy<Value = Message> {
         (id(), reason()).prop_map(|(id, reason)| Message::Stop { id, reason }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()))
             .prop_map(|(id, services, area, seen, way)| Message::Watch(Watch { id, services, area, seen, way })),
-        (id(), any::<u64>(), prop::collection::vec(candidate(), 0..4), prop::collection::vec(node(), 0..4))
-            .prop_map(|(id, number, present, gone)| Message::Change(Change { id, number, present, gone })),
+        (
+            id(),
+            any::<u64>(),
+            prop::collection::vec(candidate(), 0..4),
+            prop::collection::vec(node(), 0..4),
+            prop::option::of(coverage())
+        )
+            .prop_map(|(id, number, present, gone, coverage)| Message::Change(Change {
+                id,
+                number,
+                present,
+                gone,
+                coverage
+            })),
         id().prop_map(Message::Unwatch),
     ]
 }

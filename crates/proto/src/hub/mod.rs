@@ -250,7 +250,11 @@ impl Hub {
         let Some(Lost { node, role, last }) = self.neighbours.down(link) else { return };
         self.relays_lost_link(now, node, link);
         if !last {
-            return self.move_watches(node, link);
+            self.move_watches(node, link);
+            if role == Role::SuperNode {
+                self.say_again(now, node);
+            }
+            return;
         }
         let Some(neighbour) = self.neighbours.forget(node) else { return };
         for key in neighbour.requests {
@@ -275,6 +279,7 @@ impl Hub {
         self.expire_seeks(now);
         self.expire_summaries(now);
         self.tell_summaries(now);
+        self.offer_watches(now);
         self.tend_mesh(now);
         self.tend_mirror(now);
         self.tend_members(now);
@@ -321,6 +326,7 @@ impl Machine for Hub {
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at other hubs is late"),
             due(self.summaries_due(), "a summary is due"),
+            due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),
             due(self.mirror.next_due(), "a stand-by wants to know"),
             due(self.members.next_due(), "the other super nodes want a word"),

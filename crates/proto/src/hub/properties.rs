@@ -265,7 +265,13 @@ impl Crowd {
                 way: None,
             }),
             4 => Message::Unwatch(id),
-            5 => Message::Change(Change { id, number: 1, present: vec![self.candidate()], gone: vec![self.who()] }),
+            5 => Message::Change(Change {
+                id,
+                number: 1,
+                present: vec![self.candidate()],
+                gone: vec![self.who()],
+                coverage: None,
+            }),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
                 Message::Seek(Seek { id, service: Service::Video, area, count: 3, way, patience_ms: Some(300) })
@@ -370,7 +376,8 @@ proptest! {
         crowd.bench.wait(Duration::from_secs(200));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
-        prop_assert_eq!((status.relays, status.watches, status.seeks, status.patches), (0, 0, 0, 0));
+        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
+        prop_assert_eq!((status.patches, status.announced), (0, 0));
         crowd.bench.input(Input::Command(Command::Leave));
         prop_assert!(crowd.bench.events.contains(&super::Event::Left));
     }

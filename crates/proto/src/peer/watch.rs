@@ -11,7 +11,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Version};
 use crate::service::ServiceSet;
-use crate::wire::{Candidate, Change, Decline, Message, Reason, Watch};
+use crate::wire::{Candidate, Change, Coverage, Decline, Message, Reason, Watch};
 
 /// The most watches at once.
 pub const MAX_WATCHES: usize = 64;
@@ -46,6 +46,9 @@ struct Watching {
     known: BTreeMap<NodeId, Known>,
     /// Known from an earlier snapshot and not seen in the present one yet.
     doubtful: BTreeSet<NodeId>,
+    /// How far the watch reaches, if not everywhere, and what was told of that.
+    coverage: Option<Coverage>,
+    told_coverage: Option<Coverage>,
 }
 
 /// What was told of a node.
@@ -65,7 +68,19 @@ impl Watches {
         }
         let id = core.next_request();
         let (known, doubtful) = (BTreeMap::new(), BTreeSet::new());
-        self.watches.insert(id, Watching { ticket, services, area, seen: 0, tries: 0, told: 0, known, doubtful });
+        let watching = Watching {
+            ticket,
+            services,
+            area,
+            seen: 0,
+            tries: 0,
+            told: 0,
+            known,
+            doubtful,
+            coverage: None,
+            told_coverage: None,
+        };
+        self.watches.insert(id, watching);
         self.subscribe(core, attach, id);
     }
 
@@ -124,6 +139,7 @@ impl Watches {
             core.set(Timer::Watch(id), RENEWAL);
         }
         watching.seen = change.number.max(1);
+        watching.coverage = change.coverage;
         let present = change.present.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
         let gone = change.gone.into_iter().filter(|node| watching.forget(*node)).collect();
         watching.tell(core, present, gone);
@@ -212,11 +228,12 @@ impl Watching {
     /// Tells the owner. The first change is told even if it is empty: it says
     /// that the watch stands.
     fn tell(&mut self, core: &mut Core, present: Vec<Candidate>, gone: Vec<NodeId>) {
-        if self.told > 0 && present.is_empty() && gone.is_empty() {
+        let same = self.told_coverage == self.coverage;
+        if self.told > 0 && present.is_empty() && gone.is_empty() && same {
             return;
         }
-        self.told += 1;
-        let change = Change { id: RequestId(0), number: self.told, present, gone };
+        (self.told, self.told_coverage) = (self.told + 1, self.coverage);
+        let change = Change { id: RequestId(0), number: self.told, present, gone, coverage: self.coverage };
         core.emit(Event::Changed { ticket: self.ticket, change });
     }
 }

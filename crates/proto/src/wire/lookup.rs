@@ -117,6 +117,9 @@ pub struct Change {
     /// Gone from the area.
     #[n(3)]
     pub gone: Vec<NodeId>,
+    /// How far the watch reaches from now on, if that is not the whole area.
+    #[n(4)]
+    pub coverage: Option<Coverage>,
 }
 
 /// See [`Message::Seek`](super::Message::Seek).

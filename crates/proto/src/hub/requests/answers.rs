@@ -33,7 +33,9 @@ impl Hub {
     /// A provider declines: the next one, or a final word.
     pub(in crate::hub) fn declined(&mut self, now: Time, from: Sender, decline: Decline) {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else {
-            self.counters.stray += 1;
+            if decline.requester.is_some() || !self.watch_refused(now, from.node, decline.id) {
+                self.counters.stray += 1;
+            }
             return;
         };
         let Some(asked) = self.requests.get(key) else { return };

@@ -4,8 +4,12 @@
 //! the top to every other top, and down to each child as soon as that has
 //! something in the area. The changes come back under a number of this hub's
 //! and go on to the watcher in one sequence with its own. Changes travel
-//! reliably, so a snapshot at the beginning is enough.
+//! reliably, so a snapshot at the beginning is enough; if an association dies
+//! with some of them, or a number is missing, the watch is carried there anew.
+//! What a hub cannot see, because another one keeps no more watches, its
+//! watchers are told: their picture is partial until that one takes it.
 
+mod carry;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +21,6 @@ use super::route::Course;
 use super::tree::Relation;
 use super::{Hub, Sender};
 use crate::address::SchemeSet;
-use crate::block::{Block, Patch};
 use crate::directory::{Aim, Place, Query};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -25,7 +28,7 @@ use crate::machine::{Channel, Traffic};
 use crate::record::Version;
 use crate::service::ServiceSet;
 use crate::time::Time;
-use crate::wire::{Candidate, Change, Decline, MAX_CANDIDATES, Message, Reason, Watch, Way};
+use crate::wire::{Candidate, Change, Coverage, Decline, MAX_CANDIDATES, Message, Reason, Watch, Way};
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;
@@ -41,6 +44,8 @@ pub(super) struct Watches {
     /// The numbers under which watches are carried to other hubs.
     carried: BTreeMap<RequestId, (NodeId, RequestId)>,
     last: u32,
+    /// When watches that were refused are offered again.
+    offer: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -54,9 +59,12 @@ struct Watching {
     renewed_at: u64,
     /// Which way it came, and from which hub.
     course: Course,
-    /// The number under which other hubs know it, and which do.
+    /// The number under which other hubs know it, and which do, with the last
+    /// change of each; `None` before the first.
     carried: RequestId,
-    told: BTreeSet<NodeId>,
+    told: BTreeMap<NodeId, Option<u64>>,
+    /// The hubs that do not keep it, or do not see everything themselves.
+    blind: BTreeSet<NodeId>,
     /// What the watcher believes is there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
@@ -65,9 +73,18 @@ impl Watches {
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.offer
+    }
 }
 
 impl Watching {
+    /// How far it reaches, if that is not the whole area.
+    fn coverage(&self) -> Option<Coverage> {
+        (!self.blind.is_empty()).then_some(Coverage::Partial)
+    }
+
     fn covers(&self, services: ServiceSet, cell: Cell) -> bool {
         self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
     }
@@ -126,8 +143,9 @@ impl Hub {
         }
         let Watch { services, area, .. } = watch;
         let (course, carried) = (self.course_of(from, watch.way), self.carry_under(key));
-        let (link, followed, told) = (from.link, BTreeMap::new(), BTreeSet::new());
-        let watching = Watching { link, services, area, number, renewed_at: number, course, carried, told, followed };
+        let (link, renewed_at, followed) = (from.link, number, BTreeMap::new());
+        let (told, blind) = (BTreeMap::new(), BTreeSet::new());
+        let watching = Watching { link, services, area, number, renewed_at, course, carried, told, blind, followed };
         self.watches.table.insert(key, watching);
         self.send_snapshot(key);
         self.carry_watch(key);
@@ -139,33 +157,6 @@ impl Hub {
             None => Course::BEGIN,
             Some(Relation::Child(_)) => Course::from(way.unwrap_or(Way::Down), from.node),
             Some(_) => Course::from(Way::Down, from.node),
-        }
-    }
-
-    /// Takes a watch to the hubs that are to know it and do not yet.
-    fn carry_watch(&mut self, key: (NodeId, RequestId)) {
-        let Some(watching) = self.watches.table.get(&key) else { return };
-        let (services, area, course) = (watching.services, watching.area, watching.course);
-        let mut hubs: BTreeMap<NodeId, Way> = BTreeMap::new();
-        for service in services.iter() {
-            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, Way::Down)));
-        }
-        match course.way {
-            Way::Up if self.is_top() => hubs.extend(self.peers_up().map(|hub| (hub, Way::Down))),
-            Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
-            Way::Across | Way::Down => {}
-        }
-        hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
-        for (hub, way) in hubs {
-            self.carry_watch_to(key, hub, way);
-        }
-    }
-
-    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: Way) {
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        if watching.told.insert(hub) {
-            let (id, services, area) = (watching.carried, watching.services, watching.area);
-            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way) }));
         }
     }
 
@@ -224,10 +215,10 @@ impl Hub {
     fn send_change(&mut self, key: (NodeId, RequestId), present: Vec<Candidate>, gone: Vec<NodeId>) {
         let Some(watching) = self.watches.table.get_mut(&key) else { return };
         watching.number += 1;
-        let (link, number, id) = (watching.link, watching.number, key.1);
+        let (link, number, id, coverage) = (watching.link, watching.number, key.1, watching.coverage());
         self.counters.changes += 1;
         let present = present.into_iter().map(|candidate| self.shown(link, candidate)).collect();
-        let change = Message::Change(Change { id, number, present, gone });
+        let change = Message::Change(Change { id, number, present, gone, coverage });
         self.send(link, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
     }
 
@@ -253,74 +244,13 @@ impl Hub {
         }
     }
 
-    /// A hub has something where it had nothing: who watches there is told so by it.
-    pub(super) fn watch_patch_of(&mut self, hub: NodeId, patch: Patch) {
-        if !matches!(self.relation(hub), Some(Relation::Child(_))) {
-            return;
-        }
-        let block = patch.block();
-        let wanted = self.watches.table.iter().filter(|(_, watching)| {
-            let (rows, columns) = Block::bounds(watching.area);
-            let within = rows.contains(&block.row) && columns.contains(&block.column);
-            within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
-        });
-        for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.carry_watch_to(key, hub, Way::Down);
-        }
-    }
-
-    /// Another hub tells of changes for a watch that was carried to it.
-    pub(super) fn peer_changed(&mut self, from: Sender, change: Change) {
-        let Some(key) = self.watches.carried.get(&change.id).copied() else {
-            // It does not know yet that nobody watches any more.
-            self.counters.stray += 1;
-            return self.tell_peer(from.node, &Message::Unwatch(change.id));
-        };
-        let Some(watching) = self.watches.table.get_mut(&key) else { return };
-        let source = Some(from.node);
-        let present: Vec<Candidate> =
-            change.present.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
-        let gone: Vec<NodeId> = change.gone.into_iter().filter(|node| watching.loses(*node, source)).collect();
-        if !present.is_empty() || !gone.is_empty() {
-            self.send_change(key, present, gone);
-        }
-    }
-
-    /// A hub is gone: nobody vouches any longer for what it told, and another
-    /// one may have to be asked in its place.
-    pub(super) fn forget_changes_of(&mut self, peer: NodeId) {
-        let keys: Vec<(NodeId, RequestId)> = self.watches.table.keys().copied().collect();
-        for key in keys {
-            let Some(watching) = self.watches.table.get_mut(&key) else { continue };
-            let followed = watching.followed.iter();
-            let gone: Vec<NodeId> =
-                followed.filter(|(_, (_, said))| *said == Some(peer)).map(|(node, _)| *node).collect();
-            watching.followed.retain(|_, (_, said)| *said != Some(peer));
-            let told = watching.told.remove(&peer);
-            if !gone.is_empty() {
-                self.send_change(key, Vec::new(), gone);
-            }
-            if told {
-                self.carry_watch(key);
-            }
-        }
-    }
-
-    /// A hub has come up, or stands differently to this one: the watches are
-    /// taken to where they belong now.
-    pub(super) fn carry_watches(&mut self) {
-        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
-            self.carry_watch(key);
-        }
-    }
-
     pub(super) fn unwatch(&mut self, node: NodeId, id: RequestId) {
         let Some(watching) = self.watches.table.remove(&(node, id)) else { return };
         if let Some(neighbour) = self.neighbours.get_mut(node) {
             neighbour.watches = neighbour.watches.saturating_sub(1);
         }
         self.watches.carried.remove(&watching.carried);
-        for hub in watching.told {
+        for hub in watching.told.into_keys() {
             self.tell_peer(hub, &Message::Unwatch(watching.carried));
         }
     }

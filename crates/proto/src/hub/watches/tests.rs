@@ -1,9 +1,14 @@
 //! What watchers hear, and when.
 
+use std::time::Duration;
+
 use super::*;
 use crate::hub::testing::{Bench, HERE, node, record, refused, version};
 use crate::record::Record;
 use crate::service::Role;
+use crate::wire::Coverage;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn watching(id: u32, seen: u64) -> Message {
     let (services, area) = (ServiceSet::ALL, Area::At(HERE));
@@ -61,7 +66,7 @@ fn a_watch_reaches_the_peers_and_their_changes_the_watcher() {
         capacity: record(9).capacity,
         addresses: Vec::new(),
     };
-    let change = |number, present, gone| Message::Change(Change { id, number, present, gone });
+    let change = |number, present, gone| Message::Change(Change { id, number, present, gone, coverage: None });
     let sent = bench.say(peer, &change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
     let sent = bench.say(peer, &change(2, vec![candidate(2)], vec![node(1)]));
@@ -119,9 +124,95 @@ fn a_node_troubles_the_watchers_only_so_often() {
         told += bench.say(mover, &Message::Publish(moved)).iter().filter(|(link, _)| *link == watcher).count();
     }
     assert!(told > 10 && told < 100, "{told}");
-    bench.wait(std::time::Duration::from_secs(1));
+    bench.wait(SECOND);
     let moved = Record { version: version(1_000), ..record(1) };
     assert_eq!(bench.say(mover, &Message::Publish(moved)).len(), 2, "a change and a lease");
     let snapshots: usize = (0..1_000).map(|_| bench.say(watcher, &watching(5, 0)).len()).sum();
     assert!(snapshots > 10 && snapshots < 100, "{snapshots}");
+}
+
+fn there(number: u8, sequence: u32) -> Candidate {
+    let (version, capacity) = (version(sequence), record(number).capacity);
+    Candidate { node: node(number), version, cell: HERE, services: ServiceSet::ALL, capacity, addresses: Vec::new() }
+}
+
+fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Coverage>) -> Message {
+    Message::Change(Change { id, number, present, gone: Vec::new(), coverage })
+}
+
+/// To whom watches were taken.
+fn carried(sent: &[(LinkId, Message)]) -> Vec<(LinkId, RequestId)> {
+    let watches = sent.iter().filter_map(|(link, message)| match message {
+        Message::Watch(watch) => Some((*link, watch.id)),
+        _ => None,
+    });
+    watches.collect()
+}
+
+#[test]
+fn what_was_said_over_an_association_that_dies_is_said_again() {
+    let mut bench = Bench::new();
+    let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
+    let (home, watcher) = (bench.provider(1), bench.requester(2));
+    bench.say(home, &Message::StandBy(node(100)));
+    bench.wait(SECOND);
+    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let [(used, id)] = watch[..] else { panic!("{watch:?}") };
+    bench.say(used, &told(id, 1, vec![there(9, 1)], None));
+    let mut sent = bench.down(used);
+    sent.extend(bench.wait(SECOND));
+    let left = both.into_iter().find(|link| *link != used).unwrap();
+    assert_eq!(carried(&sent), [(left, id)]);
+    let mirrored = |(link, message): &(LinkId, Message)| *link == left && matches!(message, Message::Mirror(_));
+    assert!(sent.iter().any(mirrored), "{sent:?}");
+    bench.say(left, &told(id, 5, Vec::new(), None));
+    let mut sent = bench.down(left);
+    sent.extend(bench.wait(SECOND));
+    assert_eq!(changes(&sent, watcher), [], "what it had was given up with the first association");
+}
+
+#[test]
+fn a_change_that_is_missing_is_noticed() {
+    let mut bench = Bench::new();
+    let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let [(_, id)] = watch[..] else { panic!("{watch:?}") };
+    bench.say(peer, &told(id, 1, vec![there(9, 1)], None));
+    let sent = bench.say(peer, &told(id, 3, vec![there(8, 1)], None));
+    assert_eq!(carried(&sent), [(peer, id)], "the second one may have said that the ninth node is gone");
+    assert_eq!(changes(&sent, watcher)[0].2, [node(9)]);
+    assert_eq!(carried(&bench.say(peer, &told(id, 2, Vec::new(), None))), [], "it was overtaken");
+    assert_eq!(carried(&bench.say(peer, &told(id, 4, vec![there(8, 1)], None))), []);
+}
+
+#[test]
+fn a_watch_that_another_hub_refuses_is_partial_until_it_is_taken() {
+    let mut bench = Bench::new();
+    let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let [(_, id)] = watch[..] else { panic!("{watch:?}") };
+    let coverages = |sent: &[(LinkId, Message)]| -> Vec<Option<Coverage>> {
+        let of = |(link, message): &(LinkId, Message)| match message {
+            Message::Change(change) if *link == watcher => Some(change.coverage),
+            _ => None,
+        };
+        sent.iter().filter_map(of).collect()
+    };
+    let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
+    let sent = bench.say(peer, &Message::Decline(decline));
+    assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
+    let again: Vec<_> = (0..40)
+        .flat_map(|_| {
+            [peer, watcher].iter().for_each(|link| drop(bench.say(*link, &Message::Ping(0))));
+            carried(&bench.wait(SECOND))
+        })
+        .collect();
+    assert_eq!(again, [(peer, id)]);
+    assert_eq!(coverages(&bench.say(peer, &told(id, 1, Vec::new(), None))), [None]);
+    // What is partial there is partial here.
+    assert_eq!(
+        coverages(&bench.say(peer, &told(id, 2, Vec::new(), Some(Coverage::Partial)))),
+        [Some(Coverage::Partial)]
+    );
+    assert_eq!(coverages(&bench.say(peer, &told(id, 3, Vec::new(), None))), [None]);
 }

@@ -1,0 +1,160 @@
+//! Watches at other hubs: taking them there, and what comes back.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+use super::Watching;
+use crate::block::{Block, Patch};
+use crate::hub::tree::Relation;
+use crate::hub::{Hub, Sender};
+use crate::ids::{NodeId, RequestId};
+use crate::time::Time;
+use crate::wire::{Candidate, Change, Message, Watch, Way};
+
+/// When a watch that was refused is offered again.
+const OFFER_AGAIN: Duration = Duration::from_secs(30);
+
+impl Watching {
+    /// Notes whether a hub sees everything that it is to tell. True if the
+    /// watcher is to hear of that.
+    fn note_sight(&mut self, hub: NodeId, sees_all: bool) -> bool {
+        let before = self.coverage();
+        if sees_all {
+            self.blind.remove(&hub);
+        } else {
+            self.blind.insert(hub);
+        }
+        before != self.coverage()
+    }
+}
+
+impl Hub {
+    /// Takes a watch to the hubs that are to know it and do not yet.
+    pub(super) fn carry_watch(&mut self, key: (NodeId, RequestId)) {
+        let Some(watching) = self.watches.table.get(&key) else { return };
+        let (services, area, course) = (watching.services, watching.area, watching.course);
+        let mut hubs: BTreeMap<NodeId, Way> = BTreeMap::new();
+        for service in services.iter() {
+            hubs.extend(self.summaries.below_in(service, area).into_iter().map(|hub| (hub, Way::Down)));
+        }
+        match course.way {
+            Way::Up if self.is_top() => hubs.extend(self.peers_up().map(|hub| (hub, Way::Down))),
+            Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
+            Way::Across | Way::Down => {}
+        }
+        hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
+        for (hub, way) in hubs {
+            self.carry_watch_to(key, hub, way);
+        }
+    }
+
+    fn carry_watch_to(&mut self, key: (NodeId, RequestId), hub: NodeId, way: Way) {
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        if let Entry::Vacant(new) = watching.told.entry(hub) {
+            new.insert(None);
+            let (id, services, area) = (watching.carried, watching.services, watching.area);
+            self.tell_peer(hub, &Message::Watch(Watch { id, services, area, seen: 0, way: Some(way) }));
+        }
+    }
+
+    /// A hub has something where it had nothing: who watches there is told so by it.
+    pub(in crate::hub) fn watch_patch_of(&mut self, hub: NodeId, patch: Patch) {
+        if !matches!(self.relation(hub), Some(Relation::Child(_))) {
+            return;
+        }
+        let block = patch.block();
+        let wanted = self.watches.table.iter().filter(|(_, watching)| {
+            let (rows, columns) = Block::bounds(watching.area);
+            let within = rows.contains(&block.row) && columns.contains(&block.column);
+            within && watching.services.contains(patch.service()) && watching.course.from != Some(hub)
+        });
+        for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.carry_watch_to(key, hub, Way::Down);
+        }
+    }
+
+    /// Another hub tells of changes for a watch that was carried to it.
+    pub(in crate::hub) fn peer_changed(&mut self, from: Sender, change: Change) {
+        let Some(key) = self.watches.carried.get(&change.id).copied() else {
+            // It does not know yet that nobody watches any more.
+            self.counters.stray += 1;
+            return self.tell_peer(from.node, &Message::Unwatch(change.id));
+        };
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
+        if last.is_some_and(|last| change.number <= last) {
+            // It was overtaken, and that was noticed.
+            return;
+        }
+        if last.is_some_and(|last| change.number != last + 1) {
+            self.forget_what(key, from.node);
+        }
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        watching.told.insert(from.node, Some(change.number));
+        let news = watching.note_sight(from.node, change.coverage.is_none());
+        let present: Vec<Candidate> =
+            change.present.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
+        let gone: Vec<NodeId> = change.gone.into_iter().filter(|node| watching.loses(*node, source)).collect();
+        if news || !present.is_empty() || !gone.is_empty() {
+            self.send_change(key, present, gone);
+        }
+    }
+
+    /// Another hub does not keep a watch that was carried to it: it is offered
+    /// again later. False if none is meant.
+    pub(in crate::hub) fn watch_refused(&mut self, now: Time, hub: NodeId, id: RequestId) -> bool {
+        let Some(key) = self.watches.carried.get(&id).copied() else { return false };
+        let Some(watching) = self.watches.table.get_mut(&key) else { return false };
+        if watching.told.remove(&hub).is_none() {
+            return false;
+        }
+        let news = watching.note_sight(hub, false);
+        let offer = now + self.random.jitter(OFFER_AGAIN);
+        self.watches.offer.get_or_insert(offer);
+        if news {
+            self.send_change(key, Vec::new(), Vec::new());
+        }
+        true
+    }
+
+    /// Offers watches again that were refused.
+    pub(in crate::hub) fn offer_watches(&mut self, now: Time) {
+        if self.watches.offer.is_some_and(|at| at <= now) {
+            self.watches.offer = None;
+            self.carry_watches();
+        }
+    }
+
+    /// A hub is gone, or what it said may be lost: nobody vouches any longer
+    /// for it. The hub is asked anew, or another one in its place.
+    pub(in crate::hub) fn forget_changes_of(&mut self, peer: NodeId) {
+        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
+            self.forget_what(key, peer);
+        }
+    }
+
+    /// The same for one watch.
+    fn forget_what(&mut self, key: (NodeId, RequestId), peer: NodeId) {
+        let Some(watching) = self.watches.table.get_mut(&key) else { return };
+        let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(peer));
+        let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
+        watching.followed.retain(|_, (_, said)| *said != Some(peer));
+        let told = watching.told.remove(&peer).is_some();
+        let news = watching.note_sight(peer, true);
+        if news || !gone.is_empty() {
+            self.send_change(key, Vec::new(), gone);
+        }
+        if told {
+            self.carry_watch(key);
+        }
+    }
+
+    /// A hub has come up, or stands differently to this one: the watches are
+    /// taken to where they belong now.
+    pub(in crate::hub) fn carry_watches(&mut self) {
+        for key in self.watches.table.keys().copied().collect::<Vec<_>>() {
+            self.carry_watch(key);
+        }
+    }
+}
