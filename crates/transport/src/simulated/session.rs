@@ -61,9 +61,11 @@ struct Greeting {
     /// The flight that is waited for, and which of its parts have come.
     expected: u8,
     arrived: u32,
-    /// When our last flight left, whether again, and when it leaves next.
+    /// When our last flight left for the first time. An answer may be to that
+    /// one or to a repetition, so the round trip is at most so long.
     sent: Instant,
-    repeated: bool,
+    /// When it leaves again, and how long after that the next time.
+    repeat_at: Instant,
     wait: Duration,
     until: Instant,
 }
@@ -81,7 +83,7 @@ impl SessionEnd {
 
     fn new(attire: &'static Attire, now: Instant, expected: u8) -> Self {
         let until = now + Limits::default().handshake_timeout;
-        let greeting = Greeting { expected, arrived: 0, sent: now, repeated: false, wait: REPEAT, until };
+        let greeting = Greeting { expected, arrived: 0, sent: now, repeat_at: now + REPEAT, wait: 2 * REPEAT, until };
         Self {
             attire,
             session: session(attire, Duration::ZERO),
@@ -107,7 +109,6 @@ impl SessionEnd {
             }
             // The other end repeats itself: what we answered was lost.
             Phase::Greeting(greeting) if is_last && flight < greeting.expected => {
-                greeting.repeated = true;
                 let again = greeting.expected.checked_sub(1);
                 return again.into_iter().for_each(|again| self.send_flight(again));
             }
@@ -120,11 +121,10 @@ impl SessionEnd {
     /// All of a flight has come: ours follows, if it was not the last.
     fn proceed(&mut self, now: Instant, flight: u8) {
         let Phase::Greeting(greeting) = &mut self.phase else { return };
-        let measured = flight > 0 && !greeting.repeated;
-        let rtt = if measured { now.saturating_duration_since(greeting.sent) } else { Duration::ZERO };
+        let rtt = if flight > 0 { now.saturating_duration_since(greeting.sent) } else { Duration::ZERO };
         let last = self.attire.flights.len() as u8 - 1;
-        (greeting.expected, greeting.arrived, greeting.repeated) = (flight + 2, 0, false);
-        (greeting.sent, greeting.wait) = (now, REPEAT);
+        (greeting.expected, greeting.arrived, greeting.sent) = (flight + 2, 0, now);
+        (greeting.repeat_at, greeting.wait) = (now + REPEAT, 2 * REPEAT);
         if flight < last {
             self.send_flight(flight + 1);
         }
@@ -142,8 +142,10 @@ impl SessionEnd {
     fn handle_sealed(&mut self, now: Instant, content: &[u8]) {
         let Some(packet) = Packet::parse(content) else { return };
         // Who sends messages has accepted us, though its word for it was lost.
-        if matches!(&self.phase, Phase::Greeting(greeting) if greeting.expected == self.last_flight()) {
-            self.go_up(Duration::ZERO);
+        if let Phase::Greeting(greeting) = &self.phase
+            && greeting.expected == self.last_flight()
+        {
+            self.go_up(now.saturating_duration_since(greeting.sent));
         }
         match (&mut self.phase, packet) {
             (Phase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
@@ -299,8 +301,8 @@ impl End for SessionEnd {
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.phase {
             Phase::Greeting(greeting) if greeting.until <= now => self.phase = Phase::Gone,
-            Phase::Greeting(greeting) if greeting.sent + greeting.wait <= now => {
-                (greeting.sent, greeting.wait, greeting.repeated) = (now, 2 * greeting.wait, true);
+            Phase::Greeting(greeting) if greeting.repeat_at <= now => {
+                (greeting.repeat_at, greeting.wait) = (now + greeting.wait, 2 * greeting.wait);
                 let again = greeting.expected.checked_sub(1);
                 again.into_iter().for_each(|again| self.send_flight(again));
             }
@@ -325,7 +327,7 @@ impl End for SessionEnd {
 
     fn deadline(&mut self) -> Option<Instant> {
         match &self.phase {
-            Phase::Greeting(greeting) => Some((greeting.sent + greeting.wait).min(greeting.until)),
+            Phase::Greeting(greeting) => Some(greeting.repeat_at.min(greeting.until)),
             Phase::Up => self.session.deadline(),
             Phase::Draining { until, .. } => Some(self.session.deadline().map_or(*until, |at| at.min(*until))),
             Phase::Closed { until, .. } => Some(*until),

@@ -7,6 +7,8 @@ use roost_proto::random::SplitMix64;
 use super::*;
 
 const DELAY: Duration = Duration::from_millis(30);
+/// To a satellite far up and back, one way.
+const FAR: Duration = Duration::from_millis(620);
 const MS: Duration = Duration::from_millis(1);
 
 type Kind = (Scheme, Detail);
@@ -25,6 +27,7 @@ struct Pair {
     seen: [Vec<(Time, Happening)>; 2],
     bytes: u64,
     random: SplitMix64,
+    delay: Duration,
     /// Per cent.
     loss: u64,
 }
@@ -39,6 +42,7 @@ impl Pair {
             seen: Default::default(),
             bytes: 0,
             random: SplitMix64::new(seed),
+            delay: DELAY,
             loss,
         }
     }
@@ -59,7 +63,7 @@ impl Pair {
             while let Some(parcel) = self.ends[side].poll_packet(self.now) {
                 self.bytes += u64::from(parcel.bytes);
                 if self.random.below(100) >= self.loss {
-                    self.wire[1 - side].push_back((self.now + DELAY, parcel.content));
+                    self.wire[1 - side].push_back((self.now + self.delay, parcel.content));
                 }
             }
         }
@@ -185,5 +189,18 @@ fn an_image_over_tcp_takes_three_round_trips_also_after_a_pause() {
         let (at, _) = pair.seen[1].last().unwrap();
         let took = *at - began;
         assert!((5 * DELAY..5 * DELAY + 20 * MS).contains(&took), "{took:?}");
+    }
+}
+
+#[test]
+fn a_handshake_over_more_than_a_second_knows_its_round_trip() {
+    for kind in ALL {
+        let mut pair = Pair::new(kind, 0, 1);
+        pair.delay = FAR;
+        pair.run(Duration::from_secs(8));
+        for seen in &pair.seen {
+            let [(_, Happening::Up { rtt })] = &seen[..] else { panic!("{kind:?}: {seen:?}") };
+            assert!((2 * FAR..3 * FAR).contains(rtt), "{kind:?}: {rtt:?}");
+        }
     }
 }
