@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::wire::{
     Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, MAX_GOSSIP_BYTES,
-    MAX_MESSAGE_BYTES, MAX_MIRRORED, Message, Mirror, Mode, Offer, Packet, Params, Present, Reason, Renew, Report,
-    Request, Seek, Step, Summary, Taken, Traced, Watch, Way,
+    MAX_MESSAGE_BYTES, MAX_MIRRORED, Message, Mirror, Mode, Moved, Offer, Packet, Params, Present, Reason, Renew,
+    Report, Request, Seek, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -133,7 +133,7 @@ fn membership_message() -> impl Strategy<Value = Message> {
 fn standby_message() -> impl Strategy<Value = Message> {
     let tags = prop::option::of((0..40usize).prop_map(|nodes| Bytes::from(vec![7; nodes * 4])));
     prop_oneof![
-        node().prop_map(Message::StandBy),
+        (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::StandBy { hub, addresses }),
         (version(), version(), capacity()).prop_map(|(held, version, capacity)| Message::Adopt(Adopt {
             held,
             version,
@@ -260,6 +260,12 @@ fn hub_message() -> impl Strategy<Value = Message> {
     let request = (id(), nonce, service(), cell(), node(), addresses());
     prop_oneof![
         any::<u8>().prop_map(|tier| Message::Enrol { tier }),
+        any::<bool>().prop_map(Message::Aside),
+        (node(), version(), node(), node(), service(), cell(), way(), any::<u8>()).prop_map(
+            |(node, version, old, new, service, cell, way, hops)| {
+                Message::Moved(Moved { node, version, old, new, service, cell, way, hops })
+            }
+        ),
         (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>()))
             .prop_map(|(run, version, patches, since)| Message::Summary(Summary { run, version, patches, since })),
         (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Underway { id, requester }),

@@ -46,6 +46,8 @@ pub enum Relation {
     Child,
     /// Beside: another top, or another home of the same area.
     Peer,
+    /// None of these: one stands by for nodes of the other.
+    Aside,
     /// A relation of a later version.
     #[serde(other)]
     Unknown,
@@ -58,6 +60,7 @@ impl Relation {
             Self::Parent => "parent",
             Self::Child => "child",
             Self::Peer => "peer",
+            Self::Aside => "aside",
             Self::Unknown => "unknown",
         }
     }

@@ -13,13 +13,14 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 35] = [
+pub const FAMILY: [&str; 37] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CONFIG",
     "ROOST_DISCOVERY",
     "ROOST_DRAIN",
     "ROOST_IDENTITY",
+    "ROOST_JOINS_PER_SECOND",
     "ROOST_LEASE",
     "ROOST_LISTEN",
     "ROOST_LOG",
@@ -29,6 +30,7 @@ pub const FAMILY: [&str; 35] = [
     "ROOST_MAX_NODES",
     "ROOST_MAX_RELAYS",
     "ROOST_MAX_REQUESTS_PER_NODE",
+    "ROOST_MAX_STAND_BYS",
     "ROOST_MAX_STREAMS",
     "ROOST_MAX_WATCHES",
     "ROOST_METRICS",

@@ -65,6 +65,13 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
             "Above what a node asks for in a few seconds.",
         ),
         limit(
+            "joins_per_second",
+            100_000,
+            limits.joins_per_second as usize,
+            "Nodes per second that are taken in when many come at once; the others are told when to come again.",
+            "What one core handshakes in a second: more makes a crowd shorter and what others wait meanwhile longer.",
+        ),
+        limit(
             "max_watches",
             65_536,
             limits.watches,
@@ -79,7 +86,7 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
 }
 
 /// The rows that say where a super node stands among others.
-fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 4] {
+fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 5] {
     [
         row(
             "tier",
@@ -109,6 +116,13 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
             "How much a parent is told of what is where below this super node; between tops a hundred times as much.",
             "About a hundredth of the rate of the link to the parent: 96bit/s for a radio of 9.6 kbit/s.",
         ),
+        row(
+            "max_stand_bys",
+            Value::Count(4_096),
+            Limits::default().asides.to_string(),
+            "Super nodes that are dialled because they stand by for nodes of this one.",
+            "0 where the super nodes that nodes know are all peers; more where nodes come from many areas.",
+        ),
     ]
 }
 
@@ -123,7 +137,9 @@ impl HubConfig {
             nodes: settings.required("max_nodes")?,
             relays: settings.required("max_relays")?,
             requests_per_node: settings.required("max_requests_per_node")?,
+            joins_per_second: settings.required("joins_per_second")?,
             watches: settings.required("max_watches")?,
+            asides: settings.optional("max_stand_bys")?.unwrap_or(Limits::default().asides),
             ..Limits::default()
         };
         // A server has no place among super nodes: it lacks these settings.
@@ -171,6 +187,12 @@ mod tests {
         assert!(read(Kind::SuperNode, &[("tier", "256")]).is_err());
         let thin = read(Kind::SuperNode, &[("summary_rate", "96bit/s")]).unwrap();
         assert_eq!(thin.summary_bits_per_second, 96, "a hundredth of a radio of 9.6 kbit/s");
+    }
+
+    #[test]
+    fn storm_control_and_stand_bys_have_settings() {
+        let limits = read(Kind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
+        assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(super) const fn relation(relation: hub::Relation) -> (Relation, Option<u8>) 
         hub::Relation::Parent => (Relation::Parent, None),
         hub::Relation::Child(tier) => (Relation::Child, Some(tier)),
         hub::Relation::Peer => (Relation::Peer, None),
+        hub::Relation::Aside => (Relation::Aside, None),
     }
 }
 

@@ -116,6 +116,9 @@ pub struct Limits {
     /// who is known passes. Default 2 000: more makes the crowd after a
     /// restart shorter and what the others wait meanwhile longer.
     pub joins_per_second: u32,
+    /// Hubs that stand by for nodes of this one and are reached for nothing
+    /// else. Default 64: what further ones are to keep reaches them by chance only.
+    pub asides: usize,
     /// Patches (a service in a block of 8 × 8 cells) known of each other hub,
     /// about 40 bytes each. Default 262 144.
     pub patches_per_hub: usize,
@@ -134,6 +137,7 @@ impl Default for Limits {
             watches_per_node: 16,
             seeks: 16_384,
             joins_per_second: 2_000,
+            asides: 64,
             patches_per_hub: 262_144,
         }
     }

@@ -34,12 +34,14 @@ impl Hub {
             Message::Publish(record) => self.publish(now, from, record),
             Message::Renew(renew) => self.renew(now, from, renew),
             Message::Withdraw(version) => self.withdraw(now, from, version),
-            Message::StandBy(hub) => self.stand_by(now, from, hub),
+            Message::StandBy { hub, addresses } => self.stand_by(now, from, hub, addresses.unwrap_or_default()),
+            Message::Moved(moved) => self.node_moved(from, moved),
             Message::Adopt(adopt) => self.adopt(now, from, adopt),
             Message::Request(request) => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Claim { .. }
+            | Message::Aside(_)
             | Message::Seek(_)
             | Message::Found(_)
             | Message::Change(_)
@@ -64,6 +66,8 @@ impl Hub {
                 self.claimed(now, from.node, node, version);
             }
             Message::Mirror(copy) => self.mirrored(now, from, copy),
+            Message::Moved(moved) => self.hub_moved(now, from, moved),
+            Message::Aside(aside) => self.set_aside(now, from.node, aside),
             Message::Gossip(message) => self.hear_gossip(now, from, &message),
             Message::Load(leases) => self.hear_load(now, from, leases),
             Message::Seek(seek) => self.sought(now, from, seek),
@@ -79,7 +83,7 @@ impl Hub {
             | Message::Renew(_)
             | Message::Withdraw(_)
             | Message::Request(_)
-            | Message::StandBy(_)
+            | Message::StandBy { .. }
             | Message::Adopt(_) => self.refused(from.node, "only a node may say that"),
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "nothing is published at a peer")

@@ -74,7 +74,13 @@ enum State {
 pub(super) enum Purpose {
     Hub(usize),
     Member(NodeId),
-    Provider { node: NodeId, transports: SchemeSet, waiting: Vec<Key> },
+    /// A stand-by that is no neighbour otherwise.
+    Aside(NodeId),
+    Provider {
+        node: NodeId,
+        transports: SchemeSet,
+        waiting: Vec<Key>,
+    },
 }
 
 impl Mesh {
@@ -269,8 +275,9 @@ impl Hub {
                 let Some(hub) = self.mesh.hubs.get_mut(index) else { return };
                 hub.state = State::Up(node);
                 hub.backoff.works(now);
-                if hub.relation == Relation::Parent {
-                    self.enrol(node);
+                match hub.relation {
+                    Relation::Parent => self.enrol(node),
+                    _ => self.beside_after_all(now, node),
                 }
                 self.start_pinging(now, node);
             }
@@ -283,6 +290,11 @@ impl Hub {
                 self.start_pinging(now, node);
             }
             (Some(Purpose::Member(member)), Err(_)) => self.member_unreachable(now, member),
+            (Some(Purpose::Aside(hub)), Ok(_)) => {
+                self.aside_reached(now, hub);
+                self.start_pinging(now, hub);
+            }
+            (Some(Purpose::Aside(hub)), Err(_)) => self.aside_lost(now, hub),
             (Some(Purpose::Provider { node, waiting, .. }), outcome) => {
                 for key in waiting {
                     self.dialled_for(now, key, node, outcome.is_ok());
@@ -335,6 +347,7 @@ impl Hub {
         self.tops_changed(now);
         self.requests_lost_hub(now, node);
         self.miss(now, node);
+        self.aside_lost(now, node);
         self.seek_without(now, node);
         self.forget_changes_of(node);
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::neighbours::PUBLICATION;
 use super::{Hub, Sender};
-use crate::address::SchemeSet;
+use crate::address::{Address, SchemeSet};
 use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
@@ -40,6 +40,11 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
+    /// Whether a hub stands by for any node of this one.
+    pub(super) fn names(&self, hub: NodeId) -> bool {
+        self.named.values().any(|named| *named == hub)
+    }
+
     pub(super) fn next_due(&self) -> Option<Time> {
         self.flush.into_iter().chain(self.next_sign).min()
     }
@@ -47,7 +52,7 @@ impl Mirror {
 
 impl Hub {
     /// A node of this hub says which hub stands by for it.
-    pub(super) fn stand_by(&mut self, now: Time, from: Sender, hub: NodeId) {
+    pub(super) fn stand_by(&mut self, now: Time, from: Sender, hub: NodeId, addresses: Vec<Address>) {
         if hub == self.config.node || self.copies.holds(from.node) || self.directory.get(from.node).is_none() {
             self.counters.stray += 1;
             return;
@@ -57,6 +62,7 @@ impl Hub {
             return;
         }
         self.mirror_at(now, from.node, hub);
+        self.want_aside(now, hub, addresses);
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.
@@ -171,7 +177,7 @@ mod tests {
     fn a_home_tells_the_stand_by_of_changes_and_of_the_end() {
         let mut bench = Bench::new();
         let (standby, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.say(link, &Message::StandBy(node(100)));
+        bench.say(link, &Message::StandBy { hub: node(100), addresses: None });
         let told = mirrored(&bench.wait(GATHER));
         assert_eq!(told, [(standby, wire::Mirror { records: vec![record(1)], gone: vec![], heard: None })]);
         let renew = Message::Renew(Renew { version: version(1), capacity: Some(LEFT) });
@@ -189,8 +195,8 @@ mod tests {
         let mut bench = Bench::new();
         let standby = bench.up(100, Role::SuperNode);
         let (first, second) = (bench.provider(1), bench.provider(2));
-        bench.say(first, &Message::StandBy(node(100)));
-        bench.say(second, &Message::StandBy(node(100)));
+        bench.say(first, &Message::StandBy { hub: node(100), addresses: None });
+        bench.say(second, &Message::StandBy { hub: node(100), addresses: None });
         bench.wait(Duration::from_secs(11));
         bench.say(first, &Message::Ping(1));
         bench.say(standby, &Message::Pong(0));
@@ -203,9 +209,9 @@ mod tests {
         let mut bench = Bench::new();
         let (old, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         let link = bench.provider(1);
-        bench.say(link, &Message::StandBy(node(100)));
+        bench.say(link, &Message::StandBy { hub: node(100), addresses: None });
         bench.wait(GATHER);
-        bench.say(link, &Message::StandBy(node(101)));
+        bench.say(link, &Message::StandBy { hub: node(101), addresses: None });
         let told = mirrored(&bench.wait(GATHER));
         assert_eq!(told[0], (old, wire::Mirror { records: vec![], gone: vec![node(1)], heard: None }));
         assert_eq!(told[1].0, new);
@@ -215,7 +221,7 @@ mod tests {
     fn a_stand_by_that_comes_up_hears_of_all() {
         let mut bench = Bench::new();
         let link = bench.provider(1);
-        bench.say(link, &Message::StandBy(node(100)));
+        bench.say(link, &Message::StandBy { hub: node(100), addresses: None });
         assert!(bench.wait(GATHER).is_empty());
         let standby = bench.up(100, Role::SuperNode);
         assert_eq!(mirrored(&bench.wait(GATHER))[0].0, standby);
@@ -226,10 +232,10 @@ mod tests {
         let config = Config::new(node(200), Kind::SuperNode, 1);
         let mut bench = Bench::with(config);
         bench.up(100, Role::SuperNode);
-        let loopback = crate::address::Address::single(crate::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
+        let loopback = Address::single(crate::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
         let link = bench.up(1, Role::Node);
         bench.say(link, &Message::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
-        bench.say(link, &Message::StandBy(node(100)));
+        bench.say(link, &Message::StandBy { hub: node(100), addresses: None });
         assert_eq!(mirrored(&bench.wait(GATHER))[0].1.records[0].addresses, [address(1)]);
     }
 }

@@ -21,11 +21,13 @@
 //! | `watches` | who wants to hear of changes |
 //! | `mirror`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
 //! | `cache` | a cache of the baseline, and what its server does for it |
-//! | `moved` | where nodes went that have another home now |
+//! | `aside` | reaching stand-bys that are no neighbours otherwise |
+//! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
 //! | `leave` | the way out |
 
 mod api;
+mod aside;
 mod balance;
 mod cache;
 mod config;
@@ -75,6 +77,7 @@ pub use members::MemberStatus;
 pub use status::{IndexEntry, PeerStatus, Status};
 pub use tree::Relation;
 
+use aside::Asides;
 use balance::Balance;
 use members::Members;
 use mesh::Mesh;
@@ -117,6 +120,7 @@ pub struct Hub {
     watches: Watches,
     mirror: Mirror,
     copies: Copies,
+    asides: Asides,
     moved: Moved,
     storm: Storm,
     counters: Counters,
@@ -157,6 +161,7 @@ impl Hub {
             watches: Watches::default(),
             mirror: Mirror::default(),
             copies: Copies::default(),
+            asides: Asides::default(),
             moved: Moved::default(),
             storm: Storm::default(),
             counters: Counters::default(),
@@ -282,6 +287,7 @@ impl Hub {
         self.offer_watches(now);
         self.tend_mesh(now);
         self.tend_mirror(now);
+        self.tend_asides(now);
         self.tend_members(now);
         self.tend_balance(now);
         self.end_drain(now);
@@ -329,6 +335,7 @@ impl Machine for Hub {
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),
             due(self.mirror.next_due(), "a stand-by wants to know"),
+            due(self.asides.next_due(), "a stand-by is to be reached"),
             due(self.members.next_due(), "the other super nodes want a word"),
             due(self.balance.next_due(), "a super node that has joined gets a node"),
             due(self.drain_due(), "the drain ends"),

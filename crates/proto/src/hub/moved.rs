@@ -1,11 +1,20 @@
-//! Where nodes went that have moved to another home: for a lease requests for
-//! them by name follow.
+//! Where nodes went that have moved to another home, and how their old home,
+//! which may be anywhere in the tree, hears of it.
+//!
+//! The node tells its new home where it was. From there the word goes to the
+//! old home as a lookup of the old place would: up, across, and down to those
+//! that have something there. For a lease requests by name that still come to
+//! the old home follow the node, or are told to look again.
 
 use std::collections::BTreeMap;
 
-use super::Hub;
+use super::route::{Course, HOPS};
+use super::tree::Relation;
+use super::{Hub, Sender};
+use crate::block::Patch;
 use crate::ids::NodeId;
 use crate::time::Time;
+use crate::wire::{Message, Moved as Word, Way};
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
@@ -33,15 +42,61 @@ impl Hub {
         let (to, until) = self.moved.nodes.get(&node)?;
         (*until > now && self.neighbours.is_up(*to)).then_some(*to)
     }
+
+    /// Whether a node was here a moment ago and has another home now.
+    pub(super) fn has_moved(&self, now: Time, node: NodeId) -> bool {
+        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
+    }
+
+    /// A node of this hub says where it was before. Peers have heard of it
+    /// already ([`Message::Claim`]).
+    pub(super) fn node_moved(&mut self, from: Sender, word: Word) {
+        let held = self.directory.get(from.node).filter(|_| !self.copies.holds(from.node));
+        let Some(version) = held.map(|entry| entry.version()).filter(|_| word.node == from.node) else {
+            self.counters.stray += 1;
+            return;
+        };
+        if self.relation(word.old) != Some(Relation::Peer) && word.old != self.config.node {
+            let word = Word { version, new: self.config.node, hops: HOPS, ..word };
+            self.pass_on(word, Course::BEGIN);
+        }
+    }
+
+    /// Another hub passes on that a node has moved.
+    pub(super) fn hub_moved(&mut self, now: Time, from: Sender, word: Word) {
+        if word.old == self.config.node {
+            return self.claimed(now, word.new, word.node, word.version);
+        }
+        let enrolled = matches!(self.relation(from.node), Some(Relation::Child(_)));
+        let way = if word.way == Way::Up && !enrolled { Way::Down } else { word.way };
+        self.pass_on(word, Course::from(way, from.node));
+    }
+
+    /// Tells those who are nearer to the old home. Reliably, hop by hop; what
+    /// is lost nevertheless ends with the lease.
+    fn pass_on(&mut self, word: Word, course: Course) {
+        let Some(hops) = word.hops.checked_sub(1) else { return };
+        let mut route = self.route(Patch::of(word.service, word.cell), course);
+        if self.neighbours.is_up(word.old) {
+            route = vec![(word.old, Way::Down)];
+        }
+        // One parent passes it on; two would tell everybody twice.
+        let above = route.iter().position(|(_, way)| *way == Way::Up);
+        let chosen = route.into_iter().enumerate().filter(|(n, (_, way))| *way != Way::Up || Some(*n) == above);
+        for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
+            self.tell_peer(hub, &Message::Moved(Word { way, hops, ..word.clone() }));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Bench, carried, node, version};
-    use crate::service::Role;
-    use crate::wire::Message;
+    use super::super::testing::{Bench, HERE, carried, node, version};
+    use crate::block::Patch;
+    use crate::service::{Role, Service};
+    use crate::wire::{Message, Moved, Reason, Summary, Way};
 
     #[test]
     fn a_request_follows_a_node_that_has_moved_for_a_lease() {
@@ -62,5 +117,49 @@ mod tests {
         }
         let sent = bench.say(asker, &Message::Carry(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
+    }
+
+    #[test]
+    fn a_request_for_a_node_that_is_out_of_reach_now_is_to_look_again() {
+        let mut bench = Bench::new();
+        let (asker, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+        bench.say(asker, &Message::Moved(word(200, 101)));
+        bench.down(link);
+        let sent = bench.say(asker, &Message::Carry(carried(1)));
+        assert!(
+            matches!(&sent[..], [_, (_, Message::Decline(decline))] if decline.reason == Reason::Leaving),
+            "{sent:?}"
+        );
+    }
+
+    fn word(old: u8, new: u8) -> Moved {
+        Moved {
+            node: node(1),
+            version: version(2),
+            old: node(old),
+            new: node(new),
+            service: Service::Track,
+            cell: HERE,
+            way: Way::Up,
+            hops: 3,
+        }
+    }
+
+    #[test]
+    fn the_word_of_a_move_goes_to_the_old_home_or_where_something_is() {
+        let mut bench = Bench::new();
+        let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+        bench.hub.config.tier = 1;
+        bench.say(child, &Message::Enrol { tier: 0 });
+        bench.say(other, &Message::Enrol { tier: 0 });
+        let summary = |patches| Message::Summary(Summary { run: 1, version: 1, patches, since: None });
+        bench.say(other, &summary(vec![(Patch::of(Service::Track, HERE), 1)]));
+        let on = |old| Message::Moved(Moved { way: Way::Down, hops: 2, ..word(old, 50) });
+        assert_eq!(bench.say(child, &Message::Moved(word(77, 50))), [(other, on(77))], "something is there");
+        assert_eq!(bench.say(other, &Message::Moved(word(100, 50))), [(child, on(100))], "it is that one");
+        assert!(bench.say(child, &Message::Moved(Moved { hops: 0, ..word(77, 50) })).is_empty());
+        // A node tells of itself only, and of what is here.
+        let link = bench.up(1, Role::Node);
+        assert!(bench.say(link, &Message::Moved(word(77, 50))).is_empty());
     }
 }

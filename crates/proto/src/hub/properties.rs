@@ -151,7 +151,7 @@ impl Crowd {
     /// Something about stand-bys.
     fn mirror(&mut self) -> Message {
         match self.below(3) {
-            0 => Message::StandBy(node(if self.below(2) == 0 { 100 } else { 101 })),
+            0 => Message::StandBy { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
             1 => {
                 let held = version(self.below(u64::from(self.sequence) + 1) as u32);
                 self.sequence += 1;
@@ -356,7 +356,7 @@ proptest! {
     fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
         let limits = Limits {
             nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
-            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, patches_per_hub: 5,
+            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, asides: 2, patches_per_hub: 5,
         };
         let mut crowd = Crowd::new(seed, limits.clone());
         for _ in 0..300 {

@@ -195,7 +195,7 @@ impl Hub {
         match self.relation(hub) {
             Some(Relation::Parent) => Way::Up,
             Some(Relation::Peer) => Way::Across,
-            Some(Relation::Child(_)) | None => Way::Down,
+            Some(Relation::Child(_) | Relation::Aside) | None => Way::Down,
         }
     }
 }

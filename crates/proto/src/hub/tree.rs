@@ -15,6 +15,9 @@ pub enum Relation {
     Child(u8),
     /// Neither: another top, or a sibling.
     Peer,
+    /// None of these: one stands by for nodes of the other, and nothing else
+    /// is between them.
+    Aside,
 }
 
 impl Hub {

@@ -13,9 +13,9 @@ use crate::address::{Address, SchemeSet};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::{Capacity, Record, Version};
-use crate::service::ServiceSet;
+use crate::service::{Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::Message;
+use crate::wire::{Message, Moved, Way};
 
 /// How long a dial may take that the driver does not answer.
 pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(20);
@@ -58,8 +58,19 @@ pub(super) struct Attach {
     /// The home before this one, which is leaving and holds the record until
     /// the new one does.
     pub(super) former: Option<LinkId>,
+    /// The home that confirmed the record last, and where the node was then.
+    confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
     pub(super) notices: VecDeque<Notice>,
+}
+
+/// Where the node's record is, as it was last told.
+#[derive(Clone, Copy, Debug)]
+struct Confirmed {
+    hub: NodeId,
+    cell: Cell,
+    /// One of its services; a node without any is not looked for.
+    service: Option<Service>,
 }
 
 #[derive(Debug)]
@@ -117,7 +128,8 @@ impl Attach {
             core.timers.set(Timer::Attach, Time::ZERO);
         }
         let (standby, notices) = (StandBy::default(), VecDeque::new());
-        Self { hubs, record, state: State::Waiting, standby, former: None, redirect: Redirect::default(), notices }
+        let (former, confirmed, redirect) = (None, None, Redirect::default());
+        Self { hubs, record, state: State::Waiting, standby, former, confirmed, redirect, notices }
     }
 
     /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
@@ -196,9 +208,12 @@ impl Attach {
         if held < self.record.version {
             return;
         }
+        let left = self.confirm(core, link);
         if let Some(former) = self.former.take() {
             // It need not wait any longer. Reliably: nobody repeats it.
             core.send_reliably(former, RequestId(0), &Message::Withdraw(held));
+        } else if let Some(moved) = left {
+            core.send_reliably(link, RequestId(0), &Message::Moved(moved));
         }
         self.hubs.learn(siblings);
         let State::Linked(home) = &mut self.state else { return };
@@ -216,6 +231,18 @@ impl Attach {
             self.notices.push_back(Notice::Attached(link));
         }
         self.name_standby(core);
+    }
+
+    /// The home at `link` holds the record. Returns what it is to tell the home
+    /// before, if that was another one: nobody else knows where that is.
+    fn confirm(&mut self, core: &Core, link: LinkId) -> Option<Moved> {
+        let hub = core.links.get(link)?.peer.node;
+        let Record { node, version, cell, services, .. } = self.record;
+        let now = Confirmed { hub, cell, service: services.iter().next() };
+        let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
+        let Confirmed { hub: old, cell, service } = before;
+        // The home fills in what is its own to say.
+        Some(Moved { node, version, old, new: hub, service: service?, cell, way: Way::Up, hops: 0 })
     }
 
     /// Too many publish at once: this node's turn comes later.

@@ -192,7 +192,8 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::Lease { .. }
         | Message::Withdraw(_)
         | Message::Anew
-        | Message::StandBy(_)
+        | Message::StandBy { .. }
+        | Message::Moved(_)
         | Message::Adopt(_)
         | Message::Redirect(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,

@@ -70,7 +70,9 @@ impl Peer {
             | Message::Withdraw(_)
             | Message::Watch(_)
             | Message::Unwatch(_)
-            | Message::StandBy(_)
+            | Message::StandBy { .. }
+            | Message::Moved(_)
+            | Message::Aside(_)
             | Message::Adopt(_)
             | Message::Mirror(_)
             | Message::HandOver

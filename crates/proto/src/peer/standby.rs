@@ -194,7 +194,9 @@ impl Attach {
         };
         if home.named != Some(up.hub) {
             home.named = Some(up.hub);
-            core.send_reliably(home.link, RequestId(0), &Message::StandBy(up.hub));
+            let addresses = self.hubs.list().get(up.index).cloned();
+            let link = home.link;
+            core.send_reliably(link, RequestId(0), &Message::StandBy { hub: up.hub, addresses });
         }
     }
 

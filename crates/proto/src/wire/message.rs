@@ -9,7 +9,7 @@ use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
-use super::tree::{Carry, Summary};
+use super::tree::{Carry, Moved, Summary};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, WireError, bytes_codec};
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
@@ -165,10 +165,25 @@ pub enum Message {
         #[n(1)]
         requester: Option<NodeId>,
     },
+    /// A node has come to this hub from another home, which is to hear of it:
+    /// a node to its new home, and on from hub to hub.
+    #[n(27)]
+    Moved(#[n(0)] Moved),
+    /// What this association is for: copies of records only (true), or all
+    /// that peers say to one another.
+    #[n(28)]
+    Aside(#[n(0)] bool),
     /// A node tells its home which hub stands by: one with which it has an
     /// association as well, and which the home keeps up to date.
     #[n(30)]
-    StandBy(#[n(0)] NodeId),
+    StandBy {
+        /// The hub.
+        #[n(0)]
+        hub: NodeId,
+        /// Where the node has found it, so that the home does, too.
+        #[n(1)]
+        addresses: Option<Vec<Address>>,
+    },
     /// A node tells its stand-by that it is the home now. Answered by `Lease`,
     /// or by `Anew` if the version that is meant is not held.
     #[n(31)]
@@ -297,6 +312,11 @@ impl Message {
                 bounded(carry.cell.is_on_grid(), "a cell off the grid")?;
                 bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
             }
+            Self::StandBy { addresses, .. } => {
+                let count = addresses.as_ref().map_or(0, Vec::len);
+                bounded(count <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::Moved(moved) => bounded(moved.cell.is_on_grid(), "a cell off the grid"),
             Self::Traced(Traced { hop, .. }) => {
                 let name = hop.name.as_ref().map_or(0, String::len);
                 bounded(name <= MAX_NAME_BYTES, "too long a name")?;

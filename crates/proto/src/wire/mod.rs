@@ -33,7 +33,7 @@ pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
 pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
-pub use tree::{Carry, MAX_PATCHES, Summary, Way};
+pub use tree::{Carry, MAX_PATCHES, Moved, Summary, Way};
 
 /// The longest word of membership, bytes: with its frame it fits into one
 /// datagram of any path.

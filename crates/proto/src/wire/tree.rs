@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::block::Patch;
 use crate::grid::Cell;
 use crate::ids::{NodeId, Nonce, RequestId};
+use crate::record::Version;
 use crate::service::Service;
 
 /// The most patches that one [`Summary`] tells of.
@@ -76,6 +77,36 @@ pub struct Carry {
     /// More.
     #[n(10)]
     pub params: Option<Params>,
+}
+
+/// See [`Message::Moved`](super::Message::Moved).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Moved {
+    /// The node.
+    #[n(0)]
+    pub node: NodeId,
+    /// From which version on it is elsewhere.
+    #[n(1)]
+    pub version: Version,
+    /// Its home before.
+    #[n(2)]
+    pub old: NodeId,
+    /// Its home now.
+    #[n(3)]
+    pub new: NodeId,
+    /// Something that it offered there,
+    #[n(4)]
+    pub service: Service,
+    /// and where: how the old home is found.
+    #[n(5)]
+    pub cell: Cell,
+    /// Where it may go on to.
+    #[n(6)]
+    pub way: Way,
+    /// To how many further hubs it may go.
+    #[n(7)]
+    pub hops: u8,
 }
 
 /// See [`Message::Summary`](super::Message::Summary).

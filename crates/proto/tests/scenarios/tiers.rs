@@ -453,3 +453,70 @@ fn every_hub_knows_how_the_others_stand_to_it() {
     assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Parent).count(), 2);
     assert_eq!(relations(tree.tops[2]).len(), 4);
 }
+
+/// Whether a hub lists a node as its own or another hub's.
+fn lists(tree: &Tree, hub: HostId, node: HostId) -> bool {
+    let index = tree.world.hub_at(hub).index(tree.world.now, None, 100);
+    index.iter().any(|entry| entry.node == node_id(node.0))
+}
+
+#[test]
+fn a_node_that_has_gone_to_another_part_of_the_tree_leaves_nothing_behind() {
+    let mut tree = Tree::new(24);
+    let (old, new) = (tree.homes[0], tree.homes[3]);
+    // The two homes know one another by the tree only.
+    tree.world.cut(old, new);
+    let place = |y| Cell::new(5, y);
+    let traveller = tree.world.node((5, 700), &[Service::Track], &[old, new]);
+    tree.world.delays.extend([((traveller, old), ACCESS), ((traveller, new), ACCESS)]);
+    tree.world.settle();
+    let watcher = tree.requesters[2];
+    let ticket = tree.world.ticket(watcher);
+    let area = Area::Within { centre: place(700), radius: 3 };
+    tree.world.command(watcher, Command::Watch { ticket, services: ServiceSet::ALL, area });
+    tree.world.run(5 * SECOND);
+    tree.world.cut(traveller, old);
+    tree.world.break_links(traveller, old);
+    tree.world.command(traveller, Command::Move { cell: place(900) });
+    assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
+    tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + TOPS * 2);
+    assert!(!lists(&tree, old, traveller), "the old home has let go");
+    let gone = tree.world.events(watcher).iter().any(
+        |(_, event)| matches!(event, Event::Changed { change, .. } if change.gone.contains(&node_id(traveller.0))),
+    );
+    assert!(gone, "who watches the old place has been told");
+    let found = |tree: &mut Tree, y| {
+        let ticket = tree.world.lookup(watcher, Service::Track, Area::At(place(y)));
+        match tree.world.outcome(watcher, ticket) {
+            Event::Found { found, .. } => found.candidates.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((found(&mut tree, 700), found(&mut tree, 900)), (0, 1));
+}
+
+#[test]
+fn a_home_reaches_for_the_stand_by_that_its_node_names_wherever_it_is() {
+    for standby in [1, 3] {
+        for freeze in [false, true] {
+            let mut tree = Tree::new(25);
+            let (home, second) = (tree.homes[0], tree.homes[standby]);
+            let node = tree.world.node((5, 700), &[Service::Sensor], &[home, second]);
+            tree.world.delays.extend([((node, home), ACCESS), ((node, second), ACCESS)]);
+            tree.world.settle();
+            tree.world.run(10 * SECOND);
+            assert_eq!(tree.world.hub_at(second).status(tree.world.now).mirrored, 1);
+            if freeze {
+                tree.world.freeze(home)
+            } else {
+                tree.world.kill(home)
+            }
+            tree.world.run(60 * SECOND);
+            let counters = tree.counters(second);
+            assert_eq!((tree.world.home(node), counters.adoptions), (Some(second), 1), "{standby} {freeze}");
+            let requester = tree.requesters[2];
+            let ticket = tree.world.request(requester, Service::Sensor, Area::At(Cell::new(5, 700)));
+            assert!(finished(&mut tree.world, requester, ticket).complete);
+        }
+    }
+}

@@ -278,6 +278,7 @@ impl Hub {
 
     fn member_up(&mut self, now: Time, node: NodeId, addresses: Vec<Address>) {
         self.members.announcing.remove(&node);
+        self.beside_after_all(now, node);
         let up = self.neighbours.is_up(node);
         let wait = if self.config.node < node { Duration::ZERO } else { self.random.jitter(COURTESY) };
         let dial = if up { Dial::None } else { Dial::At(now + wait) };

@@ -56,6 +56,10 @@ impl Hub {
                 let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
                 let offered = held.map_or(connected, |entry| entry.services().contains(service));
                 let moved = self.moved_to(now, provider).filter(|hub| *hub != from.node);
+                if !offered && moved.is_none() && self.has_moved(now, provider) {
+                    // It is found elsewhere in a moment, as if this hub were leaving.
+                    return self.refuse(now, key, Reason::Leaving);
+                }
                 let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), again: false };
                 let choice = if offered { Some(self.choice(provider, true)) } else { moved.map(there) };
                 if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {

@@ -1,0 +1,169 @@
+//! Hubs that stand by for nodes of this one and that it does not know
+//! otherwise: their copies need a way, wherever in the tree they are.
+//!
+//! Such an association carries copies and what comes of them. It makes the two
+//! neither peers nor parent and child: no search and no claim goes over it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::mesh::Purpose;
+use super::tree::Relation;
+use super::{Hub, MAX_PER_WAKE};
+use crate::address::Address;
+use crate::backoff::Backoff;
+use crate::ids::NodeId;
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::Message;
+
+/// The first pause before such a hub is dialled again; it doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause before it is dialled again.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// The hubs that nodes have named and that are no neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Asides {
+    /// At most [`Limits::asides`](super::Limits::asides).
+    hubs: BTreeMap<NodeId, Aside>,
+}
+
+#[derive(Debug)]
+struct Aside {
+    addresses: Vec<Address>,
+    backoff: Backoff,
+    /// When to dial; `None` while there is an association or a dial under way.
+    due: Option<Time>,
+}
+
+impl Asides {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.hubs.values().filter_map(|aside| aside.due).min()
+    }
+}
+
+impl Hub {
+    /// A node has named a stand-by, and where it has found it.
+    pub(super) fn want_aside(&mut self, now: Time, hub: NodeId, addresses: Vec<Address>) {
+        if self.neighbours.is_up(hub) || addresses.is_empty() || self.asides.hubs.contains_key(&hub) {
+            return;
+        }
+        if self.asides.hubs.len() >= self.config.limits.asides {
+            self.counters.over_limit += 1;
+            return;
+        }
+        let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
+        self.asides.hubs.insert(hub, Aside { addresses, backoff, due: Some(now) });
+    }
+
+    pub(super) fn tend_asides(&mut self, now: Time) {
+        let due = self.asides.hubs.iter().filter(|(_, aside)| aside.due.is_some_and(|due| due <= now));
+        for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
+            let wanted = self.mirror.names(hub) && self.leaving.is_none();
+            let aside = self.asides.hubs.get_mut(&hub).filter(|_| wanted);
+            let Some(aside) = aside else {
+                self.asides.hubs.remove(&hub);
+                continue;
+            };
+            aside.due = None;
+            let addresses = aside.addresses.clone();
+            if !self.neighbours.is_up(hub) {
+                self.dial(addresses, Role::SuperNode, Some(hub), Purpose::Aside(hub));
+            }
+        }
+    }
+
+    /// A dial has led to such a hub; another association may have been there first.
+    pub(super) fn aside_reached(&mut self, now: Time, hub: NodeId) {
+        if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+            aside.backoff.works(now);
+        }
+        if self.neighbours.links_of(hub).len() == 1 {
+            self.neighbours.relate(hub, Relation::Aside);
+            self.tell_peer(hub, &Message::Aside(true));
+        }
+    }
+
+    /// It cannot be reached, or its last association is gone.
+    pub(super) fn aside_lost(&mut self, now: Time, hub: NodeId) {
+        if let Some(aside) = self.asides.hubs.get_mut(&hub) {
+            aside.due = Some(now + aside.backoff.fails(now, &mut self.random));
+        }
+    }
+
+    /// Another hub says what an association is for.
+    pub(super) fn set_aside(&mut self, now: Time, hub: NodeId, aside: bool) {
+        match (self.relation(hub), aside) {
+            (Some(Relation::Peer), true) => self.neighbours.relate(hub, Relation::Aside),
+            (Some(Relation::Aside), false) => self.neighbours.relate(hub, Relation::Peer),
+            _ => return,
+        }
+        self.tops_changed(now);
+    }
+
+    /// A hub that stood aside turns out to be a peer.
+    pub(super) fn beside_after_all(&mut self, now: Time, hub: NodeId) {
+        if self.relation(hub) == Some(Relation::Aside) {
+            self.tell_peer(hub, &Message::Aside(false));
+            self.set_aside(now, hub, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Bench, address, node};
+    use super::*;
+    use crate::machine::Input;
+
+    /// A hub one of whose nodes has named hub 100, and the dial that follows.
+    fn named() -> Bench {
+        let mut bench = Bench::new();
+        let link = bench.provider(1);
+        bench.say(link, &Message::StandBy { hub: node(100), addresses: Some(vec![address(100)]) });
+        bench.wait(Duration::from_millis(1));
+        bench
+    }
+
+    #[test]
+    fn a_stand_by_that_is_no_neighbour_is_dialled_and_gets_its_copies() {
+        let mut bench = named();
+        let (dial, addresses) = bench.dialled.pop().unwrap();
+        assert_eq!(addresses, [address(100)]);
+        let link = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
+        assert_eq!(bench.hub.relation(node(100)), Some(Relation::Aside));
+        let sent = bench.wait(Duration::from_secs(1));
+        let copies = sent.iter().filter(|(to, message)| *to == link && matches!(message, Message::Mirror(_)));
+        assert_eq!(copies.count(), 1, "{sent:?}");
+        assert_eq!(bench.hub.tops(), [node(200)], "it owns nothing");
+    }
+
+    #[test]
+    fn it_is_dialled_again_as_long_as_it_is_named() {
+        let mut bench = named();
+        let fail = |bench: &mut Bench| {
+            let (dial, _) = bench.dialled.pop().unwrap();
+            bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
+        };
+        fail(&mut bench);
+        bench.wait(FIRST_PAUSE * 2);
+        fail(&mut bench);
+        let link = bench.up(1, Role::Node);
+        bench.say(link, &Message::Withdraw(super::super::testing::version(9)));
+        bench.wait(MAX_PAUSE);
+        assert!(bench.dialled.is_empty());
+    }
+
+    #[test]
+    fn who_is_set_aside_is_no_top_until_it_says_that_it_is_a_peer() {
+        let mut bench = Bench::new();
+        let link = bench.up(100, Role::SuperNode);
+        assert_eq!(bench.hub.tops().len(), 2);
+        bench.say(link, &Message::Aside(true));
+        assert_eq!(bench.hub.tops().len(), 1);
+        bench.say(link, &Message::Aside(false));
+        assert_eq!(bench.hub.tops().len(), 2);
+    }
+}
