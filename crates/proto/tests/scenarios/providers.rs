@@ -68,7 +68,9 @@ fn a_provider_that_is_gone_costs_the_request_one_repetition() {
     // One and a half probe time-outs, then the two ways to the next provider.
     assert!(summary.first_byte < 400 * MS, "{summary:?}");
     assert_eq!(summary.provider, node_id(far.0));
-    assert_eq!(world.hub_at(hub).counters().suspensions, 1);
+    // One silence may be loss: it is asked last for a while, and still listed.
+    let counters = world.hub_at(hub).counters();
+    assert_eq!((counters.failures, counters.suspensions), (1, 0));
 }
 
 #[test]

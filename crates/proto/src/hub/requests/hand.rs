@@ -235,9 +235,13 @@ impl Hub {
         self.send_on(now, key, link, to, relay, reply_to);
     }
 
-    /// The provider is silent: holds it back and goes on to the next.
+    /// The provider is silent: goes on to the next, and holds it back if it was asked twice.
     pub(super) fn give_up(&mut self, now: Time, key: Key, to: Choice, relay: Option<RequestId>, reason: Reason) {
-        if let Some(node) = to.node() {
+        let once = self.requests.get(key).is_some_and(|asked| {
+            matches!(asked.stage, Stage::Handed { repeated: false, .. }) && self.neighbours.is_up(to.neighbour())
+        });
+        // One silence may be loss: the provider goes behind the others, and stays listed.
+        if let Some(node) = to.node().filter(|_| !once) {
             self.counters.suspensions += 1;
             self.directory.suspend(node);
         }

@@ -154,7 +154,7 @@ fn what_was_said_over_an_association_that_dies_is_said_again() {
     let mut bench = Bench::new();
     let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
     let (home, watcher) = (bench.provider(1), bench.requester(2));
-    bench.say(home, &Message::StandBy(node(100)));
+    bench.say(home, &Message::StandBy { hub: node(100), addresses: None });
     bench.wait(SECOND);
     let watch = carried(&bench.say(watcher, &watching(5, 0)));
     let [(used, id)] = watch[..] else { panic!("{watch:?}") };
