@@ -78,7 +78,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> Outcome {
         } else if count == 1 {
             show(&prepared, &simulated, output)?;
         }
-        failed += u64::from(!simulated.violations.is_empty());
+        failed += u64::from(!simulated.is_sound());
         tell_violations(args, seed, &simulated, output);
     }
     if let Some(folder) = &args.output {
@@ -151,9 +151,10 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> Outcome {
 
 /// What must not have been, and how to see it again.
 fn tell_violations(args: &SimulateArgs, seed: u64, simulated: &Simulated, output: Output) {
-    if simulated.violations.is_empty() {
+    if simulated.is_sound() {
         return;
     }
+    simulated.overflow().into_iter().for_each(|sentence| output.say(sentence));
     for violation in simulated.violations.iter().take(MAX_TOLD) {
         output.say(violation.sentence());
     }

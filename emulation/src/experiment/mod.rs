@@ -25,7 +25,7 @@ pub mod plan;
 mod prepare;
 mod private;
 mod programs;
-mod requester;
+pub(crate) mod requester;
 mod run;
 mod sampler;
 mod script;

@@ -277,10 +277,18 @@ fn end_of(error: &ClientError) -> End {
 
 /// A daemon that says that the time is up was given that time here.
 fn end_of_api(error: &Error) -> End {
-    let code = serde_json::to_value(error.code).ok().and_then(|value| value.as_str().map(str::to_owned));
-    let silent = matches!(error.code, Code::TimedOut | Code::UnreachableAbove);
-    let outcome = if silent { Outcome::TimedOut } else { Outcome::Failed };
-    End(outcome, Some(Why { code, sentence: Some(error.message.clone()) }))
+    End(outcome_of(error.code), Some(Why { code: name_of(error.code), sentence: Some(error.message.clone()) }))
+}
+
+/// How a request has ended that a daemon reports as failed.
+pub(crate) fn outcome_of(code: Code) -> Outcome {
+    let silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
+    if silent { Outcome::TimedOut } else { Outcome::Failed }
+}
+
+/// A code as the daemons' API names it.
+pub(crate) fn name_of(code: Code) -> Option<String> {
+    serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned))
 }
 
 impl Progress {

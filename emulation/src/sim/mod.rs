@@ -81,6 +81,21 @@ pub struct Outcome {
     pub overflows: u64,
 }
 
+impl Outcome {
+    /// Whether the run was that of the plan, and nothing was amiss.
+    pub fn is_sound(&self) -> bool {
+        self.violations.is_empty() && self.overflows == 0
+    }
+
+    /// What there is to say of packets for which there was no memory.
+    pub fn overflow(&self) -> Option<String> {
+        let Self { overflows, .. } = self;
+        (*overflows > 0).then(|| {
+            format!("the simulated network had no memory for {overflows} packets: it was not the network of the plan")
+        })
+    }
+}
+
 /// Why a plan cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -227,7 +227,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
         seed: plan.seed,
         duration_s: plan.duration.as_secs_f64(),
         warm_up_s: plan.warm_up.as_secs_f64(),
-        ran_s: outcome.virtual_s,
+        ran_s: outcome.virtual_s - outcome.drain_s,
         drain_s: outcome.drain_s,
         started_unix_s: 0,
         interrupted: false,
@@ -237,11 +237,13 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::Outcome) -> Run {
         machine: BTreeMap::new(),
         varied: BTreeMap::new(),
         lab: BTreeMap::from(carried),
-        verdict: Verdict {
-            valid: outcome.violations.is_empty() && outcome.overflows == 0,
-            reasons: outcome.violations.iter().map(Violation::sentence).collect(),
-            overruns: outcome.overflows,
-            ..Verdict::default()
-        },
+        verdict: verdict(outcome),
     }
+}
+
+/// Whether the run can be trusted, and why not.
+fn verdict(outcome: &super::Outcome) -> Verdict {
+    let mut reasons: Vec<String> = outcome.violations.iter().map(Violation::sentence).collect();
+    reasons.extend(outcome.overflow());
+    Verdict { valid: reasons.is_empty(), reasons, overruns: outcome.overflows, ..Verdict::default() }
 }

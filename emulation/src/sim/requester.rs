@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use roost_control::error::Code;
 use roost_proto::peer::{Event, Summary, Ticket, Wanted as Wish};
-use roost_proto::wire::{Mode, Reason};
+use roost_proto::wire::Mode;
 use roost_proto::{Area, NodeId, Scheme, SchemeSet, Scope, Time};
 
 use crate::experiment::plan::Transport;
+use crate::experiment::requester::{name_of, outcome_of};
 use crate::experiment::workload::{Ended, Step, Wanted, Workload};
 use crate::experiment::{NodePlace, Placement};
 use crate::report::record::{Outcome, Request};
@@ -133,8 +135,8 @@ impl Requester {
                 self.end(now, outcome, (outcome == Outcome::Failed).then_some("incomplete"), stage)
             }
             Event::Failed { reason, .. } => {
-                let outcome = if reason == Reason::TimedOut { Outcome::TimedOut } else { Outcome::Failed };
-                self.end(now, outcome, Some(name(reason)), stage)
+                let code = Code::from(reason);
+                self.end(now, outcome_of(code), name_of(code).as_deref(), stage)
             }
             _ => None,
         }
@@ -189,24 +191,5 @@ impl UnderWay {
             relayed: self.relayed,
             drained: false,
         }
-    }
-}
-
-/// A reason as the daemons' API names it.
-const fn name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::NotFound => "not-found",
-        Reason::NotYetKnown => "not-yet-known",
-        Reason::Busy => "busy",
-        Reason::NoTransport => "no-transport",
-        Reason::Unreachable => "unreachable",
-        Reason::SourceFailed => "source-failed",
-        Reason::TimedOut => "timed-out",
-        Reason::Leaving => "leaving",
-        Reason::TooMany => "too-many",
-        Reason::NotAllowed => "not-allowed",
-        Reason::Cancelled => "cancelled",
-        Reason::Protocol => "protocol",
-        _ => "failed",
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn conduct(
     run.warm_up();
     run.begin()?;
     meddle(&mut run.world);
-    run.carry_on(plan.duration, prepared.longest());
+    run.carry_on(plan.duration, plan.duration + plan.drain);
     Ok(run.conclude(started))
 }
 

@@ -83,7 +83,7 @@ fn latencies_are_those_of_the_links() {
 fn the_records_of_a_run_are_read_like_those_of_emulation() {
     let results = records(STAR);
     assert_eq!(results.run.architecture, "super-node");
-    assert!(results.run.verdict.valid && results.run.ran_s >= 20.0);
+    assert!(results.run.verdict.valid && (results.run.ran_s - 20.0).abs() < 0.001 && results.run.drain_s > 0.0);
     assert!(results.samples.len() >= 19 && results.samples.windows(2).all(|pair| pair[0].t < pair[1].t));
     for link in &results.links {
         let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
@@ -92,6 +92,21 @@ fn the_records_of_a_run_are_read_like_those_of_emulation() {
     let metrics = report::metrics::Metrics::of(&results);
     assert_eq!(metrics.requests.completed as usize, results.requests.len());
     assert!(metrics.traffic.offered_bytes.unwrap() > 100_000);
+}
+
+#[test]
+fn what_is_under_way_when_the_drain_is_over_is_cut() {
+    let results = records(&format!("{STAR}drain = '1ms'\n"));
+    assert!(results.requests.iter().any(|request| request.outcome == record::Outcome::Cut));
+    assert!(results.run.ran_s + results.run.drain_s < 20.01, "{:?}", results.run);
+}
+
+#[test]
+fn a_network_without_memory_is_not_that_of_the_plan() {
+    let sound = simulated(STAR);
+    assert!(sound.is_sound() && sound.overflow().is_none());
+    let full = Outcome { overflows: 3, ..sound };
+    assert!(!full.is_sound() && full.overflow().unwrap().contains("3 packets"));
 }
 
 #[test]

@@ -23,8 +23,10 @@ use self::seal::{Opener, Sealer};
 use self::socket::{Reader, open};
 use crate::transport::Context;
 
+#[cfg(feature = "simulated")]
+pub(crate) use self::seal::OVERHEAD;
+pub(crate) use self::seal::ends;
 pub use self::seal::{MAX_MULTICAST_BYTES, TOLERANCE};
-pub(crate) use self::seal::{OVERHEAD, ends};
 
 /// Where multicast goes unless it is set otherwise: a group of the organisation's
 /// own scope for IPv4, one of the link's scope for IPv6.
