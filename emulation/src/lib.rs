@@ -9,6 +9,7 @@
 //!   carries their packets through the core.
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
+//! - [`siting`] says where super nodes or the server are best put.
 //! - [`report`] is what a run leaves behind, and what people look at.
 //! - [`mod@bench`] measures the emulator itself.
 
@@ -21,5 +22,6 @@ pub mod ns;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+pub mod siting;
 pub mod statistics;
 pub mod units;

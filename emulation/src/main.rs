@@ -104,6 +104,18 @@ enum Command {
   emulate simulate plans/star-11.toml --seed 7 -o results/simulated
 ")]
     Simulate(commands::simulate::SimulateArgs),
+    /// Say where to put super nodes, or the server, and what to expect of it
+    ///
+    /// Compares all choices of so many hosts, or searches where there are too many, for the least
+    /// time that requests are on their way. Latencies and bytes are predicted from the delays and
+    /// rates of links and the real messages, for links that are not busy; the fullest link is told.
+    #[command(before_help = "Examples:
+  emulate place tree.toml --super-nodes 2
+  emulate place tree.toml --at x45-1,x45-2       against a choice of your own
+  emulate place plans/tree-11.toml --server      a plan's network and workload
+  emulate place lab.ns -k 3 --mix video=40,track=50,idle=10
+")]
+    Place(commands::place::PlaceArgs),
     #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
     /// Run every combination of what a plan's [sweep] table lists
     #[command(before_help = "Examples:
@@ -183,6 +195,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Run(args) => commands::run::run(args, output),
         Command::Simulate(args) => commands::simulate::run(args, output),
+        Command::Place(args) => commands::place::run(args, output),
         Command::Sweep(args) => commands::sweep::run(args, output),
         Command::Man(args) => commands::generate::man(args, output),
     }

@@ -13,6 +13,7 @@ pub(crate) mod growth;
 mod interrupt;
 mod lab;
 pub(crate) mod linktest;
+pub(crate) mod place;
 mod process;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -40,7 +40,7 @@ pub mod workload;
 pub use error::RunError;
 pub use interrupt::Interrupt;
 pub use job::Solo;
-pub use placement::{HubPlace, NodePlace, Placement, Targets};
+pub use placement::{HubPlace, NodePlace, Placement, Targets, classes_that_ask};
 pub use plan::{Architecture, Plan};
 pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};

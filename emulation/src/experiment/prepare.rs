@@ -52,6 +52,14 @@ impl Prepared {
     pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
         let plan = Plan::parse(text, file)?;
         let network = network(&plan.topology, file)?;
+        Self::of(plan, network, file)
+    }
+
+    /// Makes a plan ready on a network, whatever network it names itself.
+    ///
+    /// # Errors
+    /// When the two do not fit.
+    pub fn of(plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;

@@ -4,12 +4,16 @@
 //! crossed; among equal paths the gateway that comes first, in the order of
 //! the nets and of their members, is taken, so that routes repeat.
 
+mod ways;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::Ipv4Addr;
 
 use super::addresses::{network, overlap};
 use super::topology::{HostIndex, Net, NetIndex, RouteTarget, Routing, Topology};
+
+pub use ways::{Crossing, Ways};
 
 /// One line of a host's routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,15 +172,22 @@ impl<'a> Map<'a> {
 
     /// The first step of a host's way to a net, as a route without its destination.
     fn next_hop(&self, host: HostIndex, distances: &[f64]) -> Option<Route> {
+        let (net, member, gateway) = self.next_gateway(host, distances)?;
+        let via = Some(self.nets[net].members[gateway].address?);
+        Some(Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via, net, member })
+    }
+
+    /// The same as a net, the host's place on it and the gateway's.
+    fn next_gateway(&self, host: HostIndex, distances: &[f64]) -> Option<(NetIndex, usize, usize)> {
         let own = distances[host];
         if own == 0.0 || own.is_infinite() {
             return None;
         }
         self.interfaces[host].iter().find_map(|&(net, member)| {
             let cost = self.nets[net].cost;
-            let gateway = self.gateways[net].iter().map(|place| &self.nets[net].members[*place]);
-            let gateway = gateway.filter(|gateway| gateway.host != host).find(|it| distances[it.host] + cost <= own)?;
-            Some(Route { destination: Ipv4Addr::UNSPECIFIED, prefix: 0, via: Some(gateway.address?), net, member })
+            let host_of = |place: usize| self.nets[net].members[place].host;
+            let nearer = |place: &usize| host_of(*place) != host && distances[host_of(*place)] + cost <= own;
+            Some((net, member, self.gateways[net].iter().copied().find(nearer)?))
         })
     }
 

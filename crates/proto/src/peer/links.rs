@@ -18,7 +18,7 @@ const MAX_LINKS_EACH: usize = 8;
 
 /// How long a direct association that this node dialled may carry nothing
 /// before it is closed. Until then a further request needs no handshake.
-pub(super) const IDLE: Duration = Duration::from_secs(120);
+pub const IDLE: Duration = Duration::from_secs(120);
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,7 +57,7 @@ use std::time::Duration;
 
 use self::attach::{Attach, Notice};
 use self::core::Core;
-use self::links::{IDLE, Link, Loss, MAX_LINKS, Purpose};
+use self::links::{Link, Loss, MAX_LINKS, Purpose};
 use self::multicast::{Multicast, Parts};
 use self::ping::Pings;
 use self::provide::Provide;
@@ -77,6 +77,7 @@ pub use api::{
     Command, Config, Discovery, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted,
 };
 pub use hubs::MAX_HUBS;
+pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};

@@ -118,6 +118,12 @@ fn class_of(topology: &Topology, host: HostIndex) -> &str {
     host.class.as_deref().unwrap_or_else(by_name)
 }
 
+/// The classes of a topology whose hosts take part unless a plan says otherwise.
+pub fn classes_that_ask(topology: &Topology) -> BTreeSet<String> {
+    let classes = (0..topology.hosts.len()).map(|host| class_of(topology, host));
+    classes.filter(|class| !PASSIVE.contains(class)).map(str::to_owned).collect()
+}
+
 struct Placer<'a> {
     plan: &'a Plan,
     topology: &'a Topology,

@@ -39,7 +39,16 @@ impl Targets {
         }
     }
 
-    /// All of them.
+    /// Whether it may be asked.
+    pub fn contains(&self, place: usize) -> bool {
+        match self {
+            Self::Others { own, nodes } => place != *own && place < *nodes,
+            // In the order of the nodes.
+            Self::Some(places) => places.binary_search(&place).is_ok(),
+        }
+    }
+
+    /// All of them, in the order of the nodes.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.len()).map(|number| self.get(number))
     }
@@ -61,6 +70,7 @@ mod tests {
             let written: Vec<usize> = (0..4).filter(|place| *place != own).collect();
             let others = Targets::Others { own, nodes: 4 };
             assert_eq!(others.iter().collect::<Vec<_>>(), written);
+            assert!((0..5).all(|place| others.contains(place) == written.contains(&place)));
             assert_eq!(Targets::from_iter(written.clone()).iter().collect::<Vec<_>>(), written);
         }
     }

@@ -1,6 +1,7 @@
 //! What nodes of a class ask for, and how often they pause.
 
 use std::fmt;
+use std::str::FromStr;
 
 use roost_proto::Service;
 use roost_proto::random::SplitMix64;
@@ -90,6 +91,26 @@ impl Mix {
     }
 }
 
+impl FromStr for Mix {
+    type Err = String;
+
+    /// Reads a mix as the command line has it: the name of a built-in one, or
+    /// `video=25,track=65,idle=10`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Line {
+            mix: Part,
+        }
+        let value =
+            if text.contains('=') { format!("{{ {text} }}") } else { toml::Value::String(text.to_owned()).to_string() };
+        match toml::from_str::<Line>(&format!("mix = {value}")) {
+            Ok(Line { mix: Part::Takes(mix) }) => Ok(mix),
+            Ok(Line { mix: Part::None }) => Err("with the mix `none` nobody asks for anything".to_owned()),
+            Err(error) => Err(error.message().to_owned()),
+        }
+    }
+}
+
 /// A mix, or that the class takes no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -163,6 +184,15 @@ mod tests {
         let written = read("mix = { video = 25, track = 25, image = 25, sensor = 5, idle = 20 }");
         assert_eq!(written, Ok(Part::Takes(Mix::TACTICAL)));
         assert!(read("mix = { sensor = 99.5, idle = 0.5 }").is_ok());
+    }
+
+    #[test]
+    fn a_mix_on_the_command_line_is_one_of_a_plan() {
+        assert_eq!("x45".parse(), Ok(Mix::X45));
+        assert_eq!("video=25,track=25,image=25,sensor=5,idle=20".parse(), Ok(Mix::TACTICAL));
+        assert!("idle=100".parse::<Mix>().unwrap_err().contains("asks for nothing"));
+        assert!("none".parse::<Mix>().unwrap_err().contains("nobody asks"));
+        assert!("vidio=100".parse::<Mix>().unwrap_err().contains("unknown field `vidio`"));
     }
 
     #[test]

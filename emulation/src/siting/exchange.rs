@@ -1,0 +1,437 @@
+//! What one request costs: the bytes of its messages and the round trips of
+//! its data.
+//!
+//! Nothing here is a constant. Messages are encoded as the daemons encode them,
+//! and sent once over a pair of the transport's own simulated ends, over which
+//! packets, acknowledgements and handshakes are counted. So whatever changes on
+//! the wire changes here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, StreamSender, digest};
+use roost_proto::service::Form;
+use roost_proto::wire::{Accept, Carry, Forward, Message, Mode, Offer, Params, Request, Way};
+use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
+use roost_transport::simulated::{Detail, Happening, LinkEnd};
+
+use crate::experiment::Plan;
+use crate::lab::carrier::HEADER_BYTES;
+
+/// One way between the two ends: long beside everything that they wait for.
+const ONE_WAY: Duration = Duration::from_millis(500);
+/// How much of a stream is sent to measure it, at most.
+const SAMPLE: Duration = Duration::from_secs(20);
+/// Between an object and the next on an association: many round trips, as
+/// between requests. TCP has then forgotten how much it may send at once.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Longer than any exchange here.
+const END: Time = Time::from_nanos(3600 * 1_000_000_000);
+
+/// Bytes that cross each link on the way there, and on the way back, with the
+/// headers of frames.
+pub(super) type Bytes2 = [f64; 2];
+
+/// What requests of a plan cost.
+#[derive(Clone, Debug)]
+pub(super) struct Exchanges {
+    /// Requester to hub.
+    pub(super) request: Bytes2,
+    /// Hub to provider.
+    pub(super) forward: Bytes2,
+    /// Hub to hub, with the receipt for it.
+    pub(super) carry: Bytes2,
+    /// Provider to hub: it has to dial first.
+    pub(super) pending: Bytes2,
+    /// By service, in the order of [`Service::ALL`]: provider to requester.
+    pub(super) flows: [Flow; 4],
+}
+
+/// The data of one request, from a provider to whoever takes it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flow {
+    /// Bytes from the provider, and to it.
+    pub(super) bytes: Bytes2,
+    /// The provider's dial, if the two are not associated yet.
+    pub(super) handshake: Bytes2,
+    /// Round trips of that dial, until the provider may send.
+    pub(super) dial_trips: f64,
+    /// The bytes that a latency waits for, by round trip, on a new association
+    /// and on one that has carried such an object already. Of a stream these are
+    /// its first packets, in one round.
+    pub(super) rounds: [Vec<f64>; 2],
+    /// The same behind a server that passes it on; nothing without one.
+    pub(super) onward: [Onward; 2],
+}
+
+/// What a server passes on: a message of data when all of it has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Onward {
+    /// How many round trips with the provider pass until there is one.
+    pub(super) lead: usize,
+    /// The bytes that a latency then waits for, by round trip with the requester.
+    pub(super) rounds: Vec<f64>,
+}
+
+impl Exchanges {
+    /// Measures what a plan's requests cost; `relayed` if all passes a server.
+    pub(super) fn measure(plan: &Plan, relayed: bool) -> Self {
+        let control = plan.transport.preference()[0];
+        let datagram = |message: &Message| Pair::connected(control).exchange(message);
+        let reply_to = if relayed { Vec::new() } else { addresses() };
+        let params = |service: Service| {
+            let duration_ms = service.is_stream().then(|| millis(plan.stream));
+            let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
+            Some(Params { duration_ms, transports, trace: None })
+        };
+        // One stands for all: services differ by a byte or two.
+        let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
+        let (id, deadline_ms, cell) = (RequestId(1000), millis(plan.timeout), Cell::new(30, 90));
+        let (requester, params) = (node(), params(service));
+        let request = Request {
+            id,
+            nonce,
+            service,
+            area: Area::At(cell),
+            mode: Mode::Forward,
+            deadline_ms,
+            count: 0,
+            params,
+            scope: Some(Scope::default()),
+        };
+        let forward = Forward { id, nonce, service, requester, reply_to: reply_to.clone(), deadline_ms, params };
+        let (way, hops, provider) = (Way::Across, 7, None);
+        let carry = Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
+        let requester = Some(node());
+        let [there, back] = datagram(&Message::Carry(carry));
+        let [receipt_there, receipt_back] = datagram(&Message::Underway { id, requester });
+        Self {
+            request: datagram(&Message::Request(request)),
+            forward: datagram(&Message::Forward(forward)),
+            carry: [there + receipt_back, back + receipt_there],
+            pending: datagram(&Message::Pending { id, requester }),
+            flows: Service::ALL.map(|service| flow(plan, service, relayed)),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn node() -> NodeId {
+    NodeId::from_bytes([0xa5; 16])
+}
+
+/// Where a node is reached: over each transport, as in plans.
+fn addresses() -> Vec<Address> {
+    Scheme::ALL.into_iter().map(|scheme| Address::single(scheme, ([10, 1, 1, 2], 7710).into())).collect()
+}
+
+fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
+    let scheme = plan.transport.of(service.is_stream());
+    let mut pair = Pair::connected(scheme);
+    let (handshake, dial_trips) =
+        (pair.bytes, pair.now.since(Time::ZERO).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64()));
+    let provider = relayed.then(node);
+    let accept = |offer| {
+        let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
+        Message::Accept(Accept { id, nonce, offer, cell, provider })
+    };
+    let flow = Flow { handshake, dial_trips, ..Flow::default() };
+    let format = service.name().to_owned();
+    match service.form() {
+        Form::Stream { bits_per_second, packet_bytes } => {
+            let accept = accept(Offer::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
+            let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
+            let onward = || Onward { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
+            Flow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
+        }
+        Form::Object { bytes } => {
+            let object = Bytes::from(vec![0x5a; bytes as usize]);
+            let offer = Offer::Object { bytes: bytes.into(), digest: digest(&object), format, inline: None };
+            let accept = accept(offer);
+            let mut second = relayed.then(|| Pair::connected(scheme));
+            let [cold, warm] = [(); 2].map(|()| {
+                let moved = pair.object(&accept, &object);
+                let onward = second.as_mut().map(|second| second.pass_on(&moved.messages)).unwrap_or_default();
+                pair.rest(PAUSE);
+                second.iter_mut().for_each(|second| second.rest(PAUSE));
+                (moved, onward)
+            });
+            Flow { bytes: cold.0.bytes, rounds: [cold.0.rounds, warm.0.rounds], onward: [cold.1, warm.1], ..flow }
+        }
+    }
+}
+
+/// An object that has come.
+struct Moved {
+    /// Bytes of all of it, there and back.
+    bytes: Bytes2,
+    /// How many of them came with each round trip.
+    rounds: Vec<f64>,
+    /// Its messages, and how long after it began they were whole.
+    messages: Vec<(Duration, Bytes)>,
+}
+
+/// Two ends of a link, far apart and with nothing in the way.
+struct Pair {
+    ends: [LinkEnd; 2],
+    now: Time,
+    /// Packets on their way, in the order in which they left: to which end.
+    air: VecDeque<(Time, usize, Bytes)>,
+    /// Bytes sent by each end so far.
+    bytes: Bytes2,
+    /// When bytes came to the second end, and how many.
+    arrived: BTreeMap<Time, f64>,
+    /// What each end has heard and nobody has looked at.
+    heard: VecDeque<(usize, Bytes)>,
+}
+
+impl Pair {
+    /// An association whose dialler may send.
+    fn connected(scheme: Scheme) -> Self {
+        let now = Time::ZERO;
+        let ends = [LinkEnd::dial(scheme, Detail::Message, now), LinkEnd::accept(scheme, Detail::Message, now)];
+        let (air, heard) = (VecDeque::new(), VecDeque::new());
+        let mut pair = Self { ends, now, air, bytes: [0.0; 2], arrived: BTreeMap::new(), heard };
+        let mut is_up = false;
+        while !is_up && pair.step(END) {
+            while let Some(happening) = pair.ends[0].poll_happening() {
+                is_up |= matches!(happening, Happening::Up { .. });
+            }
+        }
+        pair
+    }
+
+    /// Puts what the ends have to send into the air.
+    fn post(&mut self) {
+        for end in 0..2 {
+            while let Some(parcel) = self.ends[end].poll_packet(self.now) {
+                self.bytes[end] += f64::from(parcel.bytes) + HEADER_BYTES as f64;
+                self.air.push_back((self.now + ONE_WAY, 1 - end, parcel.content));
+                if end == 0 {
+                    *self.arrived.entry(self.now + ONE_WAY).or_default() +=
+                        f64::from(parcel.bytes) + HEADER_BYTES as f64;
+                }
+            }
+        }
+    }
+
+    /// Does the next thing that is due by `until`; false if nothing is.
+    fn step(&mut self, until: Time) -> bool {
+        self.post();
+        let [first, second] = &mut self.ends;
+        let air = self.air.front().map(|(at, ..)| *at);
+        let Some(at) = [air, first.deadline(), second.deadline()].into_iter().flatten().min().filter(|at| *at <= until)
+        else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        if air.is_some_and(|air| air <= self.now) {
+            if let Some((_, end, content)) = self.air.pop_front() {
+                self.ends[end].handle_packet(self.now, &content);
+            }
+        } else {
+            self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+        }
+        for end in 0..2 {
+            while let Some(happening) = self.ends[end].poll_happening() {
+                if let Happening::Message(message) = happening {
+                    self.heard.push_back((end, message));
+                }
+            }
+        }
+        self.post();
+        true
+    }
+
+    /// Goes on until a time; of an end that has nothing to do until nothing is left.
+    fn run(&mut self, until: Time) {
+        while self.step(until) {}
+        self.now = self.now.max(until.min(self.now + 4 * ONE_WAY));
+    }
+
+    /// Lets time pass.
+    fn rest(&mut self, pause: Duration) {
+        let until = self.now + pause;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    fn send(&mut self, end: usize, channel: Channel, message: &Message) {
+        self.ends[end].send(self.now, channel, message.encode());
+        self.post();
+    }
+
+    /// Bytes of one message of control, there and back.
+    fn exchange(&mut self, message: &Message) -> Bytes2 {
+        let before = self.bytes;
+        self.send(0, Channel::Datagram, message);
+        self.run(self.now + 8 * ONE_WAY);
+        since(self.bytes, before)
+    }
+
+    /// Bytes of a whole stream, and those of what its first data comes in.
+    fn stream(
+        &mut self,
+        accept: &Message,
+        (bits_per_second, packet_bytes): (u32, u32),
+        length: Duration,
+    ) -> (Bytes2, f64) {
+        let (begun, sample) = (self.now, length.min(SAMPLE));
+        let pause = Duration::from_nanos(u64::from(packet_bytes) * 8_000_000_000 / u64::from(bits_per_second));
+        let mut sender = StreamSender::new(RequestId(1000), begun);
+        let before = self.bytes;
+        self.send(0, Channel::Datagram, accept);
+        let mut first = 0.0;
+        let mut report = begun + REPORT_INTERVAL;
+        let payload = Bytes::from(vec![0x5a; packet_bytes as usize]);
+        while self.now < begun + sample {
+            let packet = sender.packet(self.now, payload.clone());
+            self.send(0, Channel::Datagram, &packet);
+            if first == 0.0 {
+                first = self.bytes[0] - before[0];
+            }
+            let next = self.now + pause;
+            while self.step(next) {}
+            self.now = next;
+            if self.now >= report {
+                self.send(1, Channel::Datagram, &Message::Report(Default::default()));
+                report = report + REPORT_INTERVAL;
+            }
+        }
+        let scale = length.as_secs_f64() / sample.as_secs_f64().max(1e-9);
+        let data = since(self.bytes, before).map(|bytes| bytes * scale);
+        let before = self.bytes;
+        self.send(0, Channel::Reliable { flow: 1000 }, &sender.end());
+        self.run(self.now + 8 * ONE_WAY);
+        let end = since(self.bytes, before);
+        ([data[0] + end[0], data[1] + end[1]], first)
+    }
+
+    /// Sends a whole object; what is ready at one time leaves in one go.
+    fn object(&mut self, accept: &Message, object: &Bytes) -> Moved {
+        let id = RequestId(1000);
+        let (mut sender, mut receiver) = (
+            ObjectSender::new(id, object.clone(), digest(object)),
+            ObjectReceiver::new(id, object.len() as u64, digest(object)),
+        );
+        let channel = Channel::Reliable { flow: id.0 };
+        let (before, began) = (self.bytes, self.now);
+        self.arrived.clear();
+        self.heard.clear();
+        self.ends[0].send(self.now, channel, accept.encode());
+        let until = self.now + Duration::from_secs(600);
+        let (mut whole, mut messages) = (None, Vec::new());
+        loop {
+            while let Some(message) = sender.poll() {
+                self.ends[0].send(self.now, channel, message.encode());
+            }
+            while let Some((end, message)) = self.heard.pop_front() {
+                if end == 1 {
+                    messages.push((self.now.since(began), message.clone()));
+                }
+                match Message::decode(&message) {
+                    Ok(Message::Chunk(chunk)) => {
+                        receiver.chunk(chunk);
+                        if receiver.has_everything() {
+                            whole.get_or_insert(self.now);
+                        }
+                        if receiver.wants_report() && receiver.has_news() {
+                            let report = Message::Report(receiver.report());
+                            self.send(1, Channel::Datagram, &report);
+                        }
+                    }
+                    Ok(Message::Report(report)) => sender.report(report.bytes),
+                    _ => {}
+                }
+            }
+            if !self.step(until) {
+                break;
+            }
+        }
+        // What comes after the last of it are acknowledgements.
+        let of_object = self.arrived.range(..=whole.unwrap_or(until));
+        Moved { bytes: since(self.bytes, before), rounds: rounds(of_object), messages }
+    }
+
+    /// Passes on the messages of an object, each when it has come to this end
+    /// from a provider as far away as the other end.
+    fn pass_on(&mut self, messages: &[(Duration, Bytes)]) -> Onward {
+        let (began, channel) = (self.now, Channel::Reliable { flow: 1000 });
+        self.arrived.clear();
+        self.heard.clear();
+        for (at, message) in messages {
+            let pause = (began + *at).since(self.now);
+            if !pause.is_zero() {
+                self.rest(pause);
+            }
+            self.ends[0].send(self.now, channel, message.clone());
+        }
+        while self.heard.len() < messages.len() && self.step(END) {}
+        let is_data = |message: &Bytes| matches!(Message::decode(message), Ok(Message::Chunk(_)));
+        let first = messages.iter().find(|(_, message)| is_data(message)).map_or(ONE_WAY, |(at, _)| *at);
+        let lead = (first.saturating_sub(ONE_WAY).as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64())).round() as usize;
+        Onward { lead, rounds: rounds(self.arrived.range(began + first..=self.now)) }
+    }
+}
+
+fn since(now: Bytes2, before: Bytes2) -> Bytes2 {
+    [now[0] - before[0], now[1] - before[1]]
+}
+
+/// Arrivals less than half a round trip apart belong to one round.
+fn rounds<'a>(arrived: impl Iterator<Item = (&'a Time, &'a f64)>) -> Vec<f64> {
+    let mut rounds: Vec<f64> = Vec::new();
+    let mut last: Option<Time> = None;
+    for (at, bytes) in arrived {
+        match rounds.last_mut().filter(|_| last.is_some_and(|last| at.since(last) < ONE_WAY)) {
+            Some(round) => *round += bytes,
+            None => rounds.push(*bytes),
+        }
+        last = Some(*at);
+    }
+    rounds
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn exchanges() -> Exchanges {
+        let plan = "topology = 'x'\narchitecture = 'super-node'\nduration = '60s'\n";
+        Exchanges::measure(&Plan::parse(plan, Path::new("p.toml")).unwrap(), false)
+    }
+
+    #[test]
+    fn data_is_most_of_what_a_request_costs_and_headers_are_little() {
+        let Exchanges { flows: [video, track, image, sensor], request, carry, .. } = exchanges();
+        for (flow, payload) in [(&video, 875_000.0), (&track, 50_000.0), (&image, 100_000.0), (&sensor, 10_000.0)] {
+            let over = flow.bytes[0] / payload;
+            assert!(over > 1.0 && over < 1.5, "{flow:?}");
+            assert!(flow.bytes[1] > 0.0 && flow.bytes[1] < flow.bytes[0] / 5.0, "{flow:?}");
+        }
+        assert!(request[0] > 64.0 && request[0] < carry[0], "{request:?} {carry:?}");
+    }
+
+    #[test]
+    fn an_association_takes_two_round_trips_over_udp_and_three_over_tcp() {
+        let Exchanges { flows: [video, _, _, sensor], .. } = exchanges();
+        assert_eq!((video.dial_trips.round(), sensor.dial_trips.round()), (2.0, 3.0));
+        assert!(video.handshake.iter().all(|bytes| *bytes > 1000.0));
+    }
+
+    #[test]
+    fn a_picture_takes_round_trips_and_no_more_the_second_time() {
+        let Exchanges { flows: [video, _, image, sensor], .. } = exchanges();
+        assert_eq!((video.rounds[0].len(), sensor.rounds[0].len()), (1, 1));
+        let [cold, warm] = image.rounds;
+        assert_eq!((cold.len(), warm.len()), (3, 3), "{cold:?} {warm:?}");
+        // Each round of a slow start is about twice the one before.
+        assert!((1.7..2.3).contains(&(cold[1] / cold[0])), "{cold:?}");
+    }
+}
