@@ -4,6 +4,7 @@ use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
 use super::links::{Loss, Way};
+use super::liveness::answers_since;
 use super::requests::{Requests, SHORT_PAUSE};
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
@@ -94,8 +95,7 @@ impl Requests {
     pub(super) fn on_ask_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> Option<Time> {
         let open = |asked: &&Asked| !matches!(asked.phase, Phase::Receiving(_));
         let asked = self.asked.get(&id).filter(open)?;
-        let answered = asked.via.and_then(|link| core.links.get(link)).map(|link| link.answered);
-        let silent = !asked.is_direct() && answered.is_some_and(|answered| answered < asked.sent);
+        let silent = !asked.is_direct() && asked.via.is_some_and(|link| !answers_since(core, link, asked.sent));
         let since = silent.then_some(asked.sent);
         if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
             core.counters.retries += 1;

@@ -141,7 +141,8 @@ impl Attach {
     }
 }
 
-/// Whether the neighbour has answered anything that it was asked since then.
-fn answers_since(core: &Core, link: LinkId, since: Time) -> bool {
-    core.links.get(link).is_some_and(|link| link.answered > since)
+/// Whether the neighbour has answered anything that it was asked since then:
+/// what came sooner than a probe time-out later was under way already.
+pub(super) fn answers_since(core: &Core, link: LinkId, since: Time) -> bool {
+    core.links.get(link).is_some_and(|link| link.answered > since + link.rtt.pto())
 }

@@ -267,7 +267,7 @@ fn five_percent_are_lost_everywhere() {
 
 #[test]
 fn links_of_six_hundred_milliseconds() {
-    for_seeds(3, |seed| {
+    for_seeds(4, |seed| {
         let mut scene = Scene::with(seed, 600 * MS, 0);
         scene.run(WARM);
         scene.ask_for(5 * SECOND, 500 * MS);

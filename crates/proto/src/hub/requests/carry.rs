@@ -60,7 +60,7 @@ impl Hub {
                     // It is found elsewhere in a moment, as if this hub were leaving.
                     return self.refuse(now, key, Reason::Leaving);
                 }
-                let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), again: false };
+                let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), silences: 0 };
                 let choice = if offered { Some(self.choice(provider, true)) } else { moved.map(there) };
                 if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
                     // Who is here is nowhere else.

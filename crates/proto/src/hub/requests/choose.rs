@@ -60,9 +60,7 @@ impl Hub {
         let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));
         let hub = central.or(home.map(|home| (home, Way::Down)));
         match (hub, self.directory.get(node)) {
-            (Some((hub, way)), Some(entry)) => {
-                Choice::Hub { hub, way, named: Some((node, entry.cell())), again: false }
-            }
+            (Some((hub, way)), Some(entry)) => Choice::Hub { hub, way, named: Some((node, entry.cell())), silences: 0 },
             _ => Choice::Node(node),
         }
     }
@@ -105,7 +103,7 @@ impl Hub {
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
                 let (way, named) = (self.way_to(*hub), Some((*node, *cell)));
-                ranked.push((rank, Choice::Hub { hub: *hub, way, named, again: false }));
+                ranked.push((rank, Choice::Hub { hub: *hub, way, named, silences: 0 }));
             }
         }
         ranked.sort_unstable_by_key(|(rank, _)| rank.by_availability());

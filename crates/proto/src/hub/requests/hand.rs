@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::table::{Asked, Choice, Key, Stage};
 use crate::address::{Address, SchemeSet};
 use crate::hub::route::HOPS;
+use crate::hub::seek::ASKS;
 use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
@@ -183,15 +184,16 @@ impl Hub {
         self.hand_again(now, key, link, to, relay);
     }
 
-    /// A hub has not said in time that it has the request: the next one is
-    /// asked, and this one once more in the end.
+    /// A hub has not said in time that it has the request: the next one is asked,
+    /// and this one again in the end, more often if there is no other.
     pub(super) fn hop_silent(&mut self, now: Time, key: Key) {
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        let Stage::Handed { to: Choice::Hub { hub, way, named, again }, relay, .. } = asked.stage else { return };
-        let to = Choice::Hub { hub, way, named, again };
+        let Stage::Handed { to: Choice::Hub { hub, way, named, silences }, relay, .. } = asked.stage else { return };
+        let to = Choice::Hub { hub, way, named, silences };
         self.counters.hedges += 1;
-        if !again {
-            asked.choices.push_back(Choice::Hub { hub, way, named, again: true });
+        let asks = if asked.choices.is_empty() { ASKS } else { ASKS - 1 };
+        if silences + 1 < asks {
+            asked.choices.push_back(Choice::Hub { hub, way, named, silences: silences + 1 });
         }
         self.neighbours.doubt(hub);
         self.give_up(now, key, to, relay, Reason::silence(way));
@@ -242,8 +244,7 @@ impl Hub {
         });
         // One silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
-            self.counters.suspensions += 1;
-            self.directory.suspend(node);
+            self.suspend_silent(node);
         }
         self.note_failure(to);
         self.report(now, key, Step::Silent, to.neighbour(), Some(reason));
@@ -252,6 +253,15 @@ impl Hub {
         }
         self.note(key, reason);
         self.advance(now, key);
+    }
+
+    /// Suspends a provider until it speaks, and has it speak if it lives.
+    fn suspend_silent(&mut self, node: NodeId) {
+        self.counters.suspensions += 1;
+        self.directory.suspend(node);
+        if let Some(link) = self.link_to(node) {
+            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Ping(0));
+        }
     }
 
     /// The flow's provider is gone before it accepted.

@@ -88,8 +88,8 @@ pub(in crate::hub) enum Choice {
     /// A provider of this hub's.
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
-    /// and whether it is asked for the second time, because it was silent.
-    Hub { hub: NodeId, way: Way, named: Option<(NodeId, Cell)>, again: bool },
+    /// and how often it was asked in vain.
+    Hub { hub: NodeId, way: Way, named: Option<(NodeId, Cell)>, silences: u8 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,7 @@ impl Choice {
 
     /// Another hub that has not been asked yet.
     pub(super) fn hub((hub, way): (NodeId, Way)) -> Self {
-        Self::Hub { hub, way, named: None, again: false }
+        Self::Hub { hub, way, named: None, silences: 0 }
     }
 }
 

@@ -37,7 +37,9 @@ fn a_repeated_request_goes_to_the_next_provider_and_to_the_last_one_twice() {
     };
     assert_eq!([to(&mut bench), to(&mut bench), to(&mut bench)], [first, second, second]);
     bench.wait(Duration::from_millis(100));
-    assert_eq!(refused(&bench.ask(asker, request(1, Mode::Forward))), (asker, Reason::Unreachable));
+    let sent = bench.ask(asker, request(1, Mode::Forward));
+    assert_eq!(sent[0], (second, Message::Ping(0)), "who is suspended until it speaks is asked to speak");
+    assert_eq!(refused(&sent[1..]), (asker, Reason::Unreachable));
     assert_eq!((bench.hub.counters().suspensions, bench.hub.counters().failures), (1, 2));
 }
 

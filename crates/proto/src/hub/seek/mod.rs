@@ -24,6 +24,7 @@ use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Candidate, Coverage, Found, MAX_CANDIDATES, Message, Seek, Way};
+pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the asker would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use crate::wire::{Coverage, Way};
 
 /// How often a hub is asked that is silent, if nobody can be asked in its
 /// place: on a path that loses, silence is not death.
-const ASKS: u8 = 3;
+pub(in crate::hub) const ASKS: u8 = 3;
 
 impl Hub {
     /// A hub is gone: nobody waits for it any longer.
