@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use roost_emulation::report;
 use roost_emulation::sim::growth::state::{self, State};
-use roost_emulation::sim::growth::{self, Lookups, Settings, Size};
+use roost_emulation::sim::growth::{self, Lookups, Requests, Settings, Size};
 use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
@@ -25,7 +25,7 @@ pub(crate) struct GrowthArgs {
     /// How long nodes move, and ask for nothing, while uplinks are looked at
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     moving: Duration,
-    /// How many lookups are made at each distance
+    /// How many lookups are made at each distance, and how many pairs of nodes request there
     #[arg(long, value_name = "N", default_value_t = 500)]
     lookups: u16,
     /// The seed of moves and lookups
@@ -78,6 +78,8 @@ fn draw(folder: &Path, sizes: &[Size], states: &[State], output: Output) -> Outc
 fn show(sizes: &[Size], states: &[State], output: Output) -> Outcome {
     let mut lookups =
         Table::new(&[">NODES", "LOOKUP", ">FOUND", ">HOPS ms", ">p50 ms", ">p99 ms", ">MESSAGES", ">BYTES"]);
+    let mut requests =
+        Table::new(&[">NODES", "REQUEST", ">ACCEPTED", ">HOPS ms", ">FIRST p50 ms", ">AGAIN p50 ms", ">AGAIN p99 ms"]);
     let mut uplinks = Table::new(&[
         ">NODES",
         "HUB",
@@ -89,8 +91,12 @@ fn show(sizes: &[Size], states: &[State], output: Output) -> Outcome {
     ]);
     let mut runs = Table::new(&[">NODES", ">HUBS", ">JOINED s", ">STEPS", ">WALL s", ">us/STEP", ">VIOLATIONS"]);
     for size in sizes {
-        for (name, one) in ["at home", "one tier up", "across the top"].iter().zip(&size.lookups) {
+        let distances = ["at home", "one tier up", "across the top"];
+        for (name, one) in distances.iter().zip(&size.lookups) {
             one.iter().for_each(|one| lookups.row(lookup(size.nodes, name, one)));
+        }
+        for (name, one) in distances.iter().zip(&size.requests) {
+            one.iter().for_each(|one| requests.row(request(size.nodes, name, one)));
         }
         for (name, uplink) in ["home", "middle", "top"].iter().zip(&size.uplinks) {
             let kinds: Vec<String> = uplink.sent.iter().map(|(kind, rate)| format!("{kind} {rate:.0}")).collect();
@@ -115,7 +121,7 @@ fn show(sizes: &[Size], states: &[State], output: Output) -> Outcome {
         let numbers = [state.below as u64, state.patches as u64, state.bytes].map(|number| number.to_string());
         held.row([state.nodes.to_string(), name.to_owned()].into_iter().chain(numbers));
     }
-    for table in [lookups, uplinks, held, runs] {
+    for table in [lookups, requests, uplinks, held, runs] {
         output.table(&table)?;
         output.data("\n")?;
     }
@@ -132,5 +138,17 @@ fn lookup(nodes: usize, name: &str, one: &Lookups) -> Vec<String> {
         format!("{:.1}", one.p99_ms),
         format!("{:.1}", one.messages),
         format!("{:.0}", one.bytes),
+    ]
+}
+
+fn request(nodes: usize, name: &str, one: &Requests) -> Vec<String> {
+    vec![
+        nodes.to_string(),
+        name.to_owned(),
+        format!("{}+{} of {}", one.accepted, one.accepted_again, one.asked),
+        format!("{:.0}", one.hops_ms),
+        format!("{:.1}", one.first_ms),
+        format!("{:.1}", one.p50_ms),
+        format!("{:.1}", one.p99_ms),
     ]
 }

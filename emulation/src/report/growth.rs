@@ -2,7 +2,7 @@
 
 use super::figure::{Figure, Line, lines};
 use super::words::{bytes, count, milliseconds, rate};
-use crate::sim::growth::{Lookups, Size, state::State};
+use crate::sim::growth::{Lookups, Requests, Size, state::State};
 
 /// The distances of lookups, as figures name them.
 const DISTANCES: [&str; 3] = ["at home", "one tier up", "across the top"];
@@ -11,7 +11,7 @@ const TIERS: [&str; 3] = ["home", "middle", "top"];
 
 /// Names and SVG texts of the figures of these sizes.
 pub fn growth(sizes: &[Size], states: &[State]) -> Vec<(String, String)> {
-    let figures = [latency(sizes), lookup_bytes(sizes), traffic(sizes), held(states)];
+    let figures = [latency(sizes), requests(sizes), lookup_bytes(sizes), traffic(sizes), held(states)];
     figures.into_iter().map(|figure| (figure.name, figure.sheet.standing(&figure.title))).collect()
 }
 
@@ -19,10 +19,22 @@ fn latency(sizes: &[Size]) -> Figure {
     of_lookups(
         sizes,
         "growth-latency",
-        "A lookup takes the round trips of its hops, however many nodes there are",
+        "A complete lookup takes the way to all who may know more, however many nodes there are",
         |one| one.p50_ms,
         milliseconds,
     )
+}
+
+fn requests(sizes: &[Size]) -> Figure {
+    let of = |size: &Size, distance: usize, of: fn(&Requests) -> f64| {
+        Some((size.nodes, of(size.requests[distance].as_ref()?)))
+    };
+    let line = |distance: usize| {
+        drawn(DISTANCES[distance], sizes.iter().filter_map(|size| of(size, distance, |one| one.p50_ms)))
+    };
+    let title = "A request takes its way and nothing else, however many nodes there are";
+    let all = [line(0), line(1), line(2)];
+    figure("growth-requests", title, &all, sizes.iter().map(|size| size.nodes), milliseconds)
 }
 
 fn lookup_bytes(sizes: &[Size]) -> Figure {

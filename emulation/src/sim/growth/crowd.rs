@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::peer::{Command, Event, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
-use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
+use roost_proto::wire::Mode;
+use roost_proto::{Area, Cell, NodeId, SchemeSet, Scope, Service, Time, Traffic};
 
-use super::{Holds, Lookups, MOVE_EVERY};
+use super::{Holds, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{NodePlace, Placement, Prepared};
 use crate::report::metrics::Distribution;
-use crate::scenario::generate::LegParameters;
+use crate::scenario::generate::{Forest, LegParameters};
 use crate::scenario::topology::{HostIndex, Net, Topology};
 use crate::sim::SimulateError;
 use crate::sim::calendar::Calendar;
@@ -23,6 +24,8 @@ const READY: Duration = Duration::from_secs(120);
 const BETWEEN_LOOKUPS: Duration = Duration::from_millis(50);
 /// How long the last one may take: a node gives a lookup up before.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a track lasts that is asked for.
+const TRACK: Duration = Duration::from_secs(1);
 /// How often a pair of nodes is drawn that shall be so far apart.
 const DRAWS: usize = 10_000;
 /// Nodes whose numbers differ by less may be below one middle.
@@ -67,7 +70,7 @@ pub(super) struct Crowd<'a> {
     moves: Calendar<usize>,
     moving: bool,
     random: SplitMix64,
-    /// Lookups under way: when each began.
+    /// Lookups and requests under way: when each began.
     asked: HashMap<Ticket, Time>,
     tickets: u64,
     found: Vec<f64>,
@@ -168,6 +171,10 @@ impl<'a> Crowd<'a> {
                     let took = began.map(|began| self.world.now.since(began).as_secs_f64() * 1e3);
                     self.found.extend(took.filter(|_| !found.candidates.is_empty()));
                 }
+                Event::Accepted { ticket, .. } => {
+                    let began = self.asked.remove(&ticket);
+                    self.found.extend(began.map(|began| self.world.now.since(began).as_secs_f64() * 1e3));
+                }
                 Event::Failed { ticket, .. } => drop(self.asked.remove(&ticket)),
                 _ => {}
             }
@@ -204,6 +211,52 @@ impl<'a> Crowd<'a> {
             messages: per(said.messages - before.messages),
             bytes: per(said.bytes - before.bytes),
         })
+    }
+
+    /// Has nodes request the tracks of others that are so far from them, and
+    /// those same tracks again when the two have an association.
+    pub(super) fn request(&mut self, group: Group, count: usize) -> Option<Requests> {
+        let pairs: Vec<(usize, usize)> = (0..count).map(|_| self.pair(group)).collect::<Option<_>>()?;
+        let floors = pairs.iter().map(|(asker, target)| self.hops(*asker, *target) + trip(self.shape().node));
+        let hops_ms = floors.fold(f64::INFINITY, f64::min);
+        let first = self.request_all(&pairs);
+        let again = self.request_all(&pairs);
+        Some(Requests {
+            asked: count,
+            accepted: first.count,
+            accepted_again: again.count,
+            first_ms: first.p50.unwrap_or(f64::NAN),
+            p50_ms: again.p50.unwrap_or(f64::NAN),
+            p99_ms: again.p99.unwrap_or(f64::NAN),
+            hops_ms,
+        })
+    }
+
+    /// Until each request was accepted, milliseconds.
+    fn request_all(&mut self, pairs: &[(usize, usize)]) -> Distribution {
+        self.found.clear();
+        for (asker, target) in pairs {
+            self.tickets += 1;
+            let ticket = Ticket(self.tickets);
+            self.asked.insert(ticket, self.world.now);
+            let wanted = Wanted {
+                service: Service::Track,
+                area: Area::At(self.cells[*target]),
+                mode: Mode::Forward,
+                count: 0,
+                duration: Some(TRACK),
+                transports: SchemeSet::ALL,
+                deadline: PATIENCE,
+                provider: None,
+                scope: Scope::default(),
+                trace: false,
+            };
+            let machine = self.world.machine_of(Part::Node(*asker));
+            self.world.command(machine, Command::Request { ticket, wanted });
+            self.go_on(BETWEEN_LOOKUPS);
+        }
+        self.go_on(PATIENCE);
+        Distribution::of(self.found.clone())
     }
 
     fn pair(&mut self, group: Group) -> Option<(usize, usize)> {
@@ -244,8 +297,7 @@ impl<'a> Crowd<'a> {
     /// to its home, up, across and down, milliseconds.
     fn hops(&self, asker: usize, target: usize) -> f64 {
         let (one, other) = (self.branches[asker], self.branches[target]);
-        let shape = super::shape(self.cells.len());
-        let trip = |leg: LegParameters| leg.delay.as_secs_f64() * 2e3;
+        let shape = self.shape();
         let mut sum = trip(shape.node);
         if one.home != other.home {
             sum += 2.0 * trip(shape.home);
@@ -257,6 +309,10 @@ impl<'a> Crowd<'a> {
             sum += 2.0 * trip(shape.top);
         }
         sum
+    }
+
+    fn shape(&self) -> Forest {
+        Forest::of(self.cells.len())
     }
 
     /// The machines of a tier's hubs.
@@ -306,6 +362,11 @@ impl<'a> Crowd<'a> {
         }
         most
     }
+}
+
+/// There and back, milliseconds.
+fn trip(leg: LegParameters) -> f64 {
+    leg.delay.as_secs_f64() * 2e3
 }
 
 /// The name of the first net of a host: in a forest that is the one above it.

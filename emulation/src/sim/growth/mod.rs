@@ -3,7 +3,7 @@
 //!
 //! A size is brought up, left alone until all is known everywhere, then looked
 //! at while its nodes move and ask for nothing, and last while nodes look for
-//! what is at their home, one tier up, and across the top. What a super node
+//! what is at their home, one tier up, and across the top, and request it. What a super node
 //! holds is measured apart from that, in [`state`].
 
 mod crowd;
@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::world::World;
 use super::{Detail, SimulateError};
 use crate::experiment::Prepared;
-use crate::scenario::generate::Forest;
 use crowd::{Crowd, Group};
 
 /// How often each node moves to the cell beside it.
@@ -33,7 +32,8 @@ pub struct Settings {
     pub seed: u64,
     /// How long nodes move and ask for nothing.
     pub quiet: Duration,
-    /// How many lookups are made at each distance.
+    /// How many lookups are made at each distance, and how many pairs of nodes
+    /// request there.
     pub lookups: usize,
 }
 
@@ -59,6 +59,8 @@ pub struct Size {
     /// Lookups of what is at the same home, one tier up, across the top; none
     /// where the network is too small for it.
     pub lookups: [Option<Lookups>; 3],
+    /// Requests for the same.
+    pub requests: [Option<Requests>; 3],
     /// What a hub of each tier holds at most.
     pub holds: [Holds; 3],
     /// Things that happened.
@@ -110,6 +112,27 @@ pub struct Lookups {
     pub bytes: f64,
 }
 
+/// How long requests take until they are accepted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Requests {
+    /// How many pairs of nodes there were; each asked twice.
+    pub asked: usize,
+    /// How many were accepted.
+    pub accepted: u64,
+    /// How many were accepted when asked for again.
+    pub accepted_again: u64,
+    /// Median of those between nodes that have nothing to do with one another,
+    /// milliseconds: the handshake of their association included.
+    pub first_ms: f64,
+    /// Median when asked again, milliseconds.
+    pub p50_ms: f64,
+    /// 99th percentile of these, milliseconds.
+    pub p99_ms: f64,
+    /// There through the hubs and back, milliseconds, if nothing but distance
+    /// takes time.
+    pub hops_ms: f64,
+}
+
 /// What a hub holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holds {
@@ -136,6 +159,7 @@ pub fn measure(nodes: usize, settings: &Settings) -> Result<Size, SimulateError>
     let uplinks = quiet(&mut crowd, settings.quiet);
     let groups = [Group::Home, Group::Middle, Group::Across];
     let lookups = groups.map(|group| crowd.look_up(group, settings.lookups));
+    let requests = groups.map(|group| crowd.request(group, settings.lookups));
     let holds = [0, 1, 2].map(|tier| crowd.holds(tier));
     let count = |tier: u8| prepared.placement.hubs.iter().filter(|hub| hub.tier == tier).count();
     let world = &mut crowd.world;
@@ -145,6 +169,7 @@ pub fn measure(nodes: usize, settings: &Settings) -> Result<Size, SimulateError>
         joined_s: joined.as_secs_f64(),
         uplinks,
         lookups,
+        requests,
         holds,
         steps: world.steps,
         violations: world.checks.found().len(),
@@ -192,11 +217,6 @@ fn quiet(crowd: &mut Crowd<'_>, length: Duration) -> [Uplink; 3] {
             leg_down: leg(1),
         }
     })
-}
-
-/// The forest of a size, for what is computed from it.
-fn shape(nodes: usize) -> Forest {
-    Forest::of(nodes)
 }
 
 #[cfg(test)]

@@ -13,6 +13,17 @@ fn lookups_take_the_round_trips_of_their_hops_and_little_else() {
     }
     let [Some(home), Some(tier), Some(across)] = &size.lookups else { panic!("{:?}", size.lookups) };
     assert_eq!([home, tier, across].map(|lookups| lookups.hops_ms), [80.0, 240.0, 360.0]);
+    let [Some(home_asked), Some(tier_asked), Some(across_asked)] = &size.requests else {
+        panic!("{:?}", size.requests)
+    };
+    let asked = [home_asked, tier_asked, across_asked];
+    assert_eq!(asked.map(|requests| requests.hops_ms), [160.0, 320.0, 440.0]);
+    for requests in asked {
+        assert_eq!((requests.accepted, requests.accepted_again), (20, 20), "{requests:?}");
+        // Queues and the time that bytes take are all that comes on top.
+        assert!((0.0..10.0).contains(&(requests.p50_ms - requests.hops_ms)), "{requests:?}");
+        assert!(requests.first_ms > requests.p50_ms, "{requests:?}");
+    }
     assert!(home.messages < tier.messages && tier.messages < across.messages);
     assert_eq!((size.holds[0].nodes, size.holds[0].copies > 0), (100, true));
     assert!(size.uplinks[0].mean > 0.0 && size.uplinks[0].leg_up > size.uplinks[0].mean, "{:?}", size.uplinks);
