@@ -109,10 +109,13 @@ impl Attach {
     /// A request has gone unanswered since then: find out whether the home is
     /// still there. The request counts as the first question.
     pub(super) fn suspect(&mut self, core: &mut Core, since: Time) {
-        if matches!(&self.state, State::Linked(home) if home.exchange.is_none()) {
-            let token = core.random.next_u64() as u32;
-            self.ask(core, Question::Probe(token), 2, since);
+        let State::Linked(home) = &mut self.state else { return };
+        if let Some(exchange) = &mut home.exchange {
+            exchange.since = exchange.since.min(since);
+            return;
         }
+        let token = core.random.next_u64() as u32;
+        self.ask(core, Question::Probe(token), 2, since);
     }
 
     /// Puts a question to the home, and waits until one, three, seven, … probe
