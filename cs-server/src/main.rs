@@ -10,7 +10,8 @@ enum CsServer {}
 
 impl HubProgram for CsServer {
     const NAME: &'static str = "cs-server";
-    const ABOUT: &'static str = "The server of the client/server baseline: indexes services, and relays all data";
+    const ABOUT: &'static str =
+        "The server of the client/server baseline, or a cache of it: indexes services, and relays all data";
     const KIND: Kind = Kind::Server;
 }
 

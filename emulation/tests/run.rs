@@ -179,7 +179,7 @@ fn another_architecture_than_the_plans_is_for_plans_only() {
     let (code, said) = check("trial.toml", "multicast");
     assert!(code == Some(0), "{said}");
     let (code, said) = check("trial.toml", "client-server-caching");
-    assert!(code == Some(2) && said.contains("no mode `client-server-caching` yet"), "{said}");
+    assert!(code == Some(0) && said.contains("client-server-caching on server, node1"), "{said}");
     let (code, said) = check("net.toml", "client-server");
     assert!(code == Some(2) && said.contains("net.toml is a topology: only a plan has"), "{said}");
 }

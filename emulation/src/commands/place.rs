@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use roost_emulation::experiment::plan::{Mix, Part as Share, SuperNodes};
+use roost_emulation::experiment::plan::{Mix, Part as Share, Places, SuperNodes};
 use roost_emulation::experiment::{Architecture, Plan, Prepared, RunError, classes_that_ask};
 use roost_emulation::scenario::{self, Topology};
 use roost_emulation::siting::{Advice, AdviceError, Choice, LinkForecast, Part, advise};
@@ -66,15 +66,17 @@ fn prepare(args: &PlaceArgs) -> Outcome<(Prepared, Part)> {
     if let Some(mix) = args.mix {
         ask_for(&mut plan, &network, mix);
     }
-    let server = args.server || args.super_nodes.is_none() && plan.architecture == Architecture::ClientServer;
-    if plan.architecture == Architecture::ClientServer {
+    // Through caches requests go by way of the server, too.
+    let is_served = matches!(plan.architecture, Architecture::ClientServer | Architecture::ClientServerCaching);
+    let server = args.server || args.super_nodes.is_none() && is_served;
+    if is_served {
         plan.architecture = Architecture::SuperNode;
     }
     let named = args.at.as_ref().filter(|_| workload.is_none()).map(Vec::len);
     match args.super_nodes.or(named) {
-        _ if server => plan.super_nodes = SuperNodes::Count(1),
+        _ if server => plan.super_nodes = SuperNodes::Flat(Places::Count(1)),
         Some(0) => return Err(AdviceError::Count(0).into()),
-        Some(count) => plan.super_nodes = SuperNodes::Count(count),
+        Some(count) => plan.super_nodes = SuperNodes::Flat(Places::Count(count)),
         None => {}
     }
     let prepared = Prepared::of(plan, network, file)?;

@@ -29,7 +29,7 @@ pub(crate) struct SimulateArgs {
     /// In how much detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
     #[arg(long, value_name = "NAME", default_value_t = Detail::Packet)]
     level: Detail,
-    /// Another architecture than the plan's: client-server, super-node, multicast or super-node-multicast
+    /// Another architecture than the plan's: client-server, client-server-caching, super-node…
     #[arg(long, value_name = "NAME")]
     architecture: Option<Architecture>,
     /// Another seed than the plan's

@@ -36,8 +36,10 @@ pub(super) struct Launch {
     pub(super) name: String,
     pub(super) host: HostIndex,
     pub(super) class: String,
-    /// What records call it: `node`, `supernode` or `server`.
+    /// What records call it: `node`, `supernode`, `server` or `cache`.
     pub(super) title: &'static str,
+    /// What its identity says.
+    pub(super) certified: roost_proto::Role,
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
     pub(super) socket: PathBuf,

@@ -111,7 +111,7 @@ impl Fleet {
         }
         for launch in &launches {
             interrupt.check()?;
-            identities::issue(binaries, &group, &launch.name, launch.title, &identity(&launch.name))?;
+            identities::issue(binaries, &group, &launch.name, launch.certified.name(), &identity(&launch.name))?;
             step();
         }
         Ok(Self { members: launches.into_iter().map(Member::new).collect() })

@@ -9,7 +9,7 @@ use super::daemon::{Launch, Role};
 use super::error::RunError;
 use super::fleet::{LEAVE, LOGS};
 use super::placement::{HubPlace, NodePlace, Placement};
-use super::plan::{Architecture, Plan};
+use super::plan::Plan;
 use super::private::RUN_FOLDER;
 use super::siblings::Binaries;
 use crate::lab::Lab;
@@ -41,12 +41,14 @@ impl Maker<'_> {
         let program = self.plan.architecture.hub_program();
         let mut args =
             self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
-        if self.plan.architecture != Architecture::ClientServer {
+        let caching = self.plan.architecture.hub_role() == roost_proto::Role::Server;
+        for parent in &hub.parents {
+            let flag = if caching { "--cache-of" } else { "--parent" };
+            args.extend([flag.into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
+        }
+        if !caching {
             for peer in self.placement.peers(index) {
                 args.extend(["--peer".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
-            }
-            for parent in &hub.parents {
-                args.extend(["--parent".into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
             }
             if hub.tier > 0 {
                 args.extend(["--tier".into(), hub.tier.to_string().into()]);
@@ -59,9 +61,9 @@ impl Maker<'_> {
     pub(super) fn node(&self, index: usize) -> Result<Launch, RunError> {
         let node: &NodePlace = &self.placement.nodes[index];
         let mut args = self.common(&node.name, node.host, |_| 0)?;
-        let flag = match self.plan.architecture {
-            Architecture::ClientServer => "--server",
-            Architecture::SuperNode | Architecture::Multicast | Architecture::SuperNodeMulticast => "--super",
+        let flag = match self.plan.architecture.hub_role() {
+            roost_proto::Role::Server => "--server",
+            _ => "--super",
         };
         if let Some(discovery) = self.plan.architecture.discovery() {
             args.extend(["--multicast", "on", "--discovery", discovery.name()].map(OsString::from));
@@ -118,10 +120,13 @@ impl Maker<'_> {
             name: name.to_owned(),
             host,
             class: class.to_owned(),
-            title: match (role, self.plan.architecture) {
-                (Role::Node(_), _) => "node",
-                (Role::Hub(_), Architecture::ClientServer) => "server",
-                (Role::Hub(_), _) => "supernode",
+            title: match role {
+                Role::Node(_) => "node",
+                Role::Hub(place) => self.plan.architecture.hub_title(place),
+            },
+            certified: match role {
+                Role::Node(_) => roost_proto::Role::Node,
+                Role::Hub(_) => self.plan.architecture.hub_role(),
             },
             program: self.binaries.path(program)?,
             args,

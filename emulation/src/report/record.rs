@@ -167,7 +167,7 @@ pub struct Node {
     pub node: String,
     /// Its class.
     pub class: String,
-    /// `node`, `supernode` or `server`.
+    /// `node`, `supernode`, `server` or `cache`.
     pub role: String,
     /// Bytes of messages sent since its start by class of traffic: `join`,
     /// `renew`, `lookup`, `mesh`, `summary`, `gossip`, `payload`; before sealing

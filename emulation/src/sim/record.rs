@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::world::{Part, World};
 use super::{Detail, SimulateError, Violation};
-use crate::experiment::{Architecture, Prepared, RunError, since};
+use crate::experiment::{Prepared, RunError, since};
 use crate::report::metrics::Distribution;
 use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict};
 use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
@@ -150,10 +150,9 @@ impl Recorder {
         for (machine, cast) in world.casts().iter().enumerate() {
             let [sent_bytes, received_bytes] = world.links.counted(machine);
             let sent = world.sent[machine].iter().map(|(traffic, bytes)| (traffic.name().to_owned(), *bytes));
-            let role = match (cast.part, world.architecture()) {
-                (Part::Node(_), _) => "node",
-                (Part::Hub(_), Architecture::ClientServer) => "server",
-                (Part::Hub(_), _) => "supernode",
+            let role = match cast.part {
+                Part::Node(_) => "node",
+                Part::Hub(place) => world.architecture().hub_title(place),
             };
             self.write(&Record::Node(Node {
                 t,

@@ -40,7 +40,7 @@ fn records(text: &str) -> report::Results {
 
 #[test]
 fn a_quiet_network_completes_every_request() {
-    for architecture in ["super-node", "client-server"] {
+    for architecture in ["super-node", "client-server", "client-server-caching"] {
         for transport in ["paper", "udp", "tcp", "quic"] {
             let text = STAR.replace("super-node", architecture) + &format!("transport = '{transport}'\n");
             let outcome = simulated(&text);

@@ -392,18 +392,18 @@ impl<'a> World<'a> {
     // ---- how machines are set up, as `emulate run` starts the daemons ----
 
     fn hub_config(&self, machine: MachineId, place: usize) -> hub::Config {
-        let kind = match self.prepared.plan.architecture {
-            Architecture::ClientServer => Kind::Server,
+        let kind = match hub_role(self.prepared) {
+            Role::Server => Kind::Server,
             _ => Kind::SuperNode,
         };
         let mut config = hub::Config::new(self.casts[machine].id, kind, self.seed(machine));
         config.addresses = self.addresses(machine);
         config.epoch = self.epoch(machine);
+        let placement = &self.prepared.placement;
+        config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
         if kind == Kind::SuperNode {
-            let placement = &self.prepared.placement;
             config.tier = placement.hubs[place].tier;
             config.peers = placement.peers(place).map(|earlier| self.addresses(earlier)).collect();
-            config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
         }
         config
     }
@@ -451,10 +451,7 @@ impl<'a> World<'a> {
 }
 
 fn hub_role(prepared: &Prepared) -> Role {
-    match prepared.plan.architecture {
-        Architecture::ClientServer => Role::Server,
-        _ => Role::SuperNode,
-    }
+    prepared.plan.architecture.hub_role()
 }
 
 fn hub_port(scheme: Scheme) -> u16 {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use roost_control::types::HubRow;
 use roost_control::{HubLink, Relation, State, Status, Transfer};
+use roost_proto::Role;
 
 use super::{bytes, connect, hub_link, names, seconds};
 use roost_terminal::Output;
@@ -74,8 +75,9 @@ fn hub(hub: Option<&HubRow>) -> String {
 fn index(status: &Status) -> String {
     let Some(index) = status.index else { return String::new() };
     let young = if index.young { ", still learning" } else { "" };
+    let kept = if status.role == Role::Server { "through caches" } else { "as a stand-by" };
     format!(
-        "{} nodes, {} more as a stand-by, {} entries, {} other hubs, {} watches, {} relays{young}",
+        "{} nodes, {} more {kept}, {} entries, {} other hubs, {} watches, {} relays{young}",
         index.nodes, index.mirrored, index.entries, index.hubs, index.watches, index.relays
     )
 }

@@ -146,7 +146,7 @@ pub struct Transfer {
 pub struct IndexTotals {
     /// Nodes with a lease here.
     pub nodes: u64,
-    /// Nodes of other hubs for which it stands by.
+    /// Nodes of other hubs whose records it holds: as their stand-by, or as the server of their cache.
     #[serde(default)]
     pub mirrored: u64,
     /// (node, service) pairs of both.

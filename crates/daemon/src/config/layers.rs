@@ -13,9 +13,10 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 37] = [
+pub const FAMILY: [&str; 38] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
+    "ROOST_CACHE_OF",
     "ROOST_CONFIG",
     "ROOST_DISCOVERY",
     "ROOST_DRAIN",

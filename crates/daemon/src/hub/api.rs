@@ -11,7 +11,7 @@ use roost_control::server::{Pairs, Refusal, json};
 use roost_control::types::{record_text, uplink_left};
 use roost_control::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_proto::wire::MAX_CANDIDATES;
-use roost_proto::{NodeId, Role, Service, hub};
+use roost_proto::{NodeId, Service, hub};
 
 use super::HubService;
 use super::words::totals;
@@ -126,10 +126,7 @@ async fn ping(State(hub): State<HubService>, Pairs(pairs): Pairs) -> Result<Resp
 
 /// The answer where only a node can help.
 async fn for_nodes(State(hub): State<HubService>) -> Refusal {
-    let what = match hub.shared.role() {
-        Role::Server => "server",
-        _ => "super node",
-    };
+    let what = hub.shared.role().title();
     let message = format!("this daemon is a {what}: requests, watches and moves are put to a node's socket");
     Refusal::new(Code::NoSuchEndpoint, message)
 }

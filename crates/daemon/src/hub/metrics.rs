@@ -20,9 +20,14 @@ pub(super) struct HubMetrics {
 /// Where a gauge's value is.
 type Size = fn(&Status) -> usize;
 
-const GAUGES: [(&str, &str, Size); 17] = [
+const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
-    ("roost_hub_mirrored", "Nodes of other hubs for which it stands by.", |s| s.mirrored),
+    (
+        "roost_hub_mirrored",
+        "Nodes of other hubs whose records it holds: as their stand-by, or as the server of their cache.",
+        |s| s.mirrored,
+    ),
+    ("roost_hub_cached", "Nodes of others of which the server has told this cache.", |s| s.cached),
     ("roost_hub_entries", "Entries in the directory: a service at a place.", |s| s.entries),
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
     ("roost_hub_requests_remembered", "Requests remembered.", |s| s.requests),
@@ -42,7 +47,7 @@ const GAUGES: [(&str, &str, Size); 17] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 37] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 38] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -72,6 +77,7 @@ const COUNTERS: [(&str, &str, Total<Counters>); 37] = [
     ("roost_hub_partial_seeks_total", "Searches that not all super nodes answered in time.", |c| c.partial_seeks),
     ("roost_hub_carries_total", "Requests passed on to another super node.", |c| c.carries),
     ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hedges),
+    ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
     ("roost_hub_negatives_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
     ("roost_hub_summaries_sent_total", "Summaries sent to parents and owners.", |c| c.summaries_sent),
     ("roost_hub_patches_sent_total", "Patches in them.", |c| c.patches_sent),

@@ -1,5 +1,5 @@
 //! The hub as a daemon: `supernode` and `cs-server` differ in a name, a role
-//! and whether there are others beside or above.
+//! and what others there are beside or above.
 
 mod api;
 mod metrics;
@@ -57,10 +57,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     const NAME: &'static str = H::NAME;
     const ABOUT: &'static str = H::ABOUT;
     const PORT: u16 = PORT;
-    const ROLE: Role = match H::KIND {
-        Kind::SuperNode => Role::SuperNode,
-        Kind::Server => Role::Server,
-    };
+    const ROLE: Role = H::KIND.role();
     const STATE: State = State::Listening;
     type Config = HubConfig;
     type Service = HubService;
@@ -74,10 +71,8 @@ impl<H: HubProgram> Program for HubDaemon<H> {
     }
 
     fn admit() -> RoleSet {
-        match H::KIND {
-            Kind::SuperNode => RoleSet::only(Role::Node).with(Role::SuperNode),
-            Kind::Server => RoleSet::only(Role::Node),
-        }
+        // A server's caches are servers. Which of them may attach the machine knows.
+        RoleSet::only(Role::Node).with(Self::ROLE)
     }
 
     async fn check(_: &HubConfig, _: bool) -> Result<(), Failure> {
@@ -88,9 +83,15 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let Base { common, identity, events, shared, stop } = base;
         let (redial, mut parents) = Redial::resolve(&[&config.parents[..], &config.peers].concat()).await;
         let mut peers = parents.split_off(config.parents.len());
-        peers.retain(|addresses| !leads_here(addresses, shared.transport.local_addresses()));
+        let listening = shared.transport.local_addresses();
+        peers.retain(|addresses| !leads_here(addresses, listening));
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
-        let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
+        if H::KIND == Kind::Server && parents.iter().any(|server| leads_here(server, listening)) {
+            let itself =
+                "cache_of names this very server: name the central one, or leave it out if this is the central one";
+            return Err(Failure::config(itself));
+        }
+        let addresses = if advertised.is_empty() { listening.to_vec() } else { advertised };
         // A clock before 1970 has failed the check of the certificate's dates already.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let machine = Hub::new(hub::Config {

@@ -35,6 +35,8 @@ impl HubOwner {
 
 impl Owner<Hub> for HubOwner {
     fn take(&mut self, event: Event) -> Next {
+        // Other hubs are of the same role.
+        let hub = self.shared.role().title();
         match event {
             Event::Attached { peer, address } => {
                 tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
@@ -45,21 +47,21 @@ impl Owner<Hub> for HubOwner {
             Event::PeerUp { peer, .. } => {
                 self.unreachable.clear();
                 if let Some(suppressed) = self.peers.admit() {
-                    tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a super node is connected");
+                    tracing::info!(name = peer.name, node = ?peer.node, suppressed, "a {hub} is connected");
                 }
             }
             Event::PeerDown { node, reason } => {
                 if let Some(suppressed) = self.peers.admit() {
-                    tracing::warn!(?node, reason, suppressed, "a super node is no longer connected");
+                    tracing::warn!(?node, reason, suppressed, "a {hub} is no longer connected");
                 }
-                self.shared.note_error(format!("super node {node:?} is no longer connected: {reason}"));
+                self.shared.note_error(format!("{hub} {node:?} is no longer connected: {reason}"));
             }
             Event::PeerUnreachable { addresses, reason, retry_in } => {
                 if self.unreachable.is_news(Instant::now(), &reason) {
-                    tracing::warn!(?retry_in, reason, "a super node cannot be reached");
+                    tracing::warn!(?retry_in, reason, "a {hub} cannot be reached");
                 }
-                tracing::debug!(?addresses, "the super node's addresses");
-                self.shared.note_error(format!("a super node cannot be reached: {reason}"));
+                tracing::debug!(?addresses, "the {hub}'s addresses");
+                self.shared.note_error(format!("a {hub} cannot be reached: {reason}"));
             }
             Event::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {

@@ -12,7 +12,7 @@ use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 pub struct HubConfig {
     /// The super nodes beside this one, each with its endpoints.
     pub peers: Vec<Vec<Endpoint>>,
-    /// The super nodes above, each with its endpoints.
+    /// The super nodes above, each with its endpoints; of a cache its server.
     pub parents: Vec<Vec<Endpoint>>,
     /// In which tier it stands.
     pub tier: u8,
@@ -79,8 +79,15 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
             "Each publication looks at every one.",
         ),
     ];
-    if kind == Kind::SuperNode {
-        table.extend(places(row));
+    match kind {
+        Kind::SuperNode => table.extend(places(row)),
+        Kind::Server => table.push(row(
+            "cache_of",
+            Value::Hubs,
+            String::new(),
+            "The server of which this one is a cache: it answers lookups from what it holds and passes on all else. None: this is the server.",
+            "For nodes to which the server is far. It is a server itself, never a cache or a super node; endpoints of the same one stand in one entry, with commas.",
+        )),
     }
     table
 }
@@ -142,9 +149,10 @@ impl HubConfig {
             asides: settings.optional("max_stand_bys")?.unwrap_or(Limits::default().asides),
             ..Limits::default()
         };
-        // A server has no place among super nodes: it lacks these settings.
+        // A server has no place among super nodes: it lacks these settings, and they one of its.
         let tier = settings.optional("tier")?.unwrap_or_default();
-        let (parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("peer")?);
+        let (mut parents, peers) = (settings.hubs_up_to("parent", MAX_PARENTS)?, settings.hubs("peer")?);
+        parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
         Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits })
@@ -193,6 +201,17 @@ mod tests {
     fn storm_control_and_stand_bys_have_settings() {
         let limits = read(Kind::SuperNode, &[("joins_per_second", "50"), ("max_stand_bys", "0")]).unwrap().limits;
         assert_eq!((limits.joins_per_second, limits.asides), (50, 0));
+    }
+
+    #[test]
+    fn a_cache_has_one_server_and_no_place_among_super_nodes() {
+        let config = read(Kind::Server, &[("cache_of", "udp://a:1,tcp://a:1")]).unwrap();
+        assert_eq!((config.parents.len(), config.parents[0].len()), (1, 2));
+        let two = [("cache_of", "udp://a:1"), ("cache_of", "udp://b:1")];
+        assert!(read(Kind::Server, &two).unwrap_err().contains("at most 1"));
+        let keys = |kind| table(kind).iter().map(|setting| setting.key).collect::<Vec<_>>();
+        assert!(["tier", "parent", "peer"].iter().all(|key| !keys(Kind::Server).contains(key)));
+        assert!(!keys(Kind::SuperNode).contains(&"cache_of"));
     }
 
     #[test]

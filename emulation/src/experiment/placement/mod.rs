@@ -8,10 +8,10 @@ mod tiers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use roost_proto::Cell;
 use roost_proto::peer::MAX_HUBS;
+use roost_proto::{Cell, Role};
 
-use super::plan::{Architecture, Locality, Mix, Named, Part, Plan, PlanError, SuperNodes};
+use super::plan::{Architecture, Locality, Mix, Named, Part, Places, Plan, PlanError, SuperNodes};
 use crate::scenario::near::did_you_mean;
 use crate::scenario::topology::{Host, HostIndex, Routing, Topology};
 use map::Map;
@@ -31,7 +31,8 @@ const HEIGHT: [&str; 5] = ["top", "middle", "home", "x45", "tactical"];
 pub struct Placement {
     /// The nodes, in the topology's order.
     pub nodes: Vec<NodePlace>,
-    /// The super nodes, or the server.
+    /// The super nodes, those of the highest tier first; or the server and then
+    /// its caches, which are the tier below it.
     pub hubs: Vec<HubPlace>,
     /// What the hosts of each class do, and whom those that take part ask.
     pub classes: BTreeMap<String, (Part, Locality)>,
@@ -52,8 +53,9 @@ pub struct NodePlace {
     pub mix: Mix,
     /// Whom it asks: places in [`Placement::nodes`].
     pub targets: Targets,
-    /// The hubs that it turns to, of the lowest tier, the nearest first: places
-    /// in [`Placement::hubs`], at most [`MAX_HUBS`].
+    /// The hubs that it turns to, the super nodes of the lowest tier, or the
+    /// server and its caches; the nearest first: places in [`Placement::hubs`],
+    /// at most [`MAX_HUBS`].
     pub hubs: Vec<usize>,
 }
 

@@ -73,6 +73,11 @@ fn hubs_are_highest_in_the_hierarchy_or_where_the_plan_says() {
     assert_eq!(hosts(&format!("super_nodes = ['low2', 'mid1']\n{PLAN}")), ["low2-hub", "mid1-hub"]);
     assert_eq!(hosts(&PLAN.replace("super-node", "client-server")), ["server-hub"]);
     assert_eq!(hosts(&format!("server = 'mid2'\n{}", PLAN.replace("super-node", "client-server"))), ["mid2-hub"]);
+    let caching = PLAN.replace("super-node", "client-server-caching");
+    assert_eq!(hosts(&caching), ["server-hub", "high-hub"]);
+    assert_eq!(hosts(&format!("caches = ['mid2', 'mid1']\n{caching}")), ["server-hub", "mid2-hub", "mid1-hub"]);
+    assert!(wrong(&format!("caches = ['server']\n{caching}"), TREE).contains("host server has two servers"));
+    assert!(wrong(&format!("caches = 6\n{caching}"), TREE).contains("6 caches do not fit on 5 nodes"));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Architecture, HEIGHT, HubPlace, MAX_HUBS, NodePlace, Placer, PlanError, SuperNodes, class_of};
+use super::{
+    Architecture, HEIGHT, HubPlace, MAX_HUBS, Named, NodePlace, Placer, Places, PlanError, Role, SuperNodes, class_of,
+};
 use crate::scenario::topology::HostIndex;
 
 /// How many parents a hub has: the first, and the one that stands by.
@@ -14,7 +16,8 @@ impl Placer<'_> {
         let tiers = self.tiers(nodes)?;
         let mut seen = BTreeSet::new();
         if let Some(twice) = tiers.iter().flatten().find(|host| !seen.insert(**host)) {
-            return Err(self.error(0, format!("host {} has two super nodes", self.topology.hosts[*twice].name)));
+            let what = if self.plan.architecture.hub_role() == Role::Server { "servers" } else { "super nodes" };
+            return Err(self.error(0, format!("host {} has two {what}", self.topology.hosts[*twice].name)));
         }
         let names: BTreeSet<&str> = self.topology.hosts.iter().map(|host| host.name.as_str()).collect();
         let mut hubs: Vec<HubPlace> = Vec::new();
@@ -34,17 +37,29 @@ impl Placer<'_> {
 
     /// The hosts of each tier, the lowest first.
     fn tiers(&self, nodes: &[NodePlace]) -> Result<Vec<Vec<HostIndex>>, PlanError> {
-        let named = |names: &Vec<_>| names.iter().map(|name| self.host(name)).collect::<Result<Vec<_>, _>>();
         match (self.plan.architecture, &self.plan.super_nodes) {
             (Architecture::ClientServer, _) => Ok(vec![vec![self.server()?]]),
-            (Architecture::Multicast, _) => Ok(Vec::new()),
-            (_, SuperNodes::Hosts(tiers)) => tiers.iter().map(named).collect(),
-            (_, SuperNodes::Count(count)) => {
-                let none = || self.error(0, format!("{count} super nodes do not fit on {} nodes", nodes.len()));
-                Ok(vec![highest(nodes, *count).ok_or_else(none)?])
+            (Architecture::ClientServerCaching, _) => {
+                Ok(vec![self.places(nodes, &self.plan.caches, "caches")?, vec![self.server()?]])
             }
+            (Architecture::Multicast, _) => Ok(Vec::new()),
+            (_, SuperNodes::Flat(places)) => Ok(vec![self.places(nodes, places, "super nodes")?]),
+            (_, SuperNodes::Hosts(tiers)) => tiers.iter().map(|hosts| self.named(hosts)).collect(),
             (_, SuperNodes::Tiers(count)) => self.by_class(*count),
         }
+    }
+
+    /// The hosts of one tier.
+    fn places(&self, nodes: &[NodePlace], places: &Places, what: &str) -> Result<Vec<HostIndex>, PlanError> {
+        let none = |count| self.error(0, format!("{count} {what} do not fit on {} nodes", nodes.len()));
+        match places {
+            Places::Count(count) => highest(nodes, *count).ok_or_else(|| none(count)),
+            Places::Hosts(names) => self.named(names),
+        }
+    }
+
+    fn named(&self, names: &[Named]) -> Result<Vec<HostIndex>, PlanError> {
+        names.iter().map(|name| self.host(name)).collect()
     }
 
     /// A super node on every host of the `count` highest classes: each class is a tier.
@@ -84,10 +99,12 @@ impl Placer<'_> {
         Ok(parents)
     }
 
-    /// Gives every node the hubs of the lowest tier, the nearest first.
+    /// Gives every node the hubs of the lowest tier, the nearest first; beside
+    /// caches also the server.
     pub(super) fn choose_hubs(&self, nodes: &mut [NodePlace], hubs: &[HubPlace]) -> Result<(), PlanError> {
         // They are the last ones.
-        let first = hubs.iter().position(|hub| hub.tier == 0).unwrap_or(0);
+        let is_asked = |hub: &HubPlace| hub.tier == 0 || self.plan.architecture.hub_role() == Role::Server;
+        let first = hubs.iter().position(is_asked).unwrap_or(0);
         let from: Vec<HostIndex> = nodes.iter().map(|node| node.host).collect();
         let to: Vec<HostIndex> = hubs[first..].iter().map(|hub| hub.host).collect();
         self.check_reach(&from, &to)?;

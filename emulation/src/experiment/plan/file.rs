@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::fault::FaultFile;
 use super::{
-    Architecture, Backend, Class, LabSettings, Locality, MAX_TIERS, Named, Part, Plan, PlanError, Source, SuperNodes,
-    Transport,
+    Architecture, Backend, Class, LabSettings, Locality, MAX_TIERS, Named, Part, Places, Plan, PlanError, Source,
+    SuperNodes, Transport,
 };
 use crate::lab::Tcp;
 use crate::scenario::{generate, near};
@@ -41,8 +41,9 @@ struct File {
     name: Option<Spanned<String>>,
     topology: Source,
     architecture: ArchitectureText,
-    super_nodes: Option<Spanned<SuperNodesFile>>,
+    super_nodes: Option<Spanned<PlacesFile>>,
     tiers: Option<Spanned<TiersFile>>,
+    caches: Option<Spanned<PlacesFile>>,
     server: Option<Spanned<String>>,
     #[serde(default)]
     transport: TransportText,
@@ -101,7 +102,7 @@ impl<'de> Deserialize<'de> for TransportText {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum SuperNodesFile {
+enum PlacesFile {
     Count(usize),
     Hosts(Vec<String>),
 }
@@ -239,8 +240,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
             None if file.super_nodes.is_none() && matches!(file.topology, Source::Forest(_)) => {
                 SuperNodes::Tiers(generate::FOREST_TIERS)
             }
-            None => super_nodes(file.super_nodes, &lines)?,
+            None => SuperNodes::Flat(places(file.super_nodes, "super node", &lines)?),
         },
+        caches: places(file.caches, "cache", &lines)?,
         topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),
         transport: file.transport.0.unwrap_or(Transport::Paper),
@@ -263,14 +265,15 @@ fn is_name(text: &str) -> bool {
     text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
 }
 
-fn super_nodes(given: Option<Spanned<SuperNodesFile>>, lines: &Lines<'_>) -> Result<SuperNodes, PlanError> {
-    let Some(given) = given else { return Ok(SuperNodes::Count(1)) };
+fn places(given: Option<Spanned<PlacesFile>>, what: &str, lines: &Lines<'_>) -> Result<Places, PlanError> {
+    let Some(given) = given else { return Ok(Places::Count(1)) };
     let line = lines.of(given.span());
+    let none = || lines.error(line, format!("at least one {what} is needed"));
     match given.into_inner() {
-        SuperNodesFile::Count(0) => Err(lines.error(line, "at least one super node is needed")),
-        SuperNodesFile::Hosts(hosts) if hosts.is_empty() => Err(lines.error(line, "at least one super node is needed")),
-        SuperNodesFile::Count(count) => Ok(SuperNodes::Count(count)),
-        SuperNodesFile::Hosts(hosts) => Ok(SuperNodes::Hosts(vec![all_named(hosts, line)])),
+        PlacesFile::Count(0) => Err(none()),
+        PlacesFile::Hosts(hosts) if hosts.is_empty() => Err(none()),
+        PlacesFile::Count(count) => Ok(Places::Count(count)),
+        PlacesFile::Hosts(hosts) => Ok(Places::Hosts(all_named(hosts, line))),
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "star-11"
 //! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
-//! architecture = "super-node"   # or "client-server", "multicast", "super-node-multicast"
+//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast"
 //! duration = "60s"
 //! seed = 1
 //!
@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_proto::Scheme;
 use roost_proto::peer::Discovery;
+use roost_proto::{Role, Scheme};
 
 use crate::lab::Tcp;
 use crate::scenario::near;
@@ -53,6 +53,8 @@ pub struct Plan {
     pub architecture: Architecture,
     /// Where the super nodes are.
     pub super_nodes: SuperNodes,
+    /// Where the caches are.
+    pub caches: Places,
     /// The host of the server; without it that of class `server`.
     pub server: Option<Named>,
     /// Over what data travels.
@@ -95,6 +97,8 @@ pub struct Named {
 pub enum Architecture {
     /// All through one server.
     ClientServer,
+    /// The same, with caches before it that answer lookups.
+    ClientServerCaching,
     /// Found through super nodes; data from node to node.
     SuperNode,
     /// Found by multicast on the nodes' own links; data from node to node.
@@ -104,28 +108,49 @@ pub enum Architecture {
 }
 
 impl Architecture {
+    const ALL: [Self; 5] =
+        [Self::ClientServer, Self::ClientServerCaching, Self::SuperNode, Self::Multicast, Self::SuperNodeMulticast];
+
     /// Its name in plans and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClientServer => "client-server",
+            Self::ClientServerCaching => "client-server-caching",
             Self::SuperNode => "super-node",
             Self::Multicast => "multicast",
             Self::SuperNodeMulticast => "super-node-multicast",
         }
     }
 
+    /// What its hubs are certified as, if it has any.
+    pub const fn hub_role(self) -> Role {
+        match self {
+            Self::ClientServer | Self::ClientServerCaching => Role::Server,
+            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast => Role::SuperNode,
+        }
+    }
+
     /// The program of its hubs, if it has any.
     pub const fn hub_program(self) -> &'static str {
-        match self {
-            Self::ClientServer => "cs-server",
-            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast => "supernode",
+        match self.hub_role() {
+            Role::Server => "cs-server",
+            Role::Node | Role::SuperNode => "supernode",
+        }
+    }
+
+    /// What its hub at this place is in results: of servers the first is the
+    /// central one, the others are its caches.
+    pub const fn hub_title(self, place: usize) -> &'static str {
+        match (self.hub_role(), place) {
+            (Role::Server, 1..) => "cache",
+            (role, _) => role.name(),
         }
     }
 
     /// The nodes' setting `discovery`; `None` where the default holds.
     pub const fn discovery(self) -> Option<Discovery> {
         match self {
-            Self::ClientServer | Self::SuperNode => None,
+            Self::ClientServer | Self::ClientServerCaching | Self::SuperNode => None,
             Self::Multicast => Some(Discovery::Multicast),
             Self::SuperNodeMulticast => Some(Discovery::Both),
         }
@@ -137,32 +162,29 @@ impl FromStr for Architecture {
 
     /// Reads its [name](Self::name).
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "client-server" => Ok(Self::ClientServer),
-            "super-node" => Ok(Self::SuperNode),
-            "multicast" => Ok(Self::Multicast),
-            "super-node-multicast" => Ok(Self::SuperNodeMulticast),
-            "client-server-caching" => Err(format!(
-                "the daemons of this version have no mode `{text}` yet: choose client-server, super-node, multicast or super-node-multicast"
-            )),
-            _ => {
-                let known = ["client-server", "super-node", "multicast", "super-node-multicast"];
-                let near = near::did_you_mean(text, known);
-                Err(format!(
-                    "there is no architecture `{text}`: choose {} or {}{near}",
-                    known[..3].join(", "),
-                    known[3]
-                ))
-            }
-        }
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name);
+            let near = near::did_you_mean(text, known);
+            let [first @ .., last] = known;
+            format!("there is no architecture `{text}`: choose {} or {last}{near}", first.join(", "))
+        })
     }
 }
 
-/// How many super nodes there are, or where.
+/// How many super nodes or caches there are, or where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// So many, on the hosts highest in the hierarchy.
+    Count(usize),
+    /// On these hosts.
+    Hosts(Vec<Named>),
+}
+
+/// Where the super nodes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperNodes {
-    /// So many of one tier, on the hosts highest in the hierarchy.
-    Count(usize),
+    /// All of one tier.
+    Flat(Places),
     /// On these hosts; each list is a tier, the lowest first.
     Hosts(Vec<Vec<Named>>),
     /// So many tiers, each on all hosts of one of the highest classes.

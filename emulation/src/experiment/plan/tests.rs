@@ -20,7 +20,7 @@ fn what_is_left_out_is_as_published() {
     let plan = parse(LEAST).unwrap();
     assert_eq!((plan.name.as_str(), plan.seed, plan.linktest), ("trial", 1, true));
     assert_eq!((plan.stream, plan.idle), (Duration::from_secs(10), Duration::from_secs(1)));
-    assert_eq!((plan.transport, plan.super_nodes), (Transport::Paper, SuperNodes::Count(1)));
+    assert_eq!((plan.transport, plan.super_nodes), (Transport::Paper, SuperNodes::Flat(Places::Count(1))));
     assert_eq!(plan.topology, Source::File(PathBuf::from("star.toml")));
 }
 
@@ -107,6 +107,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         ("stream = '200h'\n", 1, "longer than a week"),
         ("super_nodes = 0\n", 1, "at least one super node"),
         ("super_nodes = []\n", 1, "at least one super node"),
+        ("caches = 0\n", 1, "at least one cache"),
         ("name = 'a/b'\n", 1, "a name is"),
         ("transport = 'sctp'\n", 1, "there is no transport `sctp`"),
         ("[classes.low]\nmix = { video = 10 }\n", 2, "add up to 10 %"),
@@ -127,10 +128,8 @@ fn what_makes_no_sense_is_refused_with_its_line() {
 }
 
 #[test]
-fn an_architecture_that_the_daemons_do_not_have_is_refused_as_such() {
-    let error = parse(&LEAST.replace("super-node", "client-server-caching")).unwrap_err();
-    assert!(error.line == 2 && error.message.contains("have no mode `client-server-caching` yet"), "{error}");
-    for name in ["client-server", "super-node", "multicast", "super-node-multicast"] {
+fn every_architecture_is_known_by_its_name_and_no_other_is() {
+    for name in ["client-server", "client-server-caching", "super-node", "multicast", "super-node-multicast"] {
         assert_eq!(parse(&LEAST.replace("super-node", name)).unwrap().architecture.name(), name);
     }
     let error = parse(&LEAST.replace("super-node", "mesh")).unwrap_err();

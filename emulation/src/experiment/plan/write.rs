@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Architecture, Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
+use roost_proto::Role;
+
+use super::{Backend, Fault, FaultKind, Locality, Mix, Named, Part, Plan, Source};
 use crate::experiment::placement::Placement;
 use crate::report::TOPOLOGY_FILE;
 use crate::scenario::generate::{Forest, LegParameters, Star, TreeShape};
@@ -22,16 +24,15 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         hubs.map(|hub| quoted(&topology.hosts[hub.host].name)).collect::<Vec<_>>().join(", ")
     };
     let tiers: Vec<String> = (0..placement.tiers()).map(tier).collect();
-    lines.extend(match plan.architecture {
-        Architecture::ClientServer => Some(format!("server = {}", tiers.join(""))),
-        Architecture::SuperNode | Architecture::SuperNodeMulticast if tiers.len() > 1 => {
-            Some(format!("tiers = [[{}]]", tiers.join("], [")))
+    match (plan.architecture.hub_role(), &tiers[..]) {
+        (_, []) => {}
+        (Role::Server, [server]) => lines.push(format!("server = {server}")),
+        (Role::Server, [caches, server, ..]) => {
+            lines.extend([format!("server = {server}"), format!("caches = [{caches}]")]);
         }
-        Architecture::SuperNode | Architecture::SuperNodeMulticast => {
-            Some(format!("super_nodes = [{}]", tiers.join("")))
-        }
-        Architecture::Multicast => None,
-    });
+        (_, [only]) => lines.push(format!("super_nodes = [{only}]")),
+        (_, tiers) => lines.push(format!("tiers = [[{}]]", tiers.join("], ["))),
+    }
     lines.push(format!("transport = {}", quoted(plan.transport.name())));
     let spans = [
         ("warm_up", plan.warm_up),

@@ -8,7 +8,7 @@ use crate::report::likeness::{ground, settings};
 use crate::report::record::Run;
 
 /// Where the hubs are.
-const HUBS: [&str; 2] = ["server", "super_nodes"];
+const HUBS: [&str; 3] = ["server", "caches", "super_nodes"];
 /// What a run says itself, for plans that do not.
 const FACTS: [&str; 4] = ["architecture", "topology", "transport", "duration"];
 

@@ -6,7 +6,7 @@ use super::load::Loaded;
 use crate::report::likeness::NETWORK;
 
 /// Follow from the architecture: where sides differ in that, they do in these.
-const PLACES: [&str; 3] = ["hubs", "server", "super_nodes"];
+const PLACES: [&str; 4] = ["hubs", "server", "caches", "super_nodes"];
 /// What cells are named by first.
 const NAMING: [&str; 4] = ["topology", "nodes", "transport", "architecture"];
 

@@ -57,7 +57,7 @@ pub struct NodeUse {
     pub node: String,
     /// Its class.
     pub class: String,
-    /// `node`, `supernode` or `server`; empty when its daemon left no record.
+    /// `node`, `supernode`, `server` or `cache`; empty when its daemon left no record.
     pub role: String,
     /// What became of its requests.
     pub requests: Tally,

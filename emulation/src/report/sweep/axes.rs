@@ -10,7 +10,9 @@ use crate::units::{Rate, parse_duration};
 
 /// What a run tells by itself, as a rule: settings of these names make lines
 /// only where runs that say the same of themselves differ in them.
-const OWN: [&str; 6] = ["architecture", "transport", "topology", "nodes", "server", "super_nodes"];
+const OWN: [&str; 7] = ["architecture", "transport", "topology", "nodes", "server", "caches", "super_nodes"];
+/// The architecture whose hubs are one server and its caches.
+const CACHING: &str = "client-server-caching";
 /// The place, and its name, of a run that leaves the setting out.
 const NOT_SET: &str = "not set";
 
@@ -96,6 +98,8 @@ impl Axes {
         let run = &point.run;
         let mut series = match run.hubs.len() {
             count if !self.by_hubs.contains(&run.architecture) || count == 0 => run.architecture.clone(),
+            2 if run.architecture == CACHING => format!("{CACHING}, 1 cache"),
+            count if run.architecture == CACHING => format!("{CACHING}, {} caches", count - 1),
             1 => format!("1 {}", run.architecture),
             count => format!("{count} {}s", run.architecture),
         };
@@ -155,7 +159,7 @@ fn spoken(key: &str) -> String {
 /// The seed's order of architectures, so that the baseline comes first and
 /// keeps its colour.
 pub(super) fn rank(series: &str) -> (usize, &str) {
-    const ORDER: [&str; 4] = ["client-server", "client-server-cache", "multicast", "super-node"];
+    const ORDER: [&str; 4] = ["client-server", "client-server-caching", "multicast", "super-node"];
     let architecture = series.split(',').next().unwrap_or_default();
     let architecture = architecture.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
     (ORDER.iter().position(|known| *known == architecture.trim_end_matches('s')).unwrap_or(ORDER.len()), series)
@@ -270,11 +274,17 @@ mod tests {
             one.run.hubs = vec!["h".into(); count];
             one
         };
-        let runs = [run("client-server", 10, &[]), hubs(1), hubs(2)];
+        let caches = |count: usize| {
+            let mut one = run("client-server-caching", 10, &[("caches", &count.to_string())]);
+            one.run.hubs = vec!["h".into(); count + 1];
+            one
+        };
+        let runs = [run("client-server", 10, &[]), caches(1), caches(2), hubs(1), hubs(2)];
         let axes = axes(&runs);
         let names = runs.each_ref().map(|run| axes.place(run).1);
-        assert_eq!(names, ["client-server", "1 super-node", "2 super-nodes"]);
-        assert_eq!(names.each_ref().map(|name| rank(name).0), [0, 3, 3]);
+        let caching = ["client-server-caching, 1 cache", "client-server-caching, 2 caches"];
+        assert_eq!(names, ["client-server", caching[0], caching[1], "1 super-node", "2 super-nodes"]);
+        assert_eq!(names.each_ref().map(|name| rank(name).0), [0, 1, 1, 3, 3]);
     }
 
     #[test]
