@@ -20,10 +20,9 @@ fn metric(daemon: &Daemon, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
 }
 
-fn cache(network: &Network, name: &str, of: &str) -> Daemon {
+fn cache(network: &Network, name: &str, of: &str, lease: &str) -> Daemon {
     let identity = network.identity(name, "server");
-    // Longer than any of these tests lasts.
-    network.start("cs-server", name, &identity, &["--cache-of", of, "--lease", "1h"]).ready()
+    network.start("cs-server", name, &identity, &["--cache-of", of, "--lease", lease]).ready()
 }
 
 fn found(node: &Daemon, at: &str) -> Vec<Value> {
@@ -45,7 +44,8 @@ fn served(node: &Daemon, service: &str, at: &str) -> Option<Value> {
 fn lookups_are_answered_by_the_cache_and_data_goes_through_the_server() {
     let network = Network::new();
     let mut server = network.server("central");
-    let cache = cache(&network, "near", &server.endpoint("tcp"));
+    // Copies outlast the test.
+    let cache = cache(&network, "near", &server.endpoint("tcp"), "1h");
     let has_cache = || (server.json(&["status"])["index"]["children"] == 1).then_some(());
     assert!(wait_until(PATIENCE, has_cache).is_some(), "{}", cache.process.log());
     let (at_cache, at_server) = (cache.endpoint("udp"), server.endpoint("udp"));
@@ -67,7 +67,7 @@ fn lookups_are_answered_by_the_cache_and_data_goes_through_the_server() {
     assert!(metric(&cache, "roost_hub_cache_hits_total") > hits);
 
     // A move that the cache is not told of misleads lookups, not requests.
-    far.roost(&["move", "7,7"]);
+    assert!(far.roost(&["move", "--at", "7,7"]).status.success());
     let moved = || served(&asker, "sensor", "7,7").map(|_| ());
     assert!(wait_until(PATIENCE, moved).is_some());
     assert_eq!(found(&asker, "9,9").len(), 1);
@@ -96,7 +96,8 @@ fn lookups_are_answered_by_the_cache_and_data_goes_through_the_server() {
 fn nodes_of_a_cache_that_dies_go_to_the_server() {
     let network = Network::new();
     let server = network.server("central");
-    let mut cache = cache(&network, "near", &server.endpoint("udp"));
+    // An idle node notices by its renewals.
+    let mut cache = cache(&network, "near", &server.endpoint("udp"), "6s");
     let hubs = ["--server", &cache.endpoint("udp"), "--server", &server.endpoint("udp"), "--services", "sensor"];
     let asker = network.node("asker", "1,1", &hubs);
     let _other = network.node("other", "2,2", &hubs);
@@ -130,7 +131,7 @@ fn what_cannot_be_a_cache_is_told_in_a_sentence() {
 
     // Who is found at the address is known when it answers.
     let (server, super_node) = (network.server("central"), network.supernode("sn", &[]));
-    let cache = cache(&network, "near", &server.endpoint("udp"));
+    let cache = cache(&network, "near", &server.endpoint("udp"), "1h");
     for (name, of, sentence) in [
         ("of-cache", cache.endpoint("udp"), "a cache attaches to the central server"),
         ("of-super-node", super_node.endpoint("udp"), "role"),
