@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Fault, FaultKind, Named, Plan, PlanError, Source};
+use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, Source};
 use super::script::{Act, Item, Script};
 use crate::scenario;
 use crate::scenario::generate::GenerateError;
@@ -79,7 +79,8 @@ impl Prepared {
         let mut hubs: Vec<&str> = placement.hubs.iter().map(|hub| network.hosts[hub.host].name.as_str()).collect();
         let more = hubs.split_off(hubs.len().min(MAX_NAMED)).len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let tiers = if placement.tiers() > 1 { format!(" in {} tiers", placement.tiers()) } else { String::new() };
+        let has_tiers = plan.architecture != Architecture::ClientServerCaching && placement.tiers() > 1;
+        let tiers = if has_tiers { format!(" in {} tiers", placement.tiers()) } else { String::new() };
         let duration = crate::units::format_duration;
         vec![
             ("plan", plan.name.clone()),

@@ -61,11 +61,11 @@ fn too_much_of_anything_is_refused_soon() {
         ("while 1 {$ns node}", "there are more than 4096 nodes"),
         (
             "set a [$ns node]; set b [$ns node]\nwhile 1 {$ns duplex-link $a $b 1Mb 0ms DropTail}",
-            "there are more than 8192 links",
+            "there are more than 16384 links",
         ),
         (
             "for {set i 0} {$i < 4000} {incr i} {lappend l [$ns node]}\nwhile 1 {$ns make-lan $l 1Mb 0ms}",
-            "more than 65536 interfaces",
+            "more than 262144 interfaces",
         ),
         ("set a [$ns node]\nwhile 1 {$a program-agent}", "there are more than 65536 programs"),
         ("set a [$ns node]\nwhile 1 {$ns at 1 \"$a reboot\"}", "there are more than 65536 events"),
