@@ -270,7 +270,7 @@ fn requests_cross_the_tree_by_either_top_and_stay_below_when_both_are_dead() {
         let output = tree.ask(0, 1);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!served(&output), "who carried it?");
-        said.contains("way to the other super nodes is cut").then_some(())
+        said.contains("way to the other hubs is cut").then_some(())
     });
     assert!(far.is_some(), "{}", String::from_utf8_lossy(&tree.ask(0, 1).stderr));
     tree.tops[0] = tree.network.start("supernode", "top0", &identity, &["--tier", "1", "--listen", &endpoint]).ready();

@@ -116,7 +116,7 @@ fn an_area_that_is_cut_off_serves_itself_and_says_what_it_cannot_reach() {
         let output = ask(&requester, "305,5");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!served(&output), "who carried it?");
-        said.contains("way to the other super nodes is cut").then_some(())
+        said.contains("way to the other hubs is cut").then_some(())
     });
     assert!(said.is_some(), "{}", String::from_utf8_lossy(&ask(&requester, "305,5").stderr));
     lab.run("link near middle up");
