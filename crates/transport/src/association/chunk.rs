@@ -1,0 +1,184 @@
+//! What travels on a stream of its own: a chunk of pieces of messages, or a heartbeat.
+//!
+//! A piece says of which message it is, how many numbers back the message of
+//! the same flow is that goes before it (0 for none), and which part it is.
+//! All of it is CBOR: `number, distance, total, offset, bytes`. A message that
+//! has been given up has `null` for the rest.
+
+use bytes::Bytes;
+use minicbor::data::Type;
+use minicbor::decode::Error;
+use minicbor::{Decoder, Encoder};
+use roost_proto::wire::MAX_MESSAGE_BYTES;
+
+/// The most bytes of messages in one chunk. Small enough that a chunk that is
+/// late costs little to repeat, large enough that a stream for each is cheap.
+pub(super) const CHUNK_BYTES: usize = 8 << 10;
+/// What a piece takes beside its part of the message, at most.
+pub(super) const HEAD_BYTES: usize = 9 + 9 + 5 + 5 + 3;
+/// The longest chunk that is read.
+pub(crate) const MAX_CHUNK_BYTES: usize = 2 * CHUNK_BYTES;
+
+/// The first byte of a chunk that has pieces.
+pub(super) const PIECES: u8 = 1;
+/// The only byte of a heartbeat.
+pub(super) const HEARTBEAT: u8 = 2;
+
+/// The place of a message among all of its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its number, counted from 0.
+    pub(super) number: u64,
+    /// How many numbers back the one is that must be delivered before; 0 for none.
+    pub(super) distance: u64,
+}
+
+impl Place {
+    /// The message that must be delivered before.
+    pub(super) fn before(self) -> Option<u64> {
+        self.number.checked_sub(self.distance).filter(|_| self.distance > 0)
+    }
+}
+
+/// Part of a message, or word that it will not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) place: Place,
+    pub(super) part: Option<Part>,
+}
+
+/// Which part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The length of the whole message.
+    pub(super) total: usize,
+    /// Where the part begins.
+    pub(super) offset: usize,
+    pub(super) body: Bytes,
+}
+
+/// Writes the head of a piece whose body of `length` bytes follows.
+pub(super) fn write_head(into: &mut Vec<u8>, place: Place, total: usize, offset: usize, length: usize) {
+    let mut encoder = Encoder::new(into);
+    let written = encoder
+        .u64(place.number)
+        .and_then(|it| it.u64(place.distance))
+        .and_then(|it| it.u64(total as u64))
+        .and_then(|it| it.u64(offset as u64))
+        .and_then(|it| it.bytes_len(length as u64));
+    debug_assert!(written.is_ok(), "writing to memory does not fail");
+}
+
+/// Writes that a message has been given up.
+pub(super) fn write_given_up(into: &mut Vec<u8>, place: Place) {
+    let mut encoder = Encoder::new(into);
+    let written = encoder.u64(place.number).and_then(|it| it.u64(place.distance)).and_then(Encoder::null);
+    debug_assert!(written.is_ok(), "writing to memory does not fail");
+}
+
+/// Reads the pieces of a chunk; a heartbeat has none. `None` if it is not sound.
+pub(super) fn read(chunk: &Bytes) -> Option<Vec<Piece>> {
+    match *chunk.first()? {
+        PIECES => {}
+        HEARTBEAT => return (chunk.len() == 1).then(Vec::new),
+        _ => return None,
+    }
+    let mut decoder = Decoder::new(&chunk[1..]);
+    let mut pieces = Vec::new();
+    while decoder.position() < chunk.len() - 1 {
+        pieces.push(read_piece(chunk, &mut decoder).ok()?);
+    }
+    Some(pieces)
+}
+
+fn read_piece(chunk: &Bytes, decoder: &mut Decoder<'_>) -> Result<Piece, Error> {
+    let place = Place { number: decoder.u64()?, distance: decoder.u64()? };
+    // Numbers up to here are never reached, and leave room to count on.
+    let is_sound = place.number < u64::MAX / 2 && place.distance <= place.number;
+    if !is_sound {
+        return Err(Error::message("a place that no message has"));
+    }
+    if decoder.datatype()? == Type::Null {
+        decoder.null()?;
+        return Ok(Piece { place, part: None });
+    }
+    let (total, offset) = (decoder.u32()? as usize, decoder.u32()? as usize);
+    let body = chunk.slice_ref(decoder.bytes()?);
+    let fits = total <= MAX_MESSAGE_BYTES && offset + body.len() <= total && (total == 0) == body.is_empty();
+    fits.then_some(Piece { place, part: Some(Part { total, offset, body }) })
+        .ok_or_else(|| Error::message("a part outside its message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(pieces: &[Piece]) -> Bytes {
+        let mut chunk = vec![PIECES];
+        for piece in pieces {
+            match &piece.part {
+                Some(Part { total, offset, body }) => {
+                    write_head(&mut chunk, piece.place, *total, *offset, body.len());
+                    chunk.extend_from_slice(body);
+                }
+                None => write_given_up(&mut chunk, piece.place),
+            }
+        }
+        chunk.into()
+    }
+
+    prop_compose! {
+        fn piece()(
+            number in 0..u64::MAX / 2,
+            back in any::<prop::sample::Index>(),
+            body in prop::collection::vec(any::<u8>(), 0..300),
+            around in prop::option::of((0..9000usize, 0..9000usize)),
+        ) -> Piece {
+            let distance = back.index(usize::MAX) as u64 % (number + 1);
+            let part = around.map(|(offset, behind)| {
+                let (offset, behind) = if body.is_empty() { (0, 0) } else { (offset, behind) };
+                Part { total: offset + body.len() + behind, offset, body: body.clone().into() }
+            });
+            Piece { place: Place { number, distance }, part }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(pieces in prop::collection::vec(piece(), 0..20)) {
+            prop_assert_eq!(read(&written(&pieces)), Some(pieces));
+        }
+
+        #[test]
+        fn a_head_is_no_longer_than_stated(piece in piece()) {
+            let body = piece.part.as_ref().map_or(0, |part| part.body.len());
+            prop_assert!(written(&[piece]).len() - 1 - body <= HEAD_BYTES);
+        }
+
+        #[test]
+        fn nonsense_does_no_harm(mut chunk in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = read(&chunk.clone().into());
+            if let Some(first) = chunk.first_mut() {
+                *first = PIECES;
+            }
+            let _ = read(&chunk.into());
+        }
+    }
+
+    #[test]
+    fn parts_outside_their_message_are_refused() {
+        let place = Place { number: 3, distance: 1 };
+        let part = |total, offset, length| {
+            let body = Bytes::from(vec![0; length]);
+            read(&written(&[Piece { place, part: Some(Part { total, offset, body }) }])).is_some()
+        };
+        assert!(part(10, 3, 7) && part(0, 0, 0));
+        assert!(!part(10, 4, 7) && !part(10, 3, 0) && !part(MAX_MESSAGE_BYTES + 1, 0, 1));
+        let far = Piece { place: Place { number: 3, distance: 4 }, part: None };
+        assert_eq!(read(&written(&[far])), None);
+        assert_eq!(read(&Bytes::from_static(&[HEARTBEAT])), Some(Vec::new()));
+        assert_eq!(read(&Bytes::from_static(&[HEARTBEAT, 0])), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Messages that wait to be sent, and how they are cut into chunks.
+//!
+//! A *unit* is what is acknowledged or given up as a whole: one message, in one
+//! chunk or several, or some small ones packed into a chunk.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::chunk::{CHUNK_BYTES, HEAD_BYTES, PIECES, Place, write_given_up, write_head};
+use super::{Class, Message, WINDOW_BYTES, WINDOW_UNITS};
+
+/// Levels of priority.
+pub(super) const LEVELS: usize = 8;
+/// Flows remembered beyond those that may have messages under way.
+const IDLE_FLOWS: usize = 1024;
+
+/// A part of what is to be sent, the size of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Chunk {
+    /// The head, and what needs no copying.
+    pub(super) content: [Bytes; 2],
+    pub(super) unit: u64,
+    pub(super) class: Class,
+    pub(super) priority: u8,
+}
+
+impl Chunk {
+    pub(super) fn bytes(&self) -> usize {
+        self.content.iter().map(Bytes::len).sum()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    queues: [VecDeque<Waiting>; LEVELS],
+    queued_bytes: usize,
+    max_bytes: usize,
+    /// The number of the next message.
+    next: u64,
+    /// The last message of each flow.
+    flows: HashMap<u32, u64>,
+    /// What is not acknowledged, by the number of its first message.
+    units: BTreeMap<u64, Unit>,
+    expiring: BTreeSet<(Instant, u64)>,
+    /// Bytes of messages begun so far.
+    begun_bytes: u64,
+    /// Messages given up because their time was over.
+    pub(super) given_up: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    message: Message,
+    /// Its place and how much of it has been cut off.
+    begun: Option<(Place, usize)>,
+}
+
+#[derive(Debug)]
+struct Unit {
+    /// What had been begun before it.
+    begins: u64,
+    places: Vec<Place>,
+    /// Chunks that are not acknowledged.
+    chunks: usize,
+    /// Whether there are chunks still to be cut.
+    is_open: bool,
+    deadline: Option<Instant>,
+    priority: u8,
+}
+
+impl Outbox {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self {
+            queues: Default::default(),
+            queued_bytes: 0,
+            max_bytes,
+            next: 0,
+            flows: HashMap::new(),
+            units: BTreeMap::new(),
+            expiring: BTreeSet::new(),
+            begun_bytes: 0,
+            given_up: 0,
+        }
+    }
+
+    /// Queues a message; `false` if there is no room for it.
+    pub(super) fn push(&mut self, now: Instant, message: Message) -> bool {
+        if self.queued_bytes + message.body.len() > self.max_bytes {
+            self.drop_expired(now);
+        }
+        let has_room = self.queued_bytes + message.body.len() <= self.max_bytes;
+        if has_room {
+            self.queued_bytes += message.body.len();
+            let level = usize::from(message.priority).min(LEVELS - 1);
+            self.queues[level].push_back(Waiting { message, begun: None });
+        }
+        has_room
+    }
+
+    fn drop_expired(&mut self, now: Instant) {
+        for queue in &mut self.queues {
+            let before = queue.len();
+            let freed = &mut self.queued_bytes;
+            queue.retain(|waiting| {
+                let stays = waiting.begun.is_some() || waiting.message.deadline.is_none_or(|deadline| deadline > now);
+                *freed -= if stays { 0 } else { waiting.message.body.len() };
+                stays
+            });
+            self.given_up += (before - queue.len()) as u64;
+        }
+    }
+
+    /// The way of the next chunk and about its size, unless nothing waits or
+    /// too much is under way.
+    pub(super) fn peek(&mut self, now: Instant) -> Option<(Class, usize)> {
+        loop {
+            let level = self.level()?;
+            let waiting = self.queues[level].front()?;
+            let Message { body, class, deadline, .. } = &waiting.message;
+            if waiting.begun.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
+                self.given_up += 1;
+                self.queued_bytes -= body.len();
+                self.queues[level].pop_front();
+                continue;
+            }
+            let cut = waiting.begun.map_or(0, |(_, offset)| offset);
+            let next = (*class, HEAD_BYTES + (body.len() - cut).min(CHUNK_BYTES));
+            return (waiting.begun.is_some() || self.has_window()).then_some(next);
+        }
+    }
+
+    /// The most urgent queue with something in it.
+    fn level(&self) -> Option<usize> {
+        self.queues.iter().position(|queue| !queue.is_empty())
+    }
+
+    /// Whether another message may be begun: the receiver must be able to hold
+    /// what cannot be delivered before the oldest.
+    fn has_window(&self) -> bool {
+        self.units.first_key_value().is_none_or(|(_, oldest)| {
+            self.units.len() < WINDOW_UNITS && self.begun_bytes - oldest.begins < WINDOW_BYTES as u64
+        })
+    }
+
+    /// Cuts the next chunk off what waits.
+    pub(super) fn cut(&mut self) -> Option<Chunk> {
+        let level = self.level()?;
+        let first = self.queues[level].front()?;
+        if first.begun.is_some() || first.message.body.len() + HEAD_BYTES > CHUNK_BYTES {
+            self.cut_large(level)
+        } else {
+            self.pack(level)
+        }
+    }
+
+    /// A part of a message that is too large for one chunk.
+    fn cut_large(&mut self, level: usize) -> Option<Chunk> {
+        let waiting = self.queues[level].front()?;
+        let (place, offset) = match waiting.begun {
+            Some(begun) => begun,
+            None => (self.begin(level)?, 0),
+        };
+        let waiting = self.queues[level].front_mut()?;
+        let Message { body, class, priority, .. } = &waiting.message;
+        let end = body.len().min(offset + CHUNK_BYTES);
+        let mut head = vec![PIECES];
+        write_head(&mut head, place, body.len(), offset, end - offset);
+        let content = [head.into(), body.slice(offset..end)];
+        let chunk = Chunk { content, unit: place.number, class: *class, priority: *priority };
+        let is_open = end < body.len();
+        waiting.begun = Some((place, end));
+        self.queued_bytes -= end - offset;
+        if let Some(unit) = self.units.get_mut(&place.number) {
+            unit.chunks += 1;
+            unit.is_open = is_open;
+        }
+        if !is_open {
+            self.queues[level].pop_front();
+        }
+        Some(chunk)
+    }
+
+    /// Begins a unit with the message in front.
+    fn begin(&mut self, level: usize) -> Option<Place> {
+        let Message { body, flow, priority, deadline, .. } = self.queues[level].front()?.message.clone();
+        let place = self.place(flow);
+        let unit = Unit { begins: self.begun_bytes, places: vec![place], chunks: 0, is_open: true, deadline, priority };
+        self.begun_bytes += body.len() as u64;
+        self.expiring.extend(deadline.map(|at| (at, place.number)));
+        self.units.insert(place.number, unit);
+        Some(place)
+    }
+
+    /// The place of the next message.
+    fn place(&mut self, flow: Option<u32>) -> Place {
+        let number = self.next;
+        self.next += 1;
+        let before = flow.and_then(|flow| self.flows.insert(flow, number));
+        if self.flows.len() > IDLE_FLOWS + 2 * WINDOW_UNITS {
+            // Acknowledged is not yet delivered, but this far back it is.
+            let oldest = self.units.first_key_value().map_or(number, |(oldest, _)| *oldest);
+            self.flows.retain(|_, last| *last + WINDOW_UNITS as u64 >= oldest);
+        }
+        Place { number, distance: before.map_or(0, |before| number - before) }
+    }
+
+    /// As many of the small messages in front as a chunk holds, if they go the
+    /// same way. With a deadline each, the last one counts.
+    fn pack(&mut self, level: usize) -> Option<Chunk> {
+        let first = self.queues[level].front()?.message.clone();
+        let place = self.begin(level)?;
+        let mut places = vec![place];
+        let mut deadline = first.deadline;
+        let mut packed = vec![PIECES];
+        write_head(&mut packed, place, first.body.len(), 0, first.body.len());
+        self.pop(level);
+        let mut tail = first.body.clone();
+        while let Some(next) = self.queues[level].front().map(|waiting| waiting.message.clone()) {
+            let fits = packed.len() + tail.len() + next.body.len() + HEAD_BYTES <= CHUNK_BYTES;
+            if !fits || next.class != first.class || next.deadline.is_some() != deadline.is_some() {
+                break;
+            }
+            packed.extend_from_slice(&tail);
+            let place = self.place(next.flow);
+            places.push(place);
+            write_head(&mut packed, place, next.body.len(), 0, next.body.len());
+            deadline = deadline.max(next.deadline);
+            self.begun_bytes += next.body.len() as u64;
+            self.pop(level);
+            tail = next.body;
+        }
+        self.close_pack(place.number, places, deadline);
+        Some(Chunk { content: [packed.into(), tail], unit: place.number, class: first.class, priority: first.priority })
+    }
+
+    fn pop(&mut self, level: usize) {
+        let popped = self.queues[level].pop_front();
+        self.queued_bytes -= popped.map_or(0, |waiting| waiting.message.body.len());
+    }
+
+    fn close_pack(&mut self, number: u64, places: Vec<Place>, deadline: Option<Instant>) {
+        let Some(unit) = self.units.get_mut(&number) else { return };
+        if unit.deadline != deadline {
+            self.expiring.extend(deadline.map(|at| (at, number)));
+            self.expiring.retain(|(at, unit)| *unit != number || Some(*at) == deadline);
+        }
+        *unit = Unit { places, deadline, chunks: 1, is_open: false, ..*unit };
+    }
+
+    /// A chunk of the unit has been acknowledged.
+    pub(super) fn acknowledged(&mut self, number: u64) {
+        let Some(unit) = self.units.get_mut(&number) else { return };
+        unit.chunks -= 1;
+        if unit.chunks == 0 && !unit.is_open {
+            if let Some(deadline) = unit.deadline {
+                self.expiring.remove(&(deadline, number));
+            }
+            self.units.remove(&number);
+        }
+    }
+
+    /// Gives up the next unit whose time is over; answers the chunk that says so.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Chunk> {
+        let (_, number) = self.expiring.first().copied().filter(|(at, _)| *at <= now)?;
+        self.expiring.pop_first();
+        let unit = self.units.get_mut(&number)?;
+        self.given_up += unit.places.len() as u64;
+        (unit.chunks, unit.is_open, unit.deadline) = (1, false, None);
+        let mut told = vec![PIECES];
+        unit.places.iter().for_each(|place| write_given_up(&mut told, *place));
+        let priority = unit.priority;
+        for queue in &mut self.queues {
+            let begun = queue.front().and_then(|front| front.begun).filter(|(place, _)| place.number == number);
+            if let Some((_, cut)) = begun {
+                let rest = queue.pop_front();
+                self.queued_bytes -= rest.map_or(0, |rest| rest.message.body.len() - cut);
+            }
+        }
+        Some(Chunk { content: [told.into(), Bytes::new()], unit: number, class: Class::Duplicate, priority })
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.expiring.first().map(|(at, _)| *at)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Whether everything has been acknowledged.
+    pub(super) fn is_idle(&self) -> bool {
+        self.units.is_empty() && self.level().is_none()
+    }
+}

@@ -1,0 +1,284 @@
+//! What an association knows of one of its paths: how fast it is, how much is
+//! under way on it, and whether it still answers.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::chunk::CHUNK_BYTES;
+use super::sender::CopyId;
+
+/// How much later than the round trip says an acknowledgement may come before
+/// a path is suspected: timers, and the 1 ms that acknowledgements are held back.
+const SLACK: Duration = Duration::from_millis(7);
+/// The same for a chunk before it is sent on another path as well.
+const LATE_SLACK: Duration = Duration::from_millis(6);
+/// The queue that a path may have to itself beyond what its delay holds.
+const QUEUE: Duration = Duration::from_millis(10);
+/// How often a path is probed while there is traffic, at most.
+const HEARTBEAT: Duration = Duration::from_millis(20);
+/// The same when too little is sent to warrant it.
+const IDLE_HEARTBEAT: Duration = Duration::from_secs(30);
+/// A heartbeat and its acknowledgement, with all headers, bytes.
+pub(super) const HEARTBEAT_BYTES: f64 = 140.0;
+/// Heartbeats take at most this part of a path's rate.
+const HEARTBEAT_SHARE: f64 = 0.02;
+/// A path that has been silent for this many times an interval is probed no
+/// more often than that interval: one that came back is found within 2 % of
+/// the time that it was gone.
+const SILENCE_PARTS: u32 = 50;
+/// The longest such interval with traffic, and without.
+const SUSPECT_HEARTBEAT: Duration = Duration::from_secs(1);
+const IDLE_SUSPECT_HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// What the connection of a path knows about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// Smoothed round trip.
+    pub(crate) rtt: Duration,
+    /// The congestion window, bytes.
+    pub(crate) window: u64,
+}
+
+/// The counts of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PathCounts {
+    /// Chunks that were sent on it, heartbeats too.
+    pub(crate) chunks: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Chunks among them that were under way on another path already.
+    pub(crate) repeated: u64,
+    /// How often the path was lost.
+    pub(crate) losses: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Path {
+    measured: Measured,
+    min_rtt: Duration,
+    /// How much longer a byte takes that others go before.
+    pace: Pace,
+    /// Bytes per second while it had enough to do.
+    rate: Rate,
+    /// Bytes that are under way on it.
+    pub(super) outstanding: usize,
+    pub(super) copies: BTreeSet<CopyId>,
+    /// When it last answered, or had to begin to.
+    progress: Instant,
+    /// Since when it does not answer.
+    pub(super) suspect_since: Option<Instant>,
+    /// The heartbeat under way.
+    pub(super) heartbeat: Option<CopyId>,
+    last_heartbeat: Instant,
+    pub(super) counts: PathCounts,
+}
+
+/// What a chunk remembers of its path at the time it left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    at: Instant,
+    /// Bytes under way, its own too.
+    ahead: usize,
+    delivered: u64,
+    delivered_at: Instant,
+    /// Whether the path had as much to do as it may have.
+    was_full: bool,
+}
+
+impl Path {
+    pub(super) fn new(now: Instant, measured: Measured) -> Self {
+        Self {
+            measured,
+            min_rtt: measured.rtt,
+            pace: Pace(None),
+            rate: Rate::new(now),
+            outstanding: 0,
+            copies: BTreeSet::new(),
+            progress: now,
+            suspect_since: None,
+            heartbeat: None,
+            last_heartbeat: now,
+            counts: PathCounts::default(),
+        }
+    }
+
+    pub(super) const fn measured(&self) -> Measured {
+        self.measured
+    }
+
+    /// What it is known to carry, bytes per second.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate.known()
+    }
+
+    /// Whether another chunk of `bytes` may be put on it now. Twice what the
+    /// path and a short queue hold lets the rate grow as fast as any congestion
+    /// control does, and bounds what is stuck when it dies.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let floor = 2 * CHUNK_BYTES;
+        let most = usize::try_from(self.measured.window).unwrap_or(usize::MAX).saturating_add(floor);
+        let held = (self.min_rtt + QUEUE).as_secs_f64();
+        let wanted = self.rate.known().map_or(floor, |rate| (2.0 * rate * held) as usize);
+        self.outstanding == 0 || self.outstanding + bytes <= wanted.clamp(floor, most)
+    }
+
+    /// When a chunk of `bytes` would be there, from now.
+    pub(super) fn eta(&self, bytes: usize) -> Duration {
+        self.pace.of(self.outstanding + bytes) + self.measured.rtt / 2
+    }
+
+    /// A chunk leaves.
+    pub(super) fn depart(&mut self, now: Instant, copy: CopyId, bytes: usize) -> Departure {
+        if self.outstanding == 0 {
+            self.progress = now;
+            self.rate.restart(now);
+        }
+        self.outstanding += bytes;
+        self.copies.insert(copy);
+        self.counts.chunks += 1;
+        self.counts.bytes += bytes as u64;
+        Departure {
+            at: now,
+            ahead: self.outstanding,
+            delivered: self.rate.delivered,
+            delivered_at: self.rate.delivered_at,
+            was_full: !self.has_room(CHUNK_BYTES),
+        }
+    }
+
+    /// A chunk is there; answers whether the path has come back by that.
+    pub(super) fn arrive(&mut self, now: Instant, bytes: usize, departure: Departure, measured: Measured) -> bool {
+        let took = now.saturating_duration_since(departure.at);
+        let is_back = self.suspect_since.take().is_some();
+        self.measured = measured;
+        self.min_rtt = self.min_rtt.min(measured.rtt).min(took);
+        if !is_back {
+            self.pace.sample(took.saturating_sub(self.min_rtt), departure.ahead);
+            self.rate.sample(now, bytes, departure, measured.rtt);
+        }
+        self.progress = now;
+        is_back
+    }
+
+    /// A chunk is under way no more, whatever became of it.
+    pub(super) fn forget(&mut self, copy: CopyId, bytes: usize) {
+        if self.copies.remove(&copy) {
+            self.outstanding -= bytes;
+        }
+        if self.heartbeat == Some(copy) {
+            self.heartbeat = None;
+        }
+    }
+
+    /// When a chunk that leaves now is late.
+    pub(super) fn late_at(&self, now: Instant) -> Instant {
+        now + LATE_SLACK + 2 * self.measured.rtt + 2 * self.pace.of(self.outstanding)
+    }
+
+    /// When the path is to be suspected unless it answers.
+    pub(super) fn suspect_at(&self) -> Option<Instant> {
+        if self.outstanding == 0 || self.suspect_since.is_some() {
+            return None;
+        }
+        // A slow path needs its time for a single chunk.
+        let first = 2 * self.pace.of(self.outstanding.min(CHUNK_BYTES));
+        let patience = first.max(self.pace.of(self.outstanding) / 2);
+        Some(self.progress + SLACK + self.measured.rtt * 5 / 4 + patience)
+    }
+
+    /// It does not answer any more.
+    pub(super) fn suspect(&mut self, now: Instant) {
+        self.suspect_since = Some(now);
+        self.counts.losses += 1;
+    }
+
+    /// When the next heartbeat is due, and the one under way given up. A path
+    /// that answers gets them often if there is `credit` for it; a silent one
+    /// while the association is in use at the time that is asked about.
+    pub(super) fn heartbeat_at(&self, credit: bool, in_use: impl Fn(Instant) -> bool) -> Instant {
+        let share = self.pace.of((HEARTBEAT_BYTES / HEARTBEAT_SHARE) as usize);
+        let often = HEARTBEAT.max(self.measured.rtt).max(share);
+        let Some(since) = self.suspect_since else {
+            return self.last_heartbeat + if credit { often } else { IDLE_HEARTBEAT.max(often) };
+        };
+        let silent = self.last_heartbeat.saturating_duration_since(since) / SILENCE_PARTS;
+        let soon = self.last_heartbeat + silent.min(SUSPECT_HEARTBEAT).max(often);
+        if in_use(soon) { soon } else { self.last_heartbeat + IDLE_SUSPECT_HEARTBEAT.max(often) }
+    }
+
+    /// A heartbeat leaves.
+    pub(super) fn beat(&mut self, now: Instant, copy: CopyId) {
+        self.last_heartbeat = now;
+        self.heartbeat = Some(copy);
+    }
+}
+
+/// How long a byte takes that waits for its turn: what chunks need beyond the
+/// round trip, smoothed, over the bytes that were under way before them. Right
+/// for a path that is never full as well, where a rate would not be.
+#[derive(Debug)]
+struct Pace(Option<f64>);
+
+/// Assumed until it is measured: 100 kbit/s.
+const ASSUMED_PACE: f64 = 1.0 / 12_500.0;
+/// What a chunk costs beside its bytes.
+const CHUNK_COST: usize = 200;
+
+impl Pace {
+    fn of(&self, bytes: usize) -> Duration {
+        Duration::from_secs_f64(bytes as f64 * self.0.unwrap_or(ASSUMED_PACE))
+    }
+
+    fn sample(&mut self, beyond: Duration, ahead: usize) {
+        let sample = beyond.as_secs_f64() / (ahead + CHUNK_COST) as f64;
+        self.0 = Some(self.0.map_or(sample, |pace| pace + (sample - pace) / 8.0));
+    }
+}
+
+/// The rate at which chunks arrive while there is enough to do: the greatest
+/// seen over the last one to two windows. What an idle path lets through tells
+/// nothing unless it is more, so the last that is known stays.
+#[derive(Debug)]
+struct Rate {
+    delivered: u64,
+    delivered_at: Instant,
+    current: Option<f64>,
+    previous: Option<f64>,
+    since: Instant,
+}
+
+/// The least time over which a rate is taken.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// The least time that a maximum is kept, and the same in round trips.
+const WINDOW: Duration = Duration::from_millis(500);
+const WINDOW_ROUNDS: u32 = 10;
+
+impl Rate {
+    const fn new(now: Instant) -> Self {
+        Self { delivered: 0, delivered_at: now, current: None, previous: None, since: now }
+    }
+
+    fn known(&self) -> Option<f64> {
+        match (self.current, self.previous) {
+            (Some(current), Some(previous)) => Some(current.max(previous)),
+            (current, previous) => current.or(previous),
+        }
+    }
+
+    /// Something is under way again after a pause.
+    const fn restart(&mut self, now: Instant) {
+        self.delivered_at = now;
+    }
+
+    fn sample(&mut self, now: Instant, bytes: usize, departure: Departure, rtt: Duration) {
+        self.delivered += bytes as u64;
+        self.delivered_at = now;
+        let over = now.saturating_duration_since(departure.delivered_at).max(SHORTEST).max(rtt / 2);
+        let sample = (self.delivered - departure.delivered) as f64 / over.as_secs_f64();
+        if departure.was_full && now.saturating_duration_since(self.since) > WINDOW.max(WINDOW_ROUNDS * rtt) {
+            self.previous = self.current.take();
+            self.since = now;
+        }
+        self.current = Some(self.current.map_or(sample, |current| current.max(sample)));
+    }
+}

@@ -1,0 +1,243 @@
+//! Puts messages together, delivers each once, and in order within its flow.
+//!
+//! What has been received is kept as ranges of numbers, which are few: the
+//! sender has at most so many messages under way. A message that must wait for
+//! another is held until that has been delivered or given up.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+
+use super::WINDOW_BYTES;
+use super::chunk::{Part, Piece, read};
+
+/// The most memory of messages that are not whole or wait for others, bytes.
+/// The sender keeps to [`WINDOW_BYTES`]; what it has seen acknowledged may
+/// still wait to be read here, hence as much again.
+const MAX_BYTES: usize = 2 * WINDOW_BYTES;
+/// What a message that is not delivered costs beside its bytes.
+const ENTRY_BYTES: usize = 128;
+/// The most gaps between the numbers of messages that were received.
+const MAX_GAPS: usize = 32 << 10;
+
+/// The peer has not kept to the protocol, and the association must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Violation;
+
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    /// Numbers of messages that are whole or given up.
+    received: Ranges,
+    partial: HashMap<u64, Partial>,
+    /// Whole messages that wait, by the number of the one before; `None` for one given up.
+    held: HashMap<u64, (u64, Option<Bytes>)>,
+    held_numbers: HashSet<u64>,
+    /// Memory of both.
+    bytes: usize,
+    delivered: VecDeque<Bytes>,
+    /// Pieces that had come before.
+    pub(super) duplicates: u64,
+}
+
+/// A message of which parts are missing.
+#[derive(Debug)]
+struct Partial {
+    body: BytesMut,
+    missing: usize,
+    offsets: BTreeSet<usize>,
+}
+
+impl Receiver {
+    /// Takes a chunk.
+    ///
+    /// # Errors
+    ///
+    /// It is not sound, or would take more memory than a sender may ask for.
+    pub(super) fn take(&mut self, chunk: &Bytes) -> Result<(), Violation> {
+        for piece in read(chunk).ok_or(Violation)? {
+            self.take_piece(piece)?;
+        }
+        let within = self.bytes <= MAX_BYTES && self.received.0.len() <= MAX_GAPS;
+        within.then_some(()).ok_or(Violation)
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Bytes> {
+        self.delivered.pop_front()
+    }
+
+    fn take_piece(&mut self, Piece { place, part }: Piece) -> Result<(), Violation> {
+        if self.received.contains(place.number) {
+            self.duplicates += 1;
+            return Ok(());
+        }
+        let message = match part {
+            Some(part) if part.body.len() == part.total => Some(part.body),
+            Some(part) => match self.add(place.number, part)? {
+                Some(whole) => Some(whole),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        if let Some(partial) = self.partial.remove(&place.number) {
+            self.bytes -= partial.body.len() + ENTRY_BYTES;
+        }
+        self.received.insert(place.number);
+        match place.before().filter(|before| !self.is_delivered(*before)) {
+            Some(before) => self.hold(before, place.number, message),
+            None => {
+                self.deliver(place.number, message);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a part to its message; answers the message if it is whole now.
+    fn add(&mut self, number: u64, part: Part) -> Result<Option<Bytes>, Violation> {
+        let partial = self.partial.entry(number).or_insert_with(|| {
+            self.bytes += part.total + ENTRY_BYTES;
+            Partial { body: BytesMut::zeroed(part.total), missing: part.total, offsets: BTreeSet::new() }
+        });
+        if !partial.offsets.insert(part.offset) {
+            self.duplicates += 1;
+            return Ok(None);
+        }
+        if partial.body.len() != part.total || partial.missing < part.body.len() {
+            return Err(Violation);
+        }
+        partial.body[part.offset..part.offset + part.body.len()].copy_from_slice(&part.body);
+        partial.missing -= part.body.len();
+        if partial.missing > 0 {
+            return Ok(None);
+        }
+        self.bytes -= part.total + ENTRY_BYTES;
+        Ok(self.partial.remove(&number).map(|whole| whole.body.freeze()))
+    }
+
+    fn is_delivered(&self, number: u64) -> bool {
+        self.received.contains(number) && !self.held_numbers.contains(&number)
+    }
+
+    fn hold(&mut self, before: u64, number: u64, message: Option<Bytes>) -> Result<(), Violation> {
+        self.bytes += message.as_ref().map_or(0, Bytes::len) + ENTRY_BYTES;
+        self.held_numbers.insert(number);
+        // Two messages cannot follow the same one.
+        self.held.insert(before, (number, message)).map_or(Ok(()), |_| Err(Violation))
+    }
+
+    /// Delivers a message and those that waited for it.
+    fn deliver(&mut self, mut number: u64, message: Option<Bytes>) {
+        self.delivered.extend(message);
+        while let Some((next, message)) = self.held.remove(&number) {
+            self.bytes -= message.as_ref().map_or(0, Bytes::len) + ENTRY_BYTES;
+            self.held_numbers.remove(&next);
+            self.delivered.extend(message);
+            number = next;
+        }
+    }
+
+    /// Whether nothing is unfinished.
+    #[cfg(test)]
+    pub(super) fn is_settled(&self) -> bool {
+        self.partial.is_empty() && self.held.is_empty() && self.held_numbers.is_empty() && self.bytes == 0
+    }
+}
+
+/// A set of numbers, as ranges from the first to one past the last.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn contains(&self, number: u64) -> bool {
+        self.0.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
+    }
+
+    /// Adds a number that is not in it.
+    fn insert(&mut self, number: u64) {
+        let end = self.0.remove(&(number + 1)).unwrap_or(number + 1);
+        match self.0.range_mut(..number).next_back().filter(|(_, before)| **before == number) {
+            Some((_, before)) => *before = end,
+            None => {
+                self.0.insert(number, end);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::chunk::{PIECES, Place, write_given_up, write_head};
+    use super::*;
+
+    fn chunk(number: u64, distance: u64, total: usize, offset: usize, body: &[u8]) -> Bytes {
+        let mut chunk = vec![PIECES];
+        write_head(&mut chunk, Place { number, distance }, total, offset, body.len());
+        chunk.extend_from_slice(body);
+        chunk.into()
+    }
+
+    fn given_up(number: u64, distance: u64) -> Bytes {
+        let mut chunk = vec![PIECES];
+        write_given_up(&mut chunk, Place { number, distance });
+        chunk.into()
+    }
+
+    fn taken(chunks: &[Bytes]) -> Vec<Bytes> {
+        let mut receiver = Receiver::default();
+        chunks.iter().for_each(|chunk| receiver.take(chunk).unwrap());
+        std::iter::from_fn(|| receiver.poll()).collect()
+    }
+
+    #[test]
+    fn a_message_given_up_holds_nobody_up_but_keeps_the_order() {
+        let (first, third) = (chunk(0, 0, 1, 0, b"a"), chunk(2, 1, 1, 0, b"c"));
+        assert_eq!(taken(&[third.clone(), given_up(1, 1)]), Vec::<Bytes>::new());
+        assert_eq!(taken(&[third, given_up(1, 1), first]), ["a", "c"]);
+    }
+
+    #[test]
+    fn who_comes_late_is_not_delivered_twice() {
+        let half = |offset, body| chunk(0, 0, 2, offset, body);
+        assert_eq!(taken(&[half(0, b"a"), half(0, b"a"), half(1, b"b"), half(1, b"b")]), ["ab"]);
+        assert_eq!(taken(&[half(0, b"a"), given_up(0, 0), half(1, b"b")]), Vec::<Bytes>::new());
+    }
+
+    #[test]
+    fn a_peer_cannot_make_us_keep_more_than_stated() {
+        let mut receiver = Receiver::default();
+        let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, b"a")).is_err());
+        assert_eq!(large, Some((MAX_BYTES / (65_536 + ENTRY_BYTES)) as u64));
+        let mut receiver = Receiver::default();
+        let gaps = (0..).find(|number| receiver.take(&chunk(2 * number + 1, 0, 1, 0, b"a")).is_err());
+        assert_eq!(gaps, Some(MAX_GAPS as u64));
+        let mut receiver = Receiver::default();
+        let held = (1..).find(|number| receiver.take(&chunk(*number, 1, 0, 0, b"")).is_err());
+        assert_eq!(held, Some((MAX_BYTES / ENTRY_BYTES) as u64 + 1));
+    }
+
+    #[test]
+    fn two_messages_cannot_follow_the_same_one() {
+        let mut receiver = Receiver::default();
+        assert_eq!(receiver.take(&chunk(1, 1, 1, 0, b"a")), Ok(()));
+        assert_eq!(receiver.take(&chunk(2, 2, 1, 0, b"a")), Err(Violation));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_a_set(numbers in prop::collection::vec(0..60u64, 0..100)) {
+            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
+            for number in numbers {
+                prop_assert_eq!(ranges.contains(number), set.contains(&number));
+                if set.insert(number) {
+                    ranges.insert(number);
+                }
+            }
+            prop_assert!((0..61).all(|number| ranges.contains(number) == set.contains(&number)));
+            let starts = set.iter().filter(|number| **number == 0 || !set.contains(&(**number - 1)));
+            prop_assert_eq!(ranges.0.len(), starts.count());
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Chunks on their way: which path each takes, when it is late, what to do when
+//! a path falls silent.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::chunk::{CHUNK_BYTES, HEARTBEAT};
+use super::outbox::{Chunk, Outbox};
+use super::path::{Departure, HEARTBEAT_BYTES, Measured, Path, PathCounts};
+use super::{Class, Message};
+
+/// How long an association counts as in use after something was sent.
+const RECENT: Duration = Duration::from_secs(1);
+/// Heartbeats on paths that answer take at most this part of what is sent.
+const HEARTBEAT_SHARE: f64 = 0.05;
+/// Heartbeats that may be saved up.
+const HEARTBEAT_CREDIT: f64 = 4.0;
+
+/// A path, by the number that its owner gave it. The lower, the sooner it is
+/// taken by [`Class::Backup`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PathId(pub(crate) u32);
+
+/// A chunk on one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CopyId(pub(crate) u64);
+
+/// What the owner has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Open a stream, write this, finish it, and say when it is acknowledged.
+    Transmit {
+        path: PathId,
+        copy: CopyId,
+        content: [Bytes; 2],
+        /// Of streams with something to send, the greatest goes first.
+        priority: i32,
+    },
+    /// Reset a copy's stream: it is of no use any more.
+    Cancel { path: PathId, copy: CopyId },
+    /// Let packets through beyond the congestion window, or no more: what is
+    /// under way on a silent path will not be acknowledged and make room.
+    Probe { path: PathId, on: bool },
+}
+
+/// What happened to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathEvent {
+    /// It does not answer any more.
+    Lost(PathId),
+    /// It answers again.
+    Back(PathId),
+}
+
+/// A path as an operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathView {
+    pub(crate) path: PathId,
+    pub(crate) answers: bool,
+    pub(crate) measured: Measured,
+    /// Bytes per second that it is known to carry.
+    pub(crate) rate: Option<u64>,
+    pub(crate) outstanding: usize,
+    pub(crate) counts: PathCounts,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    outbox: Outbox,
+    paths: BTreeMap<PathId, Path>,
+    chunks: BTreeMap<u64, InFlight>,
+    copies: BTreeMap<CopyId, Copy>,
+    next_id: u64,
+    late: BTreeSet<(Instant, CopyId)>,
+    /// Until when the association counts as in use though nothing is under way.
+    used_until: Option<Instant>,
+    /// Bytes that heartbeats may take.
+    credit: f64,
+    actions: VecDeque<Action>,
+    events: VecDeque<PathEvent>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    chunk: Chunk,
+    /// At most one on each path.
+    copies: Vec<CopyId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    /// `None` for a heartbeat.
+    chunk: Option<u64>,
+    path: PathId,
+    bytes: usize,
+    departure: Departure,
+    late_at: Instant,
+}
+
+impl Sender {
+    pub(super) fn new(queue_bytes: usize) -> Self {
+        Self {
+            outbox: Outbox::new(queue_bytes),
+            paths: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            next_id: 0,
+            late: BTreeSet::new(),
+            used_until: None,
+            credit: 0.0,
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn add_path(&mut self, now: Instant, path: PathId, measured: Measured) {
+        self.paths.insert(path, Path::new(now, measured));
+        self.rescue_all(now);
+        self.dispatch(now);
+    }
+
+    pub(super) fn remove_path(&mut self, now: Instant, path: PathId) {
+        let Some(gone) = self.paths.remove(&path) else { return };
+        for copy in gone.copies {
+            self.forget(copy);
+        }
+        self.rescue_all(now);
+        self.dispatch(now);
+    }
+
+    pub(super) fn send(&mut self, now: Instant, message: Message) -> bool {
+        let is_queued = self.outbox.push(now, message);
+        self.dispatch(now);
+        is_queued
+    }
+
+    pub(super) fn acknowledged(&mut self, now: Instant, id: CopyId, measured: Measured) {
+        let Some(copy) = self.forget(id) else { return };
+        let Some(path) = self.paths.get_mut(&copy.path) else { return };
+        let is_back = path.arrive(now, copy.bytes, copy.departure, measured);
+        if let Some(done) = copy.chunk.and_then(|chunk| self.chunks.remove(&chunk)) {
+            done.copies.into_iter().filter(|other| *other != id).for_each(|other| self.cancel(other));
+            self.outbox.acknowledged(done.chunk.unit);
+        }
+        if is_back {
+            self.events.push_back(PathEvent::Back(copy.path));
+            self.actions.push_back(Action::Probe { path: copy.path, on: false });
+            self.rescue_all(now);
+        }
+        self.dispatch(now);
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        while let Some(told) = self.outbox.expire(now) {
+            self.give_up(now, told);
+        }
+        let silent = self.paths.iter().filter(|(_, path)| path.suspect_at().is_some_and(|at| at <= now));
+        for path in silent.map(|(path, _)| *path).collect::<Vec<_>>() {
+            self.suspect(now, path);
+        }
+        while let Some((_, copy)) = self.late.first().copied().filter(|(at, _)| *at <= now) {
+            self.repeat(now, copy);
+        }
+        self.beat(now);
+        self.dispatch(now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let paths = self.paths.values().flat_map(|path| [path.suspect_at(), self.heartbeat_at(path)]);
+        let late = self.late.first().map(|(at, _)| *at);
+        paths.chain([late, self.outbox.next_expiry()]).flatten().min()
+    }
+
+    /// Puts what waits on paths that have room.
+    fn dispatch(&mut self, now: Instant) {
+        while let Some((class, bytes)) = self.outbox.peek(now) {
+            let Some(first) = self.choose(class, bytes) else { return };
+            let Some(chunk) = self.outbox.cut() else { return };
+            self.credit =
+                (self.credit + HEARTBEAT_SHARE * chunk.bytes() as f64).min(HEARTBEAT_CREDIT * HEARTBEAT_BYTES);
+            self.used_until = Some(now + RECENT);
+            self.launch(now, chunk, first);
+        }
+    }
+
+    /// Sends a new chunk over `first`, and over the others too if that is its class.
+    fn launch(&mut self, now: Instant, chunk: Chunk, first: PathId) {
+        let (class, bytes) = (chunk.class, chunk.bytes());
+        let id = self.next_id();
+        self.chunks.insert(id, InFlight { chunk, copies: Vec::new() });
+        self.transmit(now, id, first);
+        if class == Class::Duplicate {
+            let others = self.usable().filter(|(path, it)| *path != first && it.has_room(bytes));
+            for path in others.map(|(path, _)| path).collect::<Vec<_>>() {
+                self.transmit(now, id, path);
+            }
+        }
+    }
+
+    /// The path for a new chunk, if one has room.
+    fn choose(&self, class: Class, bytes: usize) -> Option<PathId> {
+        let mut usable = self.usable();
+        match class {
+            Class::Backup => usable.next().filter(|(_, path)| path.has_room(bytes)),
+            Class::Stripe | Class::Duplicate => {
+                usable.filter(|(_, path)| path.has_room(bytes)).min_by_key(|(_, path)| path.eta(bytes))
+            }
+        }
+        .map(|(path, _)| path)
+    }
+
+    /// The paths that answer; all, if none does.
+    fn usable(&self) -> impl Iterator<Item = (PathId, &Path)> {
+        let none = self.paths.values().all(|path| path.suspect_since.is_some());
+        let usable = self.paths.iter().filter(move |(_, path)| none || path.suspect_since.is_none());
+        usable.map(|(path, it)| (*path, it))
+    }
+
+    fn transmit(&mut self, now: Instant, chunk: u64, on: PathId) {
+        let copy = CopyId(self.next_id());
+        let (Some(path), Some(flight)) = (self.paths.get_mut(&on), self.chunks.get_mut(&chunk)) else { return };
+        let bytes = flight.chunk.bytes();
+        path.counts.repeated += u64::from(!flight.copies.is_empty() && flight.chunk.class != Class::Duplicate);
+        flight.copies.push(copy);
+        let departure = path.depart(now, copy, bytes);
+        let late_at = path.late_at(now);
+        self.copies.insert(copy, Copy { chunk: Some(chunk), path: on, bytes, departure, late_at });
+        self.late.insert((late_at, copy));
+        let priority = -i32::from(flight.chunk.priority);
+        self.actions.push_back(Action::Transmit { path: on, copy, content: flight.chunk.content.clone(), priority });
+    }
+
+    /// A copy is late: the chunk goes over another path as well, if one answers.
+    fn repeat(&mut self, now: Instant, id: CopyId) {
+        let Some(copy) = self.copies.get_mut(&id) else { return };
+        self.late.remove(&(copy.late_at, id));
+        let Some(path) = self.paths.get(&copy.path) else { return };
+        copy.late_at = path.late_at(now);
+        self.late.insert((copy.late_at, id));
+        if let Some(chunk) = copy.chunk
+            && let Some(other) = self.other_path(chunk)
+        {
+            self.transmit(now, chunk, other);
+        }
+    }
+
+    /// The soonest path that answers and does not carry the chunk.
+    fn other_path(&self, chunk: u64) -> Option<PathId> {
+        let flight = self.chunks.get(&chunk)?;
+        let carries =
+            |path: PathId| flight.copies.iter().any(|copy| self.copies.get(copy).is_some_and(|it| it.path == path));
+        let answers = self.paths.iter().filter(|(path, it)| it.suspect_since.is_none() && !carries(**path));
+        answers.min_by_key(|(_, path)| path.eta(CHUNK_BYTES)).map(|(path, _)| *path)
+    }
+
+    fn suspect(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        path.suspect(now);
+        self.events.push_back(PathEvent::Lost(id));
+        self.actions.push_back(Action::Probe { path: id, on: true });
+        self.rescue_all(now);
+    }
+
+    /// Moves what is under way on silent paths, or on none, to one that answers.
+    fn rescue_all(&mut self, now: Instant) {
+        if self.paths.values().all(|path| path.suspect_since.is_some()) {
+            return;
+        }
+        let answers = |copy: &Copy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
+        let is_stuck = |flight: &InFlight| {
+            let mut copies = flight.copies.iter().filter_map(|copy| self.copies.get(copy));
+            !copies.any(answers)
+        };
+        let stuck: Vec<_> =
+            self.chunks.iter().filter(|(_, flight)| is_stuck(flight)).map(|(chunk, _)| *chunk).collect();
+        for chunk in stuck {
+            let old = self.chunks.get(&chunk).map(|flight| flight.copies.clone()).unwrap_or_default();
+            let Some(path) = self.other_path(chunk) else { continue };
+            self.transmit(now, chunk, path);
+            old.into_iter().for_each(|copy| self.cancel(copy));
+        }
+    }
+
+    /// A unit's time is over: `told` takes the place of its chunks.
+    fn give_up(&mut self, now: Instant, told: Chunk) {
+        let of_unit = self.chunks.iter().filter(|(_, flight)| flight.chunk.unit == told.unit);
+        for chunk in of_unit.map(|(chunk, _)| *chunk).collect::<Vec<_>>() {
+            let copies = self.chunks.remove(&chunk).map(|flight| flight.copies).unwrap_or_default();
+            copies.into_iter().for_each(|copy| self.cancel(copy));
+        }
+        let soonest = self.usable().min_by_key(|(_, path)| path.eta(told.bytes())).map(|(path, _)| path);
+        // Without any path it waits for one as the rest does.
+        self.launch(now, told, soonest.unwrap_or(PathId(u32::MAX)));
+    }
+
+    fn cancel(&mut self, id: CopyId) {
+        if let Some(copy) = self.forget(id) {
+            self.actions.push_back(Action::Cancel { path: copy.path, copy: id });
+        }
+    }
+
+    /// A copy is not under way any more.
+    fn forget(&mut self, id: CopyId) -> Option<Copy> {
+        let copy = self.copies.remove(&id)?;
+        self.late.remove(&(copy.late_at, id));
+        if let Some(path) = self.paths.get_mut(&copy.path) {
+            path.forget(id, copy.bytes);
+        }
+        if let Some(flight) = copy.chunk.and_then(|chunk| self.chunks.get_mut(&chunk)) {
+            flight.copies.retain(|other| *other != id);
+        }
+        Some(copy)
+    }
+
+    /// Sends the heartbeats that are due.
+    fn beat(&mut self, now: Instant) {
+        for id in self.paths.keys().copied().collect::<Vec<_>>() {
+            let Some(path) = self.paths.get(&id) else { continue };
+            if self.heartbeat_at(path).is_none_or(|at| at > now) {
+                continue;
+            }
+            if path.suspect_since.is_none() {
+                self.credit = (self.credit - HEARTBEAT_BYTES).max(0.0);
+            }
+            if let Some(last) = path.heartbeat {
+                self.cancel(last);
+            }
+            let copy = CopyId(self.next_id());
+            let Some(path) = self.paths.get_mut(&id) else { continue };
+            path.beat(now, copy);
+            let departure = path.depart(now, copy, 1);
+            // It is never late: the silence of the path is noticed without that.
+            self.copies.insert(copy, Copy { chunk: None, path: id, bytes: 1, departure, late_at: now });
+            let content = [Bytes::from_static(&[HEARTBEAT]), Bytes::new()];
+            self.actions.push_back(Action::Transmit { path: id, copy, content, priority: i32::MAX });
+        }
+    }
+
+    /// A path alone is only probed to find out when it is back.
+    fn heartbeat_at(&self, path: &Path) -> Option<Instant> {
+        let needs_one = self.paths.len() > 1 || path.suspect_since.is_some();
+        let in_use = |at| !self.chunks.is_empty() || self.used_until.is_some_and(|until| at <= until);
+        needs_one.then(|| path.heartbeat_at(self.credit >= HEARTBEAT_BYTES, in_use))
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<PathEvent> {
+        self.events.pop_front()
+    }
+
+    #[cfg(test)]
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.outbox.queued_bytes()
+    }
+
+    pub(super) const fn given_up(&self) -> u64 {
+        self.outbox.given_up
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.outbox.is_idle()
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathView> {
+        self.paths.iter().map(|(path, it)| PathView {
+            path: *path,
+            answers: it.suspect_since.is_none(),
+            measured: it.measured(),
+            rate: it.rate().map(|rate| rate as u64),
+            outstanding: it.outstanding,
+            counts: it.counts,
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! An association in virtual time, over paths that are slow, lossy or dead.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+mod world;
+use world::{Line, World};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn message(number: u32, flow: Option<u32>, bytes: usize) -> Message {
+    let mut body = vec![0; bytes.max(8)];
+    body[..4].copy_from_slice(&number.to_be_bytes());
+    body[4..8].copy_from_slice(&flow.map_or(u32::MAX, |flow| flow).to_be_bytes());
+    Message { body: body.into(), flow, class: Class::Stripe, priority: 3, deadline: None }
+}
+
+fn number(message: &[u8]) -> u32 {
+    u32::from_be_bytes(message[..4].try_into().unwrap())
+}
+
+/// Frames of 64 KB at 100 Hz for so long; by how much the latest was late.
+fn frames(world: &mut World, class: Class, seconds: u64) -> Duration {
+    let begin = world.now;
+    let count = (seconds * 100) as u32;
+    for frame in 0..count {
+        world.run_until(begin + frame * 10 * MS);
+        world.send(Message { class, ..message(frame, None, 65_536) });
+    }
+    world.run_to_idle();
+    assert_eq!(world.delivered.len(), count as usize);
+    let late = world.delivered.iter().map(|(at, frame)| *at - (begin + number(frame) * 10 * MS));
+    late.max().unwrap()
+}
+
+#[test]
+fn a_path_that_dies_in_mid_stream_costs_two_periods_at_most() {
+    let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
+    let late = frames(&mut world, Class::Stripe, 9);
+    assert!(late < 20 * MS, "{late:?}");
+    let kinds: Vec<_> = world.path_events.iter().map(|(_, event)| *event).collect();
+    let (first, second) = (PathId(0), PathId(1));
+    assert_eq!(
+        kinds,
+        [PathEvent::Lost(first), PathEvent::Back(first), PathEvent::Lost(second), PathEvent::Back(second)]
+    );
+    // Each is found again soon after.
+    assert!(world.path_events[1].0 < 3100 * MS && world.path_events[3].0 < 7100 * MS, "{:?}", world.path_events);
+}
+
+#[test]
+fn what_goes_over_all_paths_is_not_late_when_one_dies() {
+    let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).lossy(100)]);
+    let late = frames(&mut world, Class::Duplicate, 4);
+    assert!(late < 10 * MS, "{late:?}");
+}
+
+#[test]
+fn a_removed_path_takes_nothing_with_it() {
+    let mut world = World::new(vec![Line::new(10.0, 50.0), Line::new(10.0, 50.0)]);
+    (0..20).for_each(|frame| world.send(message(frame, Some(1), 65_536)));
+    world.run_until(300 * MS);
+    world.remove_path(0);
+    world.run_to_idle();
+    let numbers: Vec<_> = world.delivered.iter().map(|(_, frame)| number(frame)).collect();
+    assert_eq!(numbers, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn paths_carry_what_they_can() {
+    for (lines, seconds) in [
+        (vec![Line::new(10.0, 10.0), Line::new(100.0, 10.0)], 4),
+        (vec![Line::new(20.0, 10.0), Line::new(20.0, 100.0)], 12),
+        (vec![Line::new(100.0, 0.1).lossy(10), Line::new(100.0, 0.1)], 2),
+    ] {
+        let capacity: f64 = lines.iter().map(|line| line.rate).sum();
+        let mut world = World::new(lines);
+        let count = (capacity * f64::from(seconds) / 65_536.0) as u32;
+        (0..count).for_each(|frame| world.send(message(frame, None, 65_536)));
+        world.run_to_idle();
+        let rate = f64::from(count) * 65_536.0 / world.now.as_secs_f64();
+        assert!(rate > 0.9 * capacity, "{:.2} of {capacity}", rate / capacity);
+        let repeated: u64 = world.sender.paths().map(|path| path.counts.repeated).sum();
+        assert!(repeated < u64::from(count) / 5, "{repeated} of {count}");
+    }
+}
+
+#[test]
+fn a_slow_path_is_not_taken_for_a_dead_one() {
+    for lines in [vec![Line::new(0.1, 20.0), Line::new(0.1, 20.0)], vec![Line::new(1.0, 300.0), Line::new(1.0, 10.0)]] {
+        let mut world = World::new(lines);
+        for frame in 0..20 {
+            world.send(message(frame, None, 10_000));
+            world.run_until(world.now + 700 * MS);
+        }
+        world.run_to_idle();
+        assert_eq!(world.path_events, []);
+        assert_eq!(world.sender.paths().map(|path| path.counts.repeated).sum::<u64>(), 0);
+    }
+}
+
+#[test]
+fn a_backup_is_idle_until_it_is_needed() {
+    let mut world = World::new(vec![Line::new(10.0, 10.0).down(2000, 4000), Line::new(10.0, 10.0)]);
+    let send = |world: &mut World, from: u64, to: u64| {
+        for frame in from..to {
+            world.run_until(frame as u32 * 20 * MS);
+            world.send(Message { class: Class::Backup, ..message(frame as u32, Some(0), 1000) });
+        }
+    };
+    send(&mut world, 0, 95);
+    assert!(world.sent[1] < 10_000, "{:?}", world.sent);
+    send(&mut world, 95, 195);
+    assert!(world.sent[1] > 90_000, "{:?}", world.sent);
+    let before = world.sent[1];
+    send(&mut world, 210, 300);
+    assert!(world.sent[1] - before < 10_000, "{:?}", world.sent);
+    world.run_to_idle();
+    assert_eq!(world.delivered.len(), 285);
+}
+
+#[test]
+fn nothing_is_lost_while_no_path_answers() {
+    let mut world = World::new(vec![Line::new(10.0, 10.0).down(100, 9000), Line::new(10.0, 10.0).down(90, 8000)]);
+    for frame in 0..100 {
+        world.run_until(frame * 50 * MS);
+        world.send(message(frame, Some(frame % 3), 3000));
+    }
+    world.run_to_idle();
+    assert_eq!(world.delivered.len(), 100);
+    assert!(world.now < 8500 * MS, "{:?}", world.now);
+}
+
+#[test]
+fn an_idle_association_costs_next_to_nothing() {
+    let mut world = World::new(vec![Line::new(10.0, 10.0), Line::new(10.0, 10.0)]);
+    world.run_until(600 * 1000 * MS);
+    assert!(world.transmissions <= 2 * 20, "{}", world.transmissions);
+    // A message now and then does not bring heartbeats with it.
+    let before = world.transmissions;
+    for second in 600..660 {
+        world.run_until(second * 1000 * MS);
+        world.send(message(second, None, 200));
+    }
+    assert!(world.transmissions - before <= 60 + 10, "{}", world.transmissions - before);
+}
+
+#[test]
+fn small_messages_are_packed_when_they_wait() {
+    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    (0..2000).for_each(|number| world.send(message(number, Some(7), 100)));
+    world.run_to_idle();
+    let numbers: Vec<_> = world.delivered.iter().map(|(_, frame)| number(frame)).collect();
+    assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
+    // The first leave at once, one by one, until the path has enough to do.
+    assert!(world.transmissions < 400, "{}", world.transmissions);
+}
+
+#[test]
+fn the_urgent_does_not_wait_for_the_rest() {
+    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    (0..100).for_each(|number| world.send(message(number, Some(1), 65_536)));
+    world.run_until(1000 * MS);
+    world.delivered.clear();
+    let sent = world.now;
+    world.send(Message { priority: 0, ..message(1000, Some(2), 100) });
+    world.run_until(sent + 1000 * MS);
+    let (at, _) = world.delivered.iter().find(|(_, message)| number(message) == 1000).unwrap();
+    // Behind what the path holds already: two chunks and its window.
+    assert!(*at - sent < 400 * MS, "{:?}", *at - sent);
+}
+
+#[test]
+fn what_has_lost_its_use_is_given_up_and_holds_nobody_up() {
+    let mut world = World::new(vec![Line::new(10.0, 10.0).down(500, 2500)]);
+    for frame in 0..100u32 {
+        world.run_until(frame * 40 * MS);
+        let deadline = Some(world.at() + 200 * MS);
+        world.send(Message { deadline, ..message(frame, Some(1), 20_000) });
+    }
+    world.run_to_idle();
+    let numbers: Vec<_> = world.delivered.iter().map(|(_, frame)| number(frame)).collect();
+    assert!(numbers.is_sorted());
+    let (given_up, _) = world.sender.counts();
+    assert_eq!(numbers.len() as u64 + given_up, 100);
+    assert!((45..65).contains(&given_up), "{given_up}");
+    // Whoever came did so in time, but for those that were there before word of the end.
+    assert!(world.delivered.iter().all(|(at, frame)| *at < number(frame) * 40 * MS + 400 * MS || *at < 2700 * MS));
+}
+
+prop_compose! {
+    fn line()(mbit_s in 0.05..200.0f64, delay_ms in 0.05..300.0f64, loss in 0..100u64, down in prop::option::of((0..3000u64, 1..3000u64))) -> Line {
+        let line = Line::new(mbit_s, delay_ms).lossy(loss);
+        down.map_or(line.clone(), |(from, long)| line.down(from, from + long))
+    }
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop_oneof![Just(Class::Stripe), Just(Class::Duplicate), Just(Class::Backup)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn every_message_comes_once_and_in_the_order_of_its_flow(
+        lines in prop::collection::vec(line(), 1..4),
+        messages in prop::collection::vec(
+            (0..100u64, prop::option::of(0..3u32), 8..70_000usize, class(), prop::option::of(1..500u32)),
+            1..80,
+        ),
+    ) {
+        let mut world = World::new(lines);
+        let mut kept = HashSet::new();
+        let count = messages.len() as u64;
+        for (index, (pause, flow, bytes, class, patience)) in (0..).zip(messages) {
+            world.run_until(world.now + pause as u32 * MS);
+            let deadline = patience.map(|patience| world.at() + patience * MS);
+            if deadline.is_none() {
+                kept.insert(index);
+            }
+            let message = message(index, flow, bytes.min(65_536));
+            world.send(Message { class, deadline, ..message });
+        }
+        world.run_to_idle();
+        let numbers: Vec<_> = world.delivered.iter().map(|(_, message)| number(message)).collect();
+        let once: HashSet<_> = numbers.iter().copied().collect();
+        prop_assert_eq!(once.len(), numbers.len());
+        prop_assert!(kept.is_subset(&once));
+        prop_assert!(once.len() as u64 + world.sender.counts().0 >= count);
+        let mut last = HashMap::new();
+        for (_, message) in &world.delivered {
+            let flow = u32::from_be_bytes(message[4..8].try_into().unwrap());
+            if flow != u32::MAX {
+                let before = last.insert(flow, number(message));
+                prop_assert!(before.is_none_or(|before| before < number(message)));
+            }
+        }
+        prop_assert!(world.receiver.is_settled());
+        prop_assert_eq!(world.sender.queued_bytes(), 0);
+        prop_assert!(world.sender.paths().all(|path| path.outstanding <= 1));
+    }
+}

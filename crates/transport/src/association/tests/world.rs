@@ -1,0 +1,207 @@
+//! Two ends, and lines between them on which streams arrive late but whole, as
+//! those of QUIC do.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::super::*;
+
+/// One path: bytes per second, delay one way, of a thousand chunks how many
+/// lose a packet, and when it carries nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) rate: f64,
+    pub(super) delay: Duration,
+    pub(super) loss: u64,
+    pub(super) down: Vec<(Duration, Duration)>,
+}
+
+impl Line {
+    pub(super) fn new(mbit_s: f64, delay_ms: f64) -> Self {
+        Self { rate: mbit_s * 125_000.0, delay: Duration::from_secs_f64(delay_ms / 1e3), loss: 0, down: Vec::new() }
+    }
+
+    pub(super) fn down(mut self, from_ms: u64, to_ms: u64) -> Self {
+        self.down.push((Duration::from_millis(from_ms), Duration::from_millis(to_ms)));
+        self
+    }
+
+    pub(super) fn lossy(mut self, per_mille: u64) -> Self {
+        self.loss = per_mille;
+        self
+    }
+
+    fn rtt(&self) -> Duration {
+        2 * self.delay + Duration::from_micros(200)
+    }
+
+    /// When something sent at `at` is there: at once if the line is up all the
+    /// way, else when it is up again and the sender has tried once more.
+    fn passed(&self, at: Duration) -> Duration {
+        let arrives = at + self.delay;
+        let cut = self.down.iter().find(|(from, to)| at < *to && arrives >= *from);
+        cut.map_or(arrives, |(_, to)| *to + self.rtt() + self.delay)
+    }
+}
+
+enum Happens {
+    Arrives { copy: CopyId, content: Bytes },
+    Acknowledged { copy: CopyId },
+}
+
+pub(super) struct World {
+    pub(super) sender: Association,
+    pub(super) receiver: Association,
+    origin: Instant,
+    pub(super) now: Duration,
+    lines: Vec<Line>,
+    busy: Vec<Duration>,
+    events: BTreeMap<(Duration, u64), (PathId, Happens)>,
+    cancelled: BTreeSet<CopyId>,
+    pub(super) delivered: VecDeque<(Duration, Bytes)>,
+    pub(super) path_events: Vec<(Duration, PathEvent)>,
+    /// Bytes put on each line.
+    pub(super) sent: Vec<usize>,
+    pub(super) transmissions: usize,
+    random: u64,
+    counter: u64,
+}
+
+impl World {
+    pub(super) fn new(lines: Vec<Line>) -> Self {
+        let origin = Instant::now();
+        let count = lines.len();
+        let mut world = Self {
+            sender: Association::new(64 << 20),
+            receiver: Association::new(0),
+            origin,
+            now: Duration::ZERO,
+            lines,
+            busy: vec![Duration::ZERO; count],
+            events: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+            delivered: VecDeque::new(),
+            path_events: Vec::new(),
+            sent: vec![0; count],
+            transmissions: 0,
+            random: 1,
+            counter: 0,
+        };
+        for path in 0..count {
+            let measured = world.measured(path);
+            world.sender.add_path(origin, PathId(path as u32), measured);
+        }
+        world
+    }
+
+    fn measured(&self, path: usize) -> Measured {
+        let line = &self.lines[path];
+        let waits = self.busy[path].saturating_sub(self.now);
+        // What a congestion control would settle at: the line and a queue of 12 ms.
+        let window = line.rate * (line.rtt().as_secs_f64() + 0.012);
+        Measured { rtt: line.rtt() + waits, window: window as u64 + 15_000 }
+    }
+
+    pub(super) fn at(&self) -> Instant {
+        self.origin + self.now
+    }
+
+    pub(super) fn send(&mut self, message: Message) {
+        assert!(self.sender.send(self.at(), message));
+        self.settle();
+    }
+
+    pub(super) fn remove_path(&mut self, path: u32) {
+        let at = self.at();
+        self.sender.remove_path(at, PathId(path));
+        // What had not arrived is gone with its connection.
+        self.events.retain(|_, (of, _)| *of != PathId(path));
+        self.settle();
+    }
+
+    pub(super) fn run_until(&mut self, end: Duration) {
+        loop {
+            let event = self.events.first_key_value().map(|((at, _), _)| *at);
+            let deadline = self.sender.deadline().map(|at| at.saturating_duration_since(self.origin).max(self.now));
+            let Some(next) = [event, deadline].into_iter().flatten().min().filter(|at| *at <= end) else { break };
+            self.now = next;
+            if event == Some(next) {
+                if let Some((_, (path, happens))) = self.events.pop_first() {
+                    self.happen(path, happens);
+                }
+            } else {
+                let at = self.at();
+                self.sender.handle_timeout(at);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Until nothing is under way; fails if that takes more than ten minutes.
+    pub(super) fn run_to_idle(&mut self) {
+        let end = self.now + Duration::from_secs(600);
+        while !self.sender.is_idle() {
+            assert!(self.now < end, "it never becomes idle: {:?}", self.sender);
+            self.run_until(self.now + Duration::from_millis(10));
+        }
+    }
+
+    fn happen(&mut self, path: PathId, happens: Happens) {
+        match happens {
+            Happens::Arrives { copy, content } => {
+                if self.cancelled.remove(&copy) {
+                    return;
+                }
+                self.receiver.received(&content).expect("a sound chunk");
+                while let Some(message) = self.receiver.poll_message() {
+                    self.delivered.push_back((self.now, message));
+                }
+                let back = self.lines[path.0 as usize].passed(self.now);
+                self.schedule(back, path, Happens::Acknowledged { copy });
+            }
+            Happens::Acknowledged { copy } => {
+                let (at, measured) = (self.at(), self.measured(path.0 as usize));
+                self.sender.acknowledged(at, copy, measured);
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: Duration, path: PathId, happens: Happens) {
+        self.counter += 1;
+        self.events.insert((at, self.counter), (path, happens));
+    }
+
+    fn settle(&mut self) {
+        while let Some(event) = self.sender.poll_event() {
+            self.path_events.push((self.now, event));
+        }
+        while let Some(action) = self.sender.poll_action() {
+            match action {
+                Action::Transmit { path, copy, content, .. } => self.transmit(path, copy, &content.concat()),
+                Action::Cancel { copy, .. } => {
+                    self.cancelled.insert(copy);
+                }
+                Action::Probe { .. } => {}
+            }
+        }
+    }
+
+    fn transmit(&mut self, path: PathId, copy: CopyId, content: &[u8]) {
+        let index = path.0 as usize;
+        let bytes = content.len() + 60;
+        self.sent[index] += bytes;
+        self.transmissions += 1;
+        let line = &self.lines[index];
+        let left = self.busy[index].max(self.now) + Duration::from_secs_f64(bytes as f64 / line.rate);
+        let mut arrives = line.passed(left);
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        if (self.random >> 33) % 1000 < line.loss {
+            arrives += line.rtt() + Duration::from_millis(1);
+        }
+        self.busy[index] = left;
+        self.schedule(arrives, path, Happens::Arrives { copy, content: Bytes::copy_from_slice(content) });
+    }
+}
