@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
 /// Libraries that name a protocol stack, and the only crates that may name them.
 const OWNED_LIBRARIES: [(&str, &[&str]); 6] = [
     ("quinn", &["roost-transport"]),
-    // Without its runtime, for links in virtual time.
+    // A type of its congestion control, and links in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),

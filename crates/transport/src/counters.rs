@@ -41,6 +41,10 @@ pub struct SchemeCounters {
     pub failed_handshakes: u64,
     /// Handshakes turned away because of a limit.
     pub turned_away: u64,
+    /// Paths that stopped answering, of links that have several.
+    pub paths_lost: u64,
+    /// Paths among them that answered again.
+    pub paths_back: u64,
     /// Peers refused by us, by the label of [`Refusal`].
     pub refused: Vec<(&'static str, u64)>,
 }
@@ -57,6 +61,8 @@ pub(crate) struct Live {
     pub(crate) handshakes: AtomicU64,
     pub(crate) failed_handshakes: AtomicU64,
     pub(crate) turned_away: AtomicU64,
+    pub(crate) paths_lost: AtomicU64,
+    pub(crate) paths_back: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
 
@@ -86,6 +92,8 @@ impl Live {
             handshakes: get(&self.handshakes),
             failed_handshakes: get(&self.failed_handshakes),
             turned_away: get(&self.turned_away),
+            paths_lost: get(&self.paths_lost),
+            paths_back: get(&self.paths_back),
             refused: Refusal::ALL.iter().zip(&self.refused).map(|(kind, count)| (kind.label(), get(count))).collect(),
         }
     }

@@ -69,8 +69,11 @@ pub(crate) fn unexpected(peer: &Peer) -> String {
 /// succeeds announces the link.
 pub(crate) async fn dial(shared: Arc<Shared>, wish: Wish, addresses: Vec<Address>) {
     let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-    let outcome =
-        race(addresses, |scheme, host| attempt(&shared, &wish, scheme, host), || tokio::time::sleep(HEAD_START));
+    let outcome = race(
+        addresses,
+        |scheme, host| attempt(&shared, &wish, addresses, scheme, host),
+        || tokio::time::sleep(HEAD_START),
+    );
     let Err(failures) = outcome.await else { return };
     let mut told = Failures::default();
     let mut refused = false;
@@ -127,12 +130,25 @@ where
 }
 
 /// Tries one host; at most for [`crate::Limits::handshake_timeout`].
-async fn attempt(shared: &Shared, wish: &Wish, scheme: Scheme, to: SocketAddr) -> Result<(), String> {
+async fn attempt(
+    shared: &Shared,
+    wish: &Wish,
+    addresses: &[Address],
+    scheme: Scheme,
+    to: SocketAddr,
+) -> Result<(), String> {
     match scheme {
         Scheme::Udp => try_udp(shared, wish.clone(), to).await,
         Scheme::Tcp => shared.tcp.dial(to, wish.clone()).await,
-        Scheme::Quic => shared.quic.dial(to, wish.clone()).await,
+        Scheme::Quic => shared.quic.dial(to, &beside(addresses, to), wish.clone()).await,
     }
+}
+
+/// All hosts of the QUIC address that has this one.
+fn beside(addresses: &[Address], to: SocketAddr) -> Vec<SocketAddr> {
+    let hosts = |address: &Address| address.hosts.iter().map(|host| SocketAddr::new(*host, address.port)).collect();
+    let of_quic = addresses.iter().filter(|address| address.scheme == Scheme::Quic).map(hosts);
+    of_quic.into_iter().find(|hosts: &Vec<_>| hosts.contains(&to)).unwrap_or_default()
 }
 
 async fn try_udp(shared: &Shared, wish: Wish, to: SocketAddr) -> Result<(), String> {

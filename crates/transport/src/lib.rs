@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `udp://` | DTLS 1.3 | one packet, or fragments up to 64 KiB | own acknowledgements, retransmission and congestion control |
 //! | `tcp://` | TLS 1.3 | a frame, ahead of reliable ones | a frame |
-//! | `quic://` | QUIC | QUIC datagram, or a short stream | a stream for each message, in order within its flow |
+//! | `quic://` | QUIC, a connection for each path | QUIC datagram; a short stream where there are several paths | short streams on all paths, in order within its flow |
 //!
 //! Both sides of every link have proved who they are and passed the group's
 //! policy before [`Event::Up`], and no message is delivered earlier. A side
@@ -23,6 +23,7 @@
 //! nothing better to do. [`Transport::send`] seals a UDP message at once and
 //! [`Transport::flush`] hands what has gathered to the socket.
 
+mod association;
 mod config;
 mod counters;
 mod crowd;
@@ -40,11 +41,12 @@ mod tcp;
 mod transport;
 mod udp;
 
+pub use association::{Class, Delivery};
 pub use config::{Config, Limits};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};
 pub use event::{Event, Events};
-pub use link::LinkInfo;
+pub use link::{LinkInfo, PathInfo};
 pub use multicast::{
     DEFAULT_GROUPS, MAX_MULTICAST_BYTES, MulticastConfig, MulticastCounters, MulticastError, TOLERANCE,
 };

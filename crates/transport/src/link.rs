@@ -1,7 +1,7 @@
 //! What is known about a link, and where it is kept.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -43,6 +43,39 @@ pub struct LinkInfo {
     /// Packets sent again because they were taken for lost. Zero for TCP, where
     /// the system keeps that to itself.
     pub retransmissions: u64,
+    /// Messages given up because their time was over; over QUIC only.
+    pub given_up: u64,
+    /// Pieces of messages that came twice, by different paths, and were dropped.
+    pub duplicates: u64,
+    /// Its paths, in the order of preference; none for TCP and UDP, which have one.
+    pub paths: Vec<PathInfo>,
+}
+
+/// One path of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// Our address, where the system tells it.
+    pub local: Option<IpAddr>,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Whether it answers.
+    pub answers: bool,
+    /// Smoothed round trip.
+    pub rtt: Duration,
+    /// Bytes per second that it was seen to carry; none before the first.
+    pub rate: Option<u64>,
+    /// Bytes that are under way on it.
+    pub outstanding: u64,
+    /// Bytes handed to the socket.
+    pub bytes_sent: u64,
+    /// Bytes that came from the socket.
+    pub bytes_received: u64,
+    /// Packets that were lost, and their content sent again.
+    pub retransmissions: u64,
+    /// Chunks sent on it because they were late elsewhere.
+    pub repeated: u64,
+    /// How often it stopped answering.
+    pub losses: u64,
 }
 
 /// The counts of one link that has tasks of its own.
@@ -107,6 +140,9 @@ impl Identified {
             messages_sent: 0,
             messages_received: 0,
             retransmissions: 0,
+            given_up: 0,
+            duplicates: 0,
+            paths: Vec::new(),
         }
     }
 }

@@ -11,6 +11,7 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
 use tokio::net::lookup_host;
 
+use crate::association::Delivery;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::dial::{Wish, dial};
@@ -172,13 +173,28 @@ impl Transport {
     /// There is no such link, the message is too long, or the queue for
     /// reliable messages is full.
     pub fn send(&self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
+        self.send_as(link, channel, &Delivery::default(), message)
+    }
+
+    /// The same, with a say in how: see [`Delivery`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn send_as(
+        &self,
+        link: LinkId,
+        channel: Channel,
+        delivery: &Delivery,
+        message: Bytes,
+    ) -> Result<(), SendError> {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(SendError::TooLong(message.len()));
         }
         match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
             Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, channel, message),
             Carrier::Tcp(tcp) => tcp.send(channel, message),
-            Carrier::Quic(quic) => quic.send(channel, message),
+            Carrier::Quic(quic) => quic.send(channel, delivery, message),
         }
     }
 

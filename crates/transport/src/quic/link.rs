@@ -1,177 +1,355 @@
-//! A QUIC link: a connection, a task that reads, a task that writes streams.
+//! A QUIC link: an association over one connection or several, which are its paths.
+//!
+//! The association decides, in [`crate::association`]. Here its actions are
+//! carried out: each path has a task that opens streams and waits for their
+//! acknowledgements, and one that reads; the link has one that keeps its time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendDatagramError, SendStream, VarInt};
+use quinn::{Connection, ConnectionError, SendDatagramError, VarInt};
 use roost_identity::Standing;
 use roost_proto::Channel;
-use roost_proto::wire::MAX_MESSAGE_BYTES;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
-use super::inbox::Inbox;
+use super::greeting::LinkKey;
+use super::path::{Order, carry};
+use super::probing::Probing;
 use super::sentence;
-use super::settings::STREAM_HEADER;
+use crate::association::{Action, Association, CopyId, Delivery, Measured, Message, PathEvent, PathId, PathView};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{Carrier, Identified, LinkInfo, Tally};
-use crate::tcp::after;
+use crate::link::{Carrier, Identified, LinkInfo, PathInfo, Tally};
 use crate::transport::{Context, cut};
 
-/// What begins a stream: the listener's greeting, nothing else follows.
-pub(super) const READY: u8 = 0;
-/// A message; then four bytes that say how many streams back the message is
-/// that it follows, or zero.
-pub(super) const MESSAGE: u8 = 1;
 /// The application close code of an ordinary end.
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The application close code of a peer that broke the protocol.
 const VIOLATION: VarInt = VarInt::from_u32(1);
-/// Streams whose acknowledgement the writer looks out for. Older ones are
-/// awaited before another is opened.
-const MAX_UNACKED: usize = 512;
-/// Flows remembered beyond those that may have messages on their way.
-const IDLE_FLOWS: usize = 1024;
+/// The same of one path, while the link goes on.
+pub(super) const PATH_GONE: VarInt = VarInt::from_u32(2);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a datagram is of use, at least. Over several paths it is repeated
+/// where it is late, which QUIC's own datagrams are not.
+const DATAGRAM_LIFE: Duration = Duration::from_millis(500);
 
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {
-    identified: Identified,
+    pub(super) identified: Identified,
     context: Arc<Context>,
     live: Arc<Live>,
-    tally: Tally,
-    connection: Connection,
-    queue: Mutex<Queue>,
-    /// Wakes the writer.
-    work: Notify,
-    /// Tells the writer that its time is limited.
+    pub(super) tally: Tally,
+    /// `None` where another path cannot be added.
+    pub(super) key: Option<LinkKey>,
+    state: Mutex<State>,
+    /// Messages are delivered by one path at a time, in the order of the association.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// Wakes the task that keeps the time.
+    clock: Notify,
+    /// Tells who waits for the end that it has begun.
     over: Notify,
+    /// Tells who adds paths that one is gone.
+    pub(super) changed: Notify,
+}
+
+pub(super) struct State {
+    association: Association,
+    paths: BTreeMap<PathId, Path>,
+    next_path: u32,
+    /// What the task that keeps the time waits for.
+    armed: Option<Instant>,
+    farewell: Option<String>,
+    /// Bytes of connections that are gone.
+    past: Traffic,
+}
+
+/// A connection of the link.
+struct Path {
+    connection: Connection,
+    probing: Probing,
+    orders: mpsc::UnboundedSender<Order>,
     /// Room for datagrams while none waits.
     idle_space: usize,
 }
 
-#[derive(Default)]
-struct Queue {
-    /// Messages for streams, with their flow; datagrams too large have none.
-    messages: VecDeque<(Option<u32>, Bytes)>,
-    bytes: usize,
-    farewell: Option<String>,
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    sent: u64,
+    received: u64,
+    lost: u64,
 }
 
-/// A message on its stream has ended, or the connection has.
-type Read = Result<(u64, u8, u32, Bytes), ReadToEndError>;
+/// What a connection knows about its path.
+pub(super) fn measured(connection: &Connection) -> Measured {
+    let path = connection.stats().path;
+    Measured { rtt: path.rtt, window: path.cwnd }
+}
+
+/// How the association sends a message of the owner's.
+pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
+    let (flow, life) = match channel {
+        Channel::Reliable { flow } => (Some(flow), how.life),
+        Channel::Datagram => (None, how.life.or(Some(DATAGRAM_LIFE.max(4 * rtt)))),
+    };
+    Message { body, flow, class: how.class, priority: how.priority, deadline: life.map(|life| now + life) }
+}
 
 impl QuicLink {
     pub(super) fn new(
         identified: Identified,
         context: Arc<Context>,
         live: Arc<Live>,
-        connection: Connection,
+        key: Option<LinkKey>,
     ) -> Arc<Self> {
+        let state = State {
+            association: Association::new(context.limits.link_queue_bytes),
+            paths: BTreeMap::new(),
+            next_path: 0,
+            armed: None,
+            farewell: None,
+            past: Traffic::default(),
+        };
         Arc::new(Self {
             identified,
             context,
             live,
             tally: Tally::default(),
-            idle_space: connection.datagram_send_buffer_space(),
-            connection,
-            queue: Mutex::default(),
-            work: Notify::new(),
+            key,
+            state: Mutex::new(state),
+            turn: tokio::sync::Mutex::default(),
+            clock: Notify::new(),
             over: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
-    /// Makes the link known and starts its tasks. `busy` is dropped when they are done.
-    pub(super) fn start(self: &Arc<Self>, up: Event, busy: Arc<()>) {
+    /// Makes the link known, with its first path. `busy` is dropped when it is done.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        up: Event,
+        connection: Connection,
+        probing: Probing,
+        busy: &Arc<()>,
+    ) -> PathId {
         self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
         self.context.queue.push(up);
-        let (reader, writer) = (Arc::clone(self), Arc::clone(self));
-        tokio::spawn(async move {
-            // Each goes on until it has delivered what had arrived before the end.
-            let (error, ()) = tokio::join!(reader.read_streams(), reader.read_datagrams());
-            reader.end(sentence(&error));
-        });
-        tokio::spawn(async move {
-            tokio::select! {
-                () = writer.write() => {}
-                _ = writer.connection.closed() => {}
-                () = after(&writer.over, CLOSE_TIMEOUT) => writer.connection.close(CLOSED, b"the peer closed the link"),
-            }
-            drop(busy);
-        });
+        tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
+        self.add_path(connection, probing, busy)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Uses a connection as another path.
+    pub(super) fn add_path(self: &Arc<Self>, connection: Connection, probing: Probing, busy: &Arc<()>) -> PathId {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let (id, is_over) = self.with(|state, now| {
+            let id = PathId(state.next_path);
+            state.next_path += 1;
+            let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
+            let measured = measured(&connection);
+            state.paths.insert(id, Path { connection, probing, orders, idle_space });
+            state.association.add_path(now, id, measured);
+            (id, state.farewell.is_some())
+        });
+        if is_over {
+            connection.close(CLOSED, b"the link is closed");
+        }
+        tokio::spawn(carry(Arc::clone(self), id, connection, ordered, Arc::clone(busy)));
+        id
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the association, and then what follows from it.
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.lock();
+        let answer = act(&mut state, Instant::now());
+        self.settle(&mut state);
+        answer
+    }
+
+    fn settle(&self, state: &mut State) {
+        while let Some(event) = state.association.poll_event() {
+            self.tell(state, event);
+        }
+        while let Some(action) = state.association.poll_action() {
+            state.carry_out(action);
+        }
+        let deadline = state.association.deadline();
+        let is_earlier = deadline.is_some_and(|at| state.armed.is_none_or(|armed| at < armed));
+        if is_earlier {
+            state.armed = deadline;
+            self.clock.notify_one();
+        }
+    }
+
+    /// Says what happened to a path of several.
+    fn tell(&self, state: &State, event: PathEvent) {
+        let (PathEvent::Lost(path) | PathEvent::Back(path)) = event;
+        let Some(path) = state.paths.get(&path).filter(|_| state.paths.len() > 1) else { return };
+        let (peer, address) = (&self.identified.peer.name, path.connection.remote_address());
+        match event {
+            PathEvent::Lost(_) => {
+                Live::add(&self.live.paths_lost, 1);
+                tracing::info!(peer, %address, "a path does not answer; the others are used");
+            }
+            PathEvent::Back(_) => {
+                Live::add(&self.live.paths_back, 1);
+                tracing::info!(peer, %address, "a path answers again");
+            }
+        }
+    }
+
+    /// Keeps the time until the link is over, then says farewell on all paths.
+    async fn keep_time(self: Arc<Self>, busy: Arc<()>) {
+        tokio::select! {
+            () = self.tick() => {}
+            () = self.wind_down() => {}
+        }
+        let state = self.lock();
+        let reason = state.farewell.clone().unwrap_or_default();
+        state.paths.values().for_each(|path| path.connection.close(CLOSED, reason.as_bytes()));
+        drop(busy);
+    }
+
+    /// Does what the association has set itself. Never ends.
+    async fn tick(&self) {
+        loop {
+            let armed = {
+                let mut state = self.lock();
+                state.armed = state.association.deadline();
+                state.armed
+            };
+            let due = async {
+                match armed {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => self.with(|state, now| state.association.handle_timeout(now)),
+                () = self.clock.notified() => {}
+            }
+        }
+    }
+
+    /// Waits for the end, and then until what was sent has arrived.
+    async fn wind_down(&self) {
+        self.over.notified().await;
+        let handed_over = async {
+            while self.lock().has_unsent() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        // What is not there by then is given up.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, handed_over).await;
     }
 
     /// Queues a message.
-    pub(crate) fn send(&self, channel: Channel, message: Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         Tally::add(&self.tally.messages_sent, 1);
         match channel {
-            Channel::Reliable { flow } => self.enqueue(Some(flow), message),
-            Channel::Datagram => {
-                if self.connection.datagram_send_buffer_space() < message.len() {
-                    Live::add(&self.live.dropped, 1);
-                    return Ok(());
-                }
-                match self.connection.send_datagram(message.clone()) {
-                    Ok(()) => Ok(()),
-                    Err(SendDatagramError::ConnectionLost(_)) => Err(SendError::NoLink(self.identified.link)),
-                    Err(_) => {
-                        if self.enqueue(None, message) == Err(SendError::Full(self.identified.link)) {
-                            Live::add(&self.live.dropped, 1);
-                        }
-                        Ok(())
-                    }
-                }
-            }
+            Channel::Reliable { .. } => self.enqueue(channel, delivery, message),
+            Channel::Datagram => self.send_datagram(delivery, message),
         }
     }
 
-    fn enqueue(&self, flow: Option<u32>, message: Bytes) -> Result<(), SendError> {
-        let mut queue = self.lock();
-        if queue.farewell.is_some() {
-            return Err(SendError::NoLink(self.identified.link));
+    /// A link of one path has QUIC's own datagrams for what fits them.
+    fn send_datagram(&self, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
+        let only = {
+            let state = self.lock();
+            state.paths.values().next().filter(|_| state.paths.len() == 1).map(|path| path.connection.clone())
+        };
+        if let Some(connection) = only {
+            if connection.datagram_send_buffer_space() < message.len() {
+                Live::add(&self.live.dropped, 1);
+                return Ok(());
+            }
+            match connection.send_datagram(message.clone()) {
+                Ok(()) => return Ok(()),
+                Err(SendDatagramError::ConnectionLost(_)) => return Err(SendError::NoLink(self.identified.link)),
+                Err(_) => {}
+            }
         }
-        if queue.bytes + message.len() > self.context.limits.link_queue_bytes {
-            return Err(SendError::Full(self.identified.link));
+        if self.enqueue(Channel::Datagram, delivery, message) == Err(SendError::Full(self.identified.link)) {
+            Live::add(&self.live.dropped, 1);
         }
-        queue.bytes += message.len();
-        queue.messages.push_back((flow, message));
-        drop(queue);
-        self.work.notify_one();
         Ok(())
+    }
+
+    fn enqueue(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
+        self.with(|state, now| {
+            if state.farewell.is_some() {
+                return Err(SendError::NoLink(self.identified.link));
+            }
+            let message = as_sent(channel, delivery, message, now, state.longest_rtt());
+            state.association.send(now, message).then_some(()).ok_or(SendError::Full(self.identified.link))
+        })
     }
 
     /// Closes the link once what was sent has been acknowledged.
     pub(crate) fn close(&self, reason: String) {
         if self.context.registry.remove(self.identified.link) {
-            self.say_farewell(cut(&reason).to_owned());
+            self.finish(cut(&reason).to_owned());
         }
     }
 
-    /// The link is over and the owner is told.
-    fn end(&self, reason: String) {
-        if self.context.registry.remove(self.identified.link) {
-            self.context.queue.push(Event::down(self.identified.link, reason));
-        }
-        self.say_farewell(String::new());
+    /// The peer has broken the protocol.
+    pub(super) fn violated(&self) {
+        Live::add(&self.live.malformed, 1);
+        let state = self.lock();
+        state.paths.values().for_each(|path| path.connection.close(VIOLATION, b"you broke the protocol"));
     }
 
-    fn say_farewell(&self, reason: String) {
-        self.lock().farewell.get_or_insert(reason);
-        self.work.notify_one();
+    /// A connection is over, with all that had arrived on it delivered.
+    pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
+        let is_last = self.with(|state, now| {
+            if let Some(path) = state.paths.remove(&id) {
+                state.past = state.past.plus(&path.connection);
+            }
+            state.association.remove_path(now, id);
+            state.paths.is_empty()
+        });
+        let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != PATH_GONE);
+        if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
+            self.context.queue.push(Event::down(self.identified.link, sentence(error)));
+        }
+        if is_last || is_closed {
+            self.finish(String::new());
+        }
+        self.changed.notify_one();
+    }
+
+    fn finish(&self, farewell: String) {
+        self.with(|state, _| {
+            state.farewell.get_or_insert(farewell);
+        });
         self.over.notify_one();
+        self.changed.notify_one();
     }
 
-    async fn deliver(&self, message: Bytes) {
+    /// Takes a chunk that came on some path, and hands on what is whole.
+    pub(super) async fn receive(&self, chunk: &Bytes) {
+        let _turn = self.turn.lock().await;
+        let taken = self.with(|state, _| {
+            let taken = state.association.received(chunk);
+            taken.map(|()| std::iter::from_fn(|| state.association.poll_message()).collect::<Vec<_>>())
+        });
+        match taken {
+            Ok(messages) => {
+                for message in messages {
+                    self.deliver(message).await;
+                }
+            }
+            Err(_) => self.violated(),
+        }
+    }
+
+    pub(super) async fn deliver(&self, message: Bytes) {
         if self.lock().farewell.is_some() {
             return;
         }
@@ -179,80 +357,24 @@ impl QuicLink {
         self.context.queue.push_when_room(Event::Message { link: self.identified.link, message }).await;
     }
 
-    async fn read_datagrams(&self) {
-        while let Ok(message) = self.connection.read_datagram().await {
-            self.deliver(message).await;
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().farewell.is_some()
+    }
+
+    /// Which of its paths are there.
+    pub(super) fn has_path(&self, id: PathId) -> bool {
+        self.lock().paths.contains_key(&id)
+    }
+
+    /// Gives up a path whose address is gone.
+    pub(super) fn drop_path(&self, id: PathId) {
+        if let Some(path) = self.lock().paths.get(&id) {
+            path.connection.close(PATH_GONE, b"the address is gone");
         }
     }
 
-    /// Reads streams side by side and delivers their messages in order, until
-    /// the connection is over and what had arrived is delivered.
-    async fn read_streams(&self) -> ConnectionError {
-        let mut inbox = Inbox::default();
-        let mut reading = FuturesUnordered::new();
-        let mut over = None;
-        loop {
-            tokio::select! {
-                accepted = self.connection.accept_uni(), if over.is_none() && inbox.has_room() => match accepted {
-                    Ok(stream) => {
-                        inbox.opened(stream.id().index());
-                        reading.push(read_stream(stream));
-                    }
-                    Err(error) => over = Some(error),
-                },
-                Some(read) = reading.next() => {
-                    for message in self.take(&mut inbox, read) {
-                        self.deliver(message).await;
-                    }
-                }
-                else => return over.unwrap_or(ConnectionError::LocallyClosed),
-            }
-        }
-    }
-
-    /// Enters what a stream carried; answers what can be delivered.
-    fn take(&self, inbox: &mut Inbox, read: Read) -> Vec<Bytes> {
-        let mut ready = Vec::new();
-        let sound = match read {
-            Ok((number, MESSAGE, distance, message)) => {
-                inbox.complete(number, distance, message, |message| ready.push(message)).is_ok()
-            }
-            // The rest of it will not come; nor will what follows it.
-            Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(_))) => true,
-            Ok(_) | Err(_) => false,
-        };
-        if !sound {
-            Live::add(&self.live.malformed, 1);
-            self.connection.close(VIOLATION, b"you broke the protocol");
-        }
-        ready
-    }
-
-    /// Writes each queued message on a stream of its own until the link is over.
-    async fn write(&self) {
-        let mut outbox = Outbox { idle_space: self.idle_space, ..Outbox::default() };
-        loop {
-            let next = {
-                let mut queue = self.lock();
-                let next = queue.messages.pop_front();
-                if let Some((_, message)) = &next {
-                    queue.bytes -= message.len();
-                }
-                next.ok_or_else(|| queue.farewell.clone())
-            };
-            match next {
-                Ok((flow, message)) => {
-                    if outbox.write(&self.connection, flow, message).await.is_err() {
-                        return;
-                    }
-                }
-                Err(Some(reason)) => {
-                    outbox.drain(&self.connection).await;
-                    return self.connection.close(CLOSED, reason.as_bytes());
-                }
-                Err(None) => self.work.notified().await,
-            }
-        }
+    pub(super) fn path_count(&self) -> usize {
+        self.lock().paths.len()
     }
 
     pub(crate) fn standing(&self) -> &Standing {
@@ -260,85 +382,82 @@ impl QuicLink {
     }
 
     pub(crate) fn info(&self) -> LinkInfo {
-        let stats = self.connection.stats();
+        let state = self.lock();
+        let paths: Vec<_> = state.association.paths().filter_map(|view| state.describe(&view)).collect();
+        let traffic = state.paths.values().fold(state.past, |sum, path| sum.plus(&path.connection));
+        let rtt = paths.iter().filter(|path| path.answers).map(|path| path.rtt).min();
         LinkInfo {
-            bytes_sent: stats.udp_tx.bytes,
-            bytes_received: stats.udp_rx.bytes,
+            bytes_sent: traffic.sent,
+            bytes_received: traffic.received,
             messages_sent: Tally::get(&self.tally.messages_sent),
             messages_received: Tally::get(&self.tally.messages_received),
-            retransmissions: stats.path.lost_packets,
-            ..self.identified.describe(self.connection.rtt())
+            retransmissions: traffic.lost,
+            given_up: state.association.counts().0,
+            duplicates: state.association.counts().1,
+            paths,
+            ..self.identified.describe(rtt.unwrap_or(self.identified.rtt))
         }
     }
 }
 
-/// Reads a stream to its end.
-async fn read_stream(mut stream: RecvStream) -> Read {
-    let number = stream.id().index();
-    let body = Bytes::from(stream.read_to_end(MAX_MESSAGE_BYTES + STREAM_HEADER).await?);
-    Ok(match body.split_first_chunk() {
-        Some((&[MESSAGE, a, b, c, d], _)) => {
-            (number, MESSAGE, u32::from_be_bytes([a, b, c, d]), body.slice(STREAM_HEADER..))
-        }
-        // Whatever is too short for a message can only be a greeting.
-        _ => (number, body.first().copied().unwrap_or(u8::MAX), 0, Bytes::new()),
-    })
-}
-
-/// The writer's memory of what it has sent.
-#[derive(Default)]
-struct Outbox {
-    /// Streams that the peer has not acknowledged, oldest first.
-    unacked: VecDeque<SendStream>,
-    /// The last stream of each flow.
-    flows: HashMap<u32, u64>,
-    /// Room for datagrams while none waits.
-    idle_space: usize,
-}
-
-impl Outbox {
-    async fn write(&mut self, connection: &Connection, flow: Option<u32>, message: Bytes) -> Result<(), ()> {
-        let mut stream = connection.open_uni().await.map_err(drop)?;
-        let number = stream.id().index();
-        let before = flow.and_then(|flow| self.flows.insert(flow, number));
-        // A distance that does not fit is one that the peer has long delivered.
-        let distance = before.and_then(|before| u32::try_from(number - before).ok()).unwrap_or(0);
-        let mut header = [MESSAGE; STREAM_HEADER];
-        header[1..].copy_from_slice(&distance.to_be_bytes());
-        let mut chunks = [Bytes::copy_from_slice(&header), message];
-        stream.write_all_chunks(&mut chunks).await.map_err(drop)?;
-        stream.finish().map_err(drop)?;
-        self.unacked.push_back(stream);
-        self.forget().await;
-        Ok(())
+impl State {
+    /// The peer has all of a chunk.
+    pub(super) fn acknowledged(&mut self, now: Instant, copy: CopyId, measured: Measured) {
+        self.association.acknowledged(now, copy, measured);
     }
 
-    /// Forgets what has been acknowledged.
-    async fn forget(&mut self) {
-        while let Some(oldest) = self.unacked.front() {
-            let acked = oldest.stopped().now_or_never().is_some();
-            if !acked && self.unacked.len() > MAX_UNACKED {
-                let _ = oldest.stopped().await;
-            } else if !acked {
-                break;
+    fn carry_out(&self, action: Action) {
+        let (path, order) = match action {
+            Action::Transmit { path, copy, content, priority } => (path, Order::Transmit { copy, content, priority }),
+            Action::Cancel { path, copy } => (path, Order::Cancel(copy)),
+            Action::Probe { path, on } => {
+                return if let Some(path) = self.paths.get(&path) {
+                    path.probing.set(on);
+                };
             }
-            self.unacked.pop_front();
-        }
-        if self.flows.len() > IDLE_FLOWS + 2 * MAX_UNACKED {
-            // Acknowledged is not yet delivered, but this far back it is.
-            let oldest = self.unacked.front().map_or(u64::MAX, |stream| stream.id().index());
-            let settled = oldest.saturating_sub(MAX_UNACKED as u64);
-            self.flows.retain(|_, last| *last >= settled);
+        };
+        if let Some(path) = self.paths.get(&path) {
+            // Who does not listen any more is about to lose its path.
+            let _ = path.orders.send(order);
         }
     }
 
-    /// Waits until the peer has everything and the datagrams have left.
-    async fn drain(&mut self, connection: &Connection) {
-        while let Some(stream) = self.unacked.pop_front() {
-            let _ = stream.stopped().await;
-        }
-        while connection.datagram_send_buffer_space() < self.idle_space {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Whether something has not arrived that still can.
+    fn has_unsent(&self) -> bool {
+        let has_datagrams = |path: &Path| path.connection.datagram_send_buffer_space() < path.idle_space;
+        !self.paths.is_empty() && (!self.association.is_idle() || self.paths.values().any(has_datagrams))
+    }
+
+    fn longest_rtt(&self) -> Duration {
+        self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default()
+    }
+
+    fn describe(&self, view: &PathView) -> Option<PathInfo> {
+        let connection = &self.paths.get(&view.path)?.connection;
+        let stats = connection.stats();
+        Some(PathInfo {
+            local: connection.local_ip(),
+            remote: connection.remote_address(),
+            answers: view.answers,
+            rtt: view.measured.rtt,
+            rate: view.rate,
+            outstanding: view.outstanding as u64,
+            bytes_sent: stats.udp_tx.bytes,
+            bytes_received: stats.udp_rx.bytes,
+            retransmissions: stats.path.lost_packets,
+            repeated: view.counts.repeated,
+            losses: view.counts.losses,
+        })
+    }
+}
+
+impl Traffic {
+    fn plus(self, connection: &Connection) -> Self {
+        let stats = connection.stats();
+        Self {
+            sent: self.sent + stats.udp_tx.bytes,
+            received: self.received + stats.udp_rx.bytes,
+            lost: self.lost + stats.path.lost_packets,
         }
     }
 }

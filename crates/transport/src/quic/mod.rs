@@ -1,49 +1,55 @@
-//! `quic://`: QUIC by quinn, one path for each link.
+//! `quic://`: QUIC by quinn, a connection for each path of a link.
 //!
 //! The dialler's handshake is over before the listener has looked at its
-//! certificate, so the listener greets with a stream: until then the dial may
-//! still end in a refusal. Of several hosts, the dialler takes the first that
-//! answers.
+//! certificate, so the listener answers a greeting: until then the dial may
+//! still end in a refusal. Of several hosts, the dialler begins with the first
+//! that answers, and adds the others as further paths.
 
-mod inbox;
+mod greeting;
 mod link;
+mod path;
+mod paths;
 #[cfg(feature = "simulated")]
 mod plain;
+mod probing;
 mod settings;
 #[cfg(feature = "simulated")]
 pub(crate) mod simulated;
 mod socket;
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime, TokioRuntime};
 use roost_identity::{Refusal, Side};
-use roost_proto::{DialId, RoleSet, Scheme};
+use roost_proto::{DialId, LinkId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, say_hello, say_welcome};
+use link::CLOSED;
 pub(crate) use link::QuicLink;
-use link::{CLOSED, READY};
+use paths::{Keeper, is_at_address, pairs};
+use probing::Probing;
 use socket::CountedSocket;
 
+use crate::association::MAX_PATHS;
 use crate::counters::{Live, SchemeCounters};
 use crate::crowd::Crowd;
 use crate::dial::{TOO_LATE, Wish, unexpected};
-use crate::link::{Identified, Passed, seen_at};
+use crate::link::{Carrier, Identified, Passed, seen_at};
 use crate::tcp::verified;
 use crate::transport::Context;
-use crate::udp::{Bucket, can_reach, unspecified};
+use crate::udp::{Bucket, unspecified};
 
 /// Everything that is QUIC.
 pub(crate) struct Quic {
     inner: Arc<Inner>,
-    server: quinn::ServerConfig,
-    /// The listening ones, then at most one for dialling in each family.
-    endpoints: RwLock<Vec<Endpoint>>,
     listeners: Mutex<Vec<AbortHandle>>,
     /// A clone is held by every link that still has to hand over something.
     busy: Arc<()>,
@@ -54,6 +60,13 @@ struct Inner {
     live: Arc<Live>,
     context: Arc<Context>,
     crowd: Arc<Crowd>,
+    server: quinn::ServerConfig,
+    /// The listening ones, then at most one for dialling in each family.
+    endpoints: RwLock<Vec<Endpoint>>,
+    /// Our addresses that the system has taken away.
+    gone: RwLock<BTreeSet<IpAddr>>,
+    /// Counts the changes of our addresses.
+    addresses: watch::Sender<u64>,
 }
 
 impl Quic {
@@ -61,55 +74,44 @@ impl Quic {
     ///
     /// A sentence, if the identity cannot be used.
     pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
-        Ok(Self {
+        let inner = Inner {
             server: settings::server(&context)?,
+            live: Arc::default(),
+            crowd: Crowd::new(context.limits.handshakes),
+            context,
             endpoints: RwLock::default(),
-            listeners: Mutex::default(),
-            busy: Arc::default(),
-            inner: Arc::new(Inner { live: Arc::default(), crowd: Crowd::new(context.limits.handshakes), context }),
-        })
+            gone: RwLock::default(),
+            addresses: watch::Sender::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
 
     /// Listens; answers the address.
     pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
-        let endpoint = self.open(at, Some(self.server.clone()))?;
+        let endpoint = self.inner.open(at, Some(self.inner.server.clone()))?;
         let task = tokio::spawn(accept(Arc::clone(&self.inner), endpoint.clone(), Arc::clone(&self.busy)));
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
         endpoint.local_addr()
     }
 
-    fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
-        let runtime = Arc::new(TokioRuntime);
-        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(at)?)?;
-        let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.inner.live)));
-        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
-        self.endpoints.write().unwrap_or_else(PoisonError::into_inner).push(endpoint.clone());
-        Ok(endpoint)
-    }
-
-    /// An endpoint from which `to` can be reached.
-    fn endpoint_for(&self, to: SocketAddr) -> io::Result<Endpoint> {
-        let endpoints = self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let reaches = |endpoint: &Endpoint| endpoint.local_addr().is_ok_and(|local| can_reach(local, to));
-        endpoints.into_iter().find(reaches).map_or_else(|| self.open(unspecified(to), None), Ok)
-    }
-
-    /// Reaches a peer; the link is announced on success, the reason comes back otherwise.
-    pub(crate) async fn dial(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
+    /// Reaches a peer, at `to` first; the link is announced on success, the
+    /// reason comes back otherwise. The others of its `hosts` become further paths.
+    pub(crate) async fn dial(&self, to: SocketAddr, hosts: &[SocketAddr], wish: Wish) -> Result<(), String> {
         let limit = self.inner.context.limits.handshake_timeout;
-        match timeout(limit, self.connect(to, wish)).await {
+        match timeout(limit, self.begin(to, hosts, wish)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer in {} s", limit.as_secs_f32())),
         }
     }
 
-    async fn connect(&self, to: SocketAddr, wish: Wish) -> Result<(), String> {
-        let config = settings::client(&self.inner.context, wish.expect)?;
-        let endpoint = self.endpoint_for(to).map_err(|error| error.to_string())?;
-        let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
-        let connection = connecting.await.map_err(|error| self.inner.failed(&error))?;
-        self.inner.await_greeting(&connection).await?;
-        let passed = identify(&self.inner.context, &connection, wish.expect)?;
+    async fn begin(&self, to: SocketAddr, hosts: &[SocketAddr], wish: Wish) -> Result<(), String> {
+        let inner = &self.inner;
+        let endpoint = inner.endpoint_for(to, hosts).map_err(|error| error.to_string())?;
+        let has_several = hosts.len() > 1 || inner.addressed().count() > 1;
+        let (connection, probing) = inner.connect(&endpoint, to, wish.expect, has_several).await?;
+        say_hello(&connection, &Hello::Link).await.map_err(|error| inner.failed(&error))?;
+        let welcome = hear_welcome(&connection).await.map_err(|error| inner.no_greeting(&error))?;
+        let passed = identify(&inner.context, &connection, wish.expect)?;
         if wish.node.is_some_and(|node| node != passed.peer.node) {
             connection.close(CLOSED, b"you are not the node that was expected");
             return Err(unexpected(&passed.peer));
@@ -118,7 +120,19 @@ impl Quic {
             connection.close(CLOSED, TOO_LATE.as_bytes());
             return Err(TOO_LATE.to_owned());
         }
-        self.inner.announce(connection, passed, Some(wish.dial), Arc::clone(&self.busy));
+        let expect = wish.expect;
+        let (link, first) =
+            inner.announce(inner.context.registry.allocate(), connection, probing, passed, Some(wish.dial), &self.busy);
+        let mut targets = hosts.to_vec();
+        targets.extend(welcome.hosts.iter().map(|host| SocketAddr::new(*host, to.port())));
+        targets.sort_unstable();
+        targets.dedup();
+        let from = endpoint.local_addr().map_err(|error| error.to_string())?;
+        if targets.len() > 1 || inner.addressed().count() > 1 {
+            let (inner, busy) = (Arc::clone(inner), Arc::clone(&self.busy));
+            let keeper = Keeper { inner, link, number: welcome.link, targets, expect, busy };
+            tokio::spawn(keeper.keep(((from, to), first)));
+        }
         Ok(())
     }
 
@@ -138,8 +152,7 @@ impl Quic {
 
     /// Closes the sockets once the farewells have left, or after `bound`.
     pub(crate) async fn shutdown(&self, bound: Duration) {
-        let endpoints = self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone();
-        for endpoint in endpoints {
+        for endpoint in self.inner.endpoints() {
             endpoint.close(CLOSED, b"the peer is shutting down");
             // The farewell has left at once; only its repetition is cut off.
             let _ = timeout(bound, endpoint.wait_idle()).await;
@@ -166,9 +179,10 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
         let (mut place, displaced) = inner.crowd.enter(true);
         Live::add(&inner.live.turned_away, u64::from(displaced));
         let (inner, busy) = (Arc::clone(&inner), Arc::clone(&busy));
+        let port = endpoint.local_addr().map_or(0, |at| at.port());
         tokio::spawn(async move {
             let from = incoming.remote_address();
-            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, busy));
+            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, port, &busy));
             // Who has lost the place was counted by the one that took it.
             let Some(greeted) = place.hold(greeting).await else { return };
             Live::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
@@ -180,32 +194,120 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
 }
 
 impl Inner {
+    fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
+        let runtime = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(at)?)?;
+        let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.live)));
+        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
+        self.endpoints.write().unwrap_or_else(PoisonError::into_inner).push(endpoint.clone());
+        Ok(endpoint)
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The endpoints at addresses of their own.
+    fn addressed(&self) -> impl Iterator<Item = Endpoint> {
+        self.endpoints().into_iter().filter(is_at_address)
+    }
+
+    /// The endpoint from which to reach `to`, one of a peer's hosts.
+    fn endpoint_for(&self, to: SocketAddr, hosts: &[SocketAddr]) -> io::Result<Endpoint> {
+        let endpoints = self.endpoints();
+        let sources: Vec<_> = endpoints.iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect();
+        let from = pairs(&sources, hosts).into_iter().find(|(_, paired)| *paired == to).map(|(from, _)| from);
+        let found =
+            endpoints.into_iter().find(|endpoint| endpoint.local_addr().ok().is_some_and(|at| Some(at) == from));
+        found.map_or_else(|| self.open(unspecified(to), None), Ok)
+    }
+
+    /// The handshake with a peer, up to the greetings.
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        to: SocketAddr,
+        expect: RoleSet,
+        has_several: bool,
+    ) -> Result<(Connection, Probing), String> {
+        let probing = Probing::default();
+        let config = settings::client(&self.context, expect, &probing, has_several)?;
+        let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
+        Ok((connecting.await.map_err(|error| self.failed(&error))?, probing))
+    }
+
     /// The handshake with somebody who dialled us.
-    async fn greet(&self, incoming: Incoming, busy: Arc<()>) -> Result<(), String> {
-        let connecting = incoming.accept().map_err(|error| self.failed(&error))?;
+    async fn greet(&self, incoming: Incoming, port: u16, busy: &Arc<()>) -> Result<(), String> {
+        let probing = Probing::default();
+        let hosts = self.hosts(port);
+        let server = settings::accepting(&self.server, &self.context, &probing, hosts.len() > 1);
+        let connecting = incoming.accept_with(server).map_err(|error| self.failed(&error))?;
         let connection = connecting.await.map_err(|error| self.failed(&error))?;
         let passed = identify(&self.context, &connection, self.context.admit)?;
-        let mut greeting = connection.open_uni().await.map_err(|error| sentence(&error))?;
-        let written = greeting.write_all(&[READY]).await;
-        written.map_err(|error| error.to_string())?;
-        greeting.finish().map_err(|error| error.to_string())?;
-        self.announce(connection, passed, None, busy);
+        let hello = hear_hello(&connection).await.map_err(|error| self.no_greeting(&error))?;
+        let link = match hello {
+            Hello::Link => self.context.registry.allocate(),
+            Hello::Path { link, .. } => LinkId(link),
+        };
+        let welcome = Welcome { link: link.0, hosts };
+        if let Hello::Path { code, .. } = hello {
+            let link = self.link_to_extend(link, &connection, &passed, &code)?;
+            say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
+            link.add_path(connection, probing, busy);
+            return Ok(());
+        }
+        say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
+        self.announce(link, connection, probing, passed, None, busy);
         Ok(())
     }
 
-    /// Waits until the listener has accepted us.
-    async fn await_greeting(&self, connection: &Connection) -> Result<(), String> {
-        let mut greeting = connection.accept_uni().await.map_err(|error| self.failed(&error))?;
-        match greeting.read_to_end(1).await {
-            Ok(bytes) if bytes == [READY] => Ok(()),
-            Err(quinn::ReadToEndError::Read(quinn::ReadError::ConnectionLost(error))) => Err(self.failed(&error)),
-            Ok(_) | Err(_) => Err("the peer does not speak our protocol".to_owned()),
+    /// The link to which somebody may add a path.
+    fn link_to_extend(
+        &self,
+        link: LinkId,
+        connection: &Connection,
+        passed: &Passed,
+        code: &[u8],
+    ) -> Result<Arc<QuicLink>, String> {
+        let refused = || {
+            connection.close(CLOSED, b"there is no such link of yours");
+            "a path for a link that the peer does not have".to_owned()
+        };
+        let Some(Carrier::Quic(link)) = self.context.registry.get(link) else { return Err(refused()) };
+        let is_its_own = link.identified.peer.node == passed.peer.node
+            && link.key.as_ref().is_some_and(|key| key.verify(connection, code));
+        if !is_its_own {
+            return Err(refused());
         }
+        if link.path_count() >= MAX_PATHS {
+            connection.close(CLOSED, b"the link has enough paths");
+            return Err("more paths than a link may have".to_owned());
+        }
+        Ok(link)
     }
 
-    fn announce(&self, connection: Connection, passed: Passed, dial: Option<DialId>, busy: Arc<()>) {
+    /// Where we listen at a port, if at several addresses.
+    fn hosts(&self, port: u16) -> Vec<IpAddr> {
+        let addresses = self.addressed().filter_map(|endpoint| endpoint.local_addr().ok());
+        let hosts: Vec<_> = addresses.filter(|at| at.port() == port).map(|at| at.ip().to_canonical()).collect();
+        if hosts.len() > 1 { hosts } else { Vec::new() }
+    }
+
+    fn is_gone(&self, address: SocketAddr) -> bool {
+        self.gone.read().unwrap_or_else(PoisonError::into_inner).contains(&address.ip())
+    }
+
+    fn announce(
+        &self,
+        id: LinkId,
+        connection: Connection,
+        probing: Probing,
+        passed: Passed,
+        dial: Option<DialId>,
+        busy: &Arc<()>,
+    ) -> (Arc<QuicLink>, crate::association::PathId) {
         let identified = Identified {
-            link: self.context.registry.allocate(),
+            link: id,
             peer: passed.peer,
             standing: passed.standing,
             address: seen_at(Scheme::Quic, connection.remote_address()),
@@ -215,7 +317,18 @@ impl Inner {
         };
         let up = identified.up(dial);
         Live::add(&self.live.handshakes, 1);
-        QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), connection).start(up, busy);
+        let key = LinkKey::of(&connection);
+        let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key);
+        let first = link.start(up, connection, probing, busy);
+        (link, first)
+    }
+
+    /// Why a greeting did not come, in a sentence.
+    fn no_greeting(&self, why: &NoGreeting) -> String {
+        match why {
+            NoGreeting::Lost(error) => self.failed(error),
+            NoGreeting::Nonsense => "the peer does not speak our protocol".to_owned(),
+        }
     }
 
     /// Why a handshake failed, in a sentence; counts a refusal of ours.

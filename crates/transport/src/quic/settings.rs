@@ -7,38 +7,39 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use roost_identity::tls;
 use roost_proto::RoleSet;
-use roost_proto::wire::MAX_MESSAGE_BYTES;
 
+use super::probing::Probing;
+use crate::association::MAX_CHUNK_BYTES;
 use crate::transport::Context;
 
-/// The most streams that a peer may have open: messages that are not read yet.
-const MAX_STREAMS: u32 = 256;
+/// The most streams that a peer may have open: chunks that are not read yet.
+const MAX_STREAMS: u32 = 1024;
 /// A connection on which nothing happens is kept this long: whether a peer is
 /// alive is the owner's business, and probing it costs bytes.
 const IDLE: Duration = Duration::from_secs(600);
 /// How long the peer may hold an acknowledgement back. The default of 25 ms
 /// would delay the detection of every loss at the tail of a message by as much.
 const ACK_DELAY: Duration = Duration::from_millis(5);
+/// The same where there are several paths, and a late chunk is sent elsewhere.
+const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
 /// Round trip assumed before one is measured; QUIC's default is a third of a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Room for datagrams that wait, in each direction, bytes.
 const DATAGRAM_BUFFER: usize = 1 << 20;
 /// Bytes that a peer may have sent and we not have read.
-const RECEIVE_WINDOW: u32 = 2 << 20;
+const RECEIVE_WINDOW: u32 = 4 << 20;
 /// Bytes of handshakes that strangers may have us hold.
 const INCOMING_BUFFER: u64 = 1 << 20;
-/// What a message's stream carries before the message.
-pub(super) const STREAM_HEADER: usize = 5;
 
 /// How a connection behaves whose packets are so large.
-pub(super) fn transport(packet_bytes: usize) -> Arc<TransportConfig> {
+pub(super) fn transport(packet_bytes: usize, probing: &Probing, has_several: bool) -> Arc<TransportConfig> {
     let mut ack = AckFrequencyConfig::default();
-    ack.max_ack_delay(Some(ACK_DELAY));
+    ack.max_ack_delay(Some(if has_several { PROMPT_ACK_DELAY } else { ACK_DELAY }));
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(MAX_STREAMS))
-        .stream_receive_window(VarInt::from_u32(2 * (MAX_MESSAGE_BYTES + STREAM_HEADER) as u32))
+        .stream_receive_window(VarInt::from_u32(2 * MAX_CHUNK_BYTES as u32))
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW))
         .send_window(u64::from(RECEIVE_WINDOW))
         .send_fairness(false)
@@ -46,6 +47,7 @@ pub(super) fn transport(packet_bytes: usize) -> Arc<TransportConfig> {
         .keep_alive_interval(None)
         .ack_frequency_config(Some(ack))
         .initial_rtt(INITIAL_RTT)
+        .congestion_controller_factory(Arc::new(probing.clone()))
         // A packet of at most 8000 bytes fits.
         .initial_mtu(packet_bytes as u16)
         .mtu_discovery_config(None)
@@ -54,24 +56,38 @@ pub(super) fn transport(packet_bytes: usize) -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-/// How we listen.
+/// How we listen; each connection is accepted with [`accepting`].
 pub(super) fn server(context: &Context) -> Result<ServerConfig, String> {
     let tls =
         tls::server_config(&context.identity, &context.policy, context.admit).map_err(|error| error.to_string())?;
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config
-        .transport_config(transport(context.limits.packet()))
-        .max_incoming(context.limits.handshakes)
-        .incoming_buffer_size_total(INCOMING_BUFFER);
+    config.max_incoming(context.limits.handshakes).incoming_buffer_size_total(INCOMING_BUFFER);
     Ok(config)
 }
 
+/// The same for one connection.
+pub(super) fn accepting(
+    server: &ServerConfig,
+    context: &Context,
+    probing: &Probing,
+    has_several: bool,
+) -> Arc<ServerConfig> {
+    let mut config = server.clone();
+    config.transport_config(transport(context.limits.packet(), probing, has_several));
+    Arc::new(config)
+}
+
 /// How we dial somebody of whom we expect `expect`.
-pub(super) fn client(context: &Context, expect: RoleSet) -> Result<ClientConfig, String> {
+pub(super) fn client(
+    context: &Context,
+    expect: RoleSet,
+    probing: &Probing,
+    has_several: bool,
+) -> Result<ClientConfig, String> {
     let tls = tls::client_config(&context.identity, &context.policy, expect).map_err(|error| error.to_string())?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(context.limits.packet()));
+    config.transport_config(transport(context.limits.packet(), probing, has_several));
     Ok(config)
 }

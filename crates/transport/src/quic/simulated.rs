@@ -1,7 +1,7 @@
 //! An end that is a real QUIC connection, driven without its runtime. Messages
 //! travel as in `quic://`: a datagram, or a stream for each.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,18 +10,22 @@ use aws_lc_rs::{hkdf, hmac};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit,
+    EndpointConfig, Event, ReadError, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit, VarInt,
 };
 use roost_proto::Channel;
 
-use super::inbox::Inbox;
-use super::link::{CLOSE_TIMEOUT, CLOSED, MESSAGE, READY};
+use super::greeting::{Hello, Welcome};
+use super::link::{CLOSE_TIMEOUT, CLOSED, as_sent};
 use super::plain::Plain;
+use super::probing::Probing;
 use super::sentence;
-use super::settings::{STREAM_HEADER, transport};
+use super::settings::transport;
+use crate::association::{Action, Association, CopyId, Delivery, Measured, PathId};
 use crate::config::Limits;
 use crate::simulated::{End, Happening, Parcel, UDP_BYTES};
 
+/// The only path.
+const PATH: PathId = PathId(0);
 /// The other end, which is the only one that there is.
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 7701);
 
@@ -38,25 +42,23 @@ pub(crate) struct QuicEnd {
     /// What the endpoint answers by itself.
     loose: VecDeque<Bytes>,
     happenings: VecDeque<Happening>,
-    inbox: Inbox,
-    /// Streams that have not been read to their end.
-    reading: BTreeMap<StreamId, Vec<u8>>,
-    outbox: Outbox,
+    association: Association,
+    probing: Probing,
+    streams: Streams,
     buffer: Vec<u8>,
 }
 
-/// What waits to be written on streams.
+/// The streams of the path.
 #[derive(Default)]
-struct Outbox {
-    /// Heads of streams and their messages, with the flow; datagrams too large have none.
-    messages: VecDeque<(Option<u32>, Bytes)>,
-    bytes: usize,
-    /// The stream that is being written, and what is left of it.
-    writing: Option<(StreamId, Vec<Bytes>)>,
-    /// The last stream of each flow.
-    flows: HashMap<u32, u64>,
-    /// Streams that the peer has not acknowledged.
-    unacked: usize,
+struct Streams {
+    /// What is to be written on streams of their own; a greeting is no copy.
+    waiting: VecDeque<(Option<CopyId>, [Bytes; 2], i32)>,
+    /// Streams that are not written to their end, and what is left.
+    writing: BTreeMap<StreamId, Vec<Bytes>>,
+    /// Whose acknowledgement is waited for.
+    sent: BTreeMap<StreamId, CopyId>,
+    /// Streams that have not been read to their end.
+    reading: BTreeMap<StreamId, Vec<u8>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -89,7 +91,7 @@ impl QuicEnd {
     pub(crate) fn dial(now: Instant) -> Self {
         let mut end = Self::new(now, false);
         let mut config = ClientConfig::new(Arc::new(Plain));
-        config.transport_config(transport(Limits::default().packet()));
+        config.transport_config(transport(Limits::default().packet(), &end.probing, false));
         config.initial_dst_cid_provider(Arc::new(|| ConnectionId::new(&[7; 20])));
         // The address is one, and there are ids left.
         end.connection = end.endpoint.connect(now, config, PEER, "peer").ok();
@@ -107,7 +109,8 @@ impl QuicEnd {
         config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
         let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
         let mut server = ServerConfig::new(Arc::new(Plain), Arc::new(token));
-        server.transport_config(transport(Limits::default().packet()));
+        let probing = Probing::default();
+        server.transport_config(transport(Limits::default().packet(), &probing, false));
         Self {
             endpoint: Endpoint::new(Arc::new(config), by_peer.then(|| Arc::new(server)), false, None),
             connection: None,
@@ -115,9 +118,9 @@ impl QuicEnd {
             phase: Phase::Greeting { until: now + Limits::default().handshake_timeout },
             loose: VecDeque::new(),
             happenings: VecDeque::new(),
-            inbox: Inbox::default(),
-            reading: BTreeMap::new(),
-            outbox: Outbox::default(),
+            association: Association::new(Limits::default().link_queue_bytes),
+            probing,
+            streams: Streams::default(),
             buffer: Vec::new(),
         }
     }
@@ -127,15 +130,37 @@ impl QuicEnd {
         loop {
             self.pass_endpoint_events();
             match self.connection.as_mut().and_then(|(_, connection)| connection.poll()) {
-                Some(event) => self.happened(event),
+                Some(event) => self.happened(now, event),
                 None => break,
             }
         }
+        while let Some(message) = self.association.poll_message() {
+            self.deliver(message);
+        }
+        // There is one path, and nobody to tell.
+        while self.association.poll_event().is_some() {}
+        while let Some(action) = self.association.poll_action() {
+            self.carry_out(action);
+        }
         if let Some((_, connection)) = &mut self.connection {
-            while self.outbox.write(connection, self.by_peer) {}
+            self.streams.write(connection);
         }
         self.end_if_drained(now);
         self.pass_endpoint_events();
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Transmit { copy, content, priority, .. } => {
+                self.streams.waiting.push_back((Some(copy), content, priority));
+            }
+            Action::Cancel { copy, .. } => {
+                if let Some((_, connection)) = &mut self.connection {
+                    self.streams.cancel(connection, copy);
+                }
+            }
+            Action::Probe { on, .. } => self.probing.set(on),
+        }
     }
 
     fn pass_endpoint_events(&mut self) {
@@ -147,17 +172,17 @@ impl QuicEnd {
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, now: Instant, event: Event) {
         match event {
-            Event::Connected if self.by_peer => {
-                // The listener greets; who dials waits for it.
-                self.outbox.messages.push_front((None, Bytes::new()));
-                self.go_up();
-            }
-            Event::Stream(StreamEvent::Opened { .. }) => self.accept_streams(),
-            Event::Stream(StreamEvent::Readable { id }) => self.read(id),
-            Event::Stream(StreamEvent::Finished { .. }) => {
-                self.outbox.unacked = self.outbox.unacked.saturating_sub(1);
+            // Each side greets; who dials is up when it has been answered.
+            Event::Connected if !self.by_peer => self.say(Hello::Link.write()),
+            Event::Stream(StreamEvent::Opened { .. }) => self.accept_streams(now),
+            Event::Stream(StreamEvent::Readable { id }) => self.read(now, id),
+            Event::Stream(StreamEvent::Finished { id }) => {
+                if let Some(copy) = self.streams.sent.remove(&id) {
+                    let measured = self.measured();
+                    self.association.acknowledged(now, copy, measured);
+                }
             }
             Event::DatagramReceived => {
                 while let Some(message) = self.connection.as_mut().and_then(|(_, it)| it.datagrams().recv()) {
@@ -174,9 +199,20 @@ impl QuicEnd {
         }
     }
 
-    fn go_up(&mut self) {
-        if let (Phase::Greeting { .. }, Some((_, connection))) = (&self.phase, &self.connection) {
-            self.happenings.push_back(Happening::Up { rtt: connection.rtt() });
+    fn say(&mut self, greeting: Vec<u8>) {
+        self.streams.waiting.push_front((None, [greeting.into(), Bytes::new()], 0));
+    }
+
+    fn measured(&self) -> Measured {
+        let path = self.connection.as_ref().map(|(_, connection)| connection.stats().path).unwrap_or_default();
+        Measured { rtt: path.rtt, window: path.cwnd }
+    }
+
+    fn go_up(&mut self, now: Instant) {
+        if let Phase::Greeting { .. } = &self.phase {
+            let measured = self.measured();
+            self.association.add_path(now, PATH, measured);
+            self.happenings.push_back(Happening::Up { rtt: measured.rtt });
             self.phase = Phase::Up;
         }
     }
@@ -187,59 +223,32 @@ impl QuicEnd {
         }
     }
 
-    fn accept_streams(&mut self) {
-        while self.inbox.has_room() {
-            let accepted = self.connection.as_mut().and_then(|(_, it)| it.streams().accept(Dir::Uni));
-            let Some(id) = accepted else { return };
-            self.inbox.opened(id.index());
-            self.reading.insert(id, Vec::new());
-            self.read(id);
+    fn accept_streams(&mut self, now: Instant) {
+        while let Some(id) = self.connection.as_mut().and_then(|(_, it)| it.streams().accept(Dir::Uni)) {
+            self.streams.reading.insert(id, Vec::new());
+            self.read(now, id);
         }
     }
 
-    /// Reads what there is of a stream, and delivers what is whole.
-    fn read(&mut self, id: StreamId) {
-        let (Some((_, connection)), Some(body)) = (&mut self.connection, self.reading.get_mut(&id)) else { return };
-        let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return };
-        let is_whole = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => body.extend_from_slice(&chunk.bytes),
-                Ok(None) => break true,
-                // Nothing more for now; nobody resets a stream.
-                Err(_) => break false,
+    /// Reads what there is of a stream, and takes what is whole.
+    fn read(&mut self, now: Instant, id: StreamId) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        let Some(body) = self.streams.read(connection, id) else { return };
+        if id.index() == 0 {
+            if self.by_peer {
+                self.say(Welcome { link: 1, hosts: Vec::new() }.write());
             }
-        };
-        // Whatever it has to tell the other end leaves with the next packets.
-        let _ = chunks.finalize();
-        if is_whole && let Some(body) = self.reading.remove(&id) {
-            self.complete(id.index(), Bytes::from(body));
-            self.accept_streams();
+            return self.go_up(now);
         }
-    }
-
-    /// Takes what a stream carried.
-    fn complete(&mut self, number: u64, body: Bytes) {
-        let mut ready = Vec::new();
-        // The other end is like this one: no two of its messages follow the same.
-        let _ = match body.split_first_chunk() {
-            Some((&[MESSAGE, a, b, c, d], _)) => {
-                let distance = u32::from_be_bytes([a, b, c, d]);
-                self.inbox.complete(number, distance, body.slice(STREAM_HEADER..), |message| ready.push(message))
-            }
-            _ => self.inbox.complete(number, 0, Bytes::new(), |_| {}),
-        };
-        if body[..] == [READY] {
-            self.go_up();
-        }
-        ready.into_iter().for_each(|message| self.deliver(message));
+        // The other end is like this one, and keeps to the protocol.
+        let _ = self.association.received(&body.into());
     }
 
     /// Says farewell once the other end has everything.
     fn end_if_drained(&mut self, now: Instant) {
         let Phase::Draining { reason, until } = &self.phase else { return };
         if let Some((_, connection)) = &mut self.connection
-            && (self.outbox.is_idle() || *until <= now)
+            && (self.association.is_idle() || *until <= now)
         {
             connection.close(now, CLOSED, Bytes::copy_from_slice(reason.as_bytes()));
             self.phase = Phase::Over;
@@ -270,71 +279,79 @@ impl QuicEnd {
     }
 }
 
-impl Outbox {
-    /// Begins a stream or goes on with one; `false` when no more can be written for now.
-    fn write(&mut self, connection: &mut Connection, by_peer: bool) -> bool {
-        if self.writing.is_none() && !self.begin(connection, by_peer) {
-            return false;
+impl Streams {
+    /// Opens streams for what waits, and writes on all what they take.
+    fn write(&mut self, connection: &mut Connection) {
+        while !self.waiting.is_empty()
+            && let Some(id) = connection.streams().open(Dir::Uni)
+        {
+            let Some((copy, content, priority)) = self.waiting.pop_front() else { return };
+            self.writing.insert(id, content.to_vec());
+            self.sent.extend(copy.map(|copy| (id, copy)));
+            // It has just been opened.
+            let _ = connection.send_stream(id).set_priority(priority);
         }
-        let Some((id, chunks)) = &mut self.writing else { return false };
-        let mut stream = connection.send_stream(*id);
-        let Ok(written) = stream.write_chunks(chunks) else { return false };
-        chunks.drain(..written.chunks);
-        if chunks.iter().all(Bytes::is_empty) {
+        self.writing.retain(|id, chunks| {
+            let mut stream = connection.send_stream(*id);
+            if let Ok(written) = stream.write_chunks(chunks) {
+                chunks.drain(..written.chunks);
+            }
+            let is_written = chunks.iter().all(Bytes::is_empty);
             // It is open, for it was just written to.
-            let _ = stream.finish();
-            self.writing = None;
-        }
-        true
+            let _ = is_written.then(|| stream.finish());
+            !is_written
+        });
     }
 
-    /// Opens a stream for the next message; `false` if there is none, or the
-    /// other end allows no more streams.
-    fn begin(&mut self, connection: &mut Connection, by_peer: bool) -> bool {
-        if self.messages.is_empty() {
-            return false;
-        }
-        let Some(id) = connection.streams().open(Dir::Uni) else { return false };
-        let Some((flow, message)) = self.messages.pop_front() else { return false };
-        self.bytes -= message.len();
-        self.unacked += 1;
-        let number = id.index();
-        let before = flow.and_then(|flow| self.flows.insert(flow, number));
-        let distance = before.and_then(|before| u32::try_from(number - before).ok()).unwrap_or(0);
-        let mut header = [MESSAGE; STREAM_HEADER];
-        header[1..].copy_from_slice(&distance.to_be_bytes());
-        let is_greeting = by_peer && number == 0;
-        let header = if is_greeting { Bytes::from_static(&[READY]) } else { Bytes::copy_from_slice(&header) };
-        self.writing = Some((id, vec![header, message]));
-        true
+    fn cancel(&mut self, connection: &mut Connection, copy: CopyId) {
+        self.waiting.retain(|(waiting, ..)| *waiting != Some(copy));
+        let Some(id) = self.sent.iter().find(|(_, sent)| **sent == copy).map(|(id, _)| *id) else { return };
+        self.sent.remove(&id);
+        self.writing.remove(&id);
+        // Nothing to reset if it is acknowledged already.
+        let _ = connection.send_stream(id).reset(VarInt::from_u32(0));
     }
 
-    fn is_idle(&self) -> bool {
-        self.messages.is_empty() && self.writing.is_none() && self.unacked == 0
+    /// Reads what there is of a stream; answers all of it once it is whole.
+    fn read(&mut self, connection: &mut Connection, id: StreamId) -> Option<Vec<u8>> {
+        let body = self.reading.get_mut(&id)?;
+        let mut stream = connection.recv_stream(id);
+        let mut chunks = stream.read(true).ok()?;
+        let outcome = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk.bytes),
+                Ok(None) => break Ok(true),
+                Err(ReadError::Blocked) => break Ok(false),
+                Err(ReadError::Reset(_)) => break Err(()),
+            }
+        };
+        // Whatever it has to tell the other end leaves with the next packets.
+        let _ = chunks.finalize();
+        match outcome {
+            Ok(true) => self.reading.remove(&id),
+            Ok(false) => None,
+            Err(()) => {
+                self.reading.remove(&id);
+                None
+            }
+        }
     }
 }
 
 impl End for QuicEnd {
     fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
         let (Phase::Up, Some((_, connection))) = (&self.phase, &mut self.connection) else { return };
-        let flow = match channel {
-            Channel::Reliable { flow } => Some(flow),
-            Channel::Datagram => {
-                let mut datagrams = connection.datagrams();
-                if datagrams.send_buffer_space() < message.len() {
-                    return;
-                }
-                match datagrams.send(message.clone(), true) {
-                    // On a stream of its own, then.
-                    Err(SendDatagramError::TooLarge) => None,
-                    _ => return self.settle(now),
-                }
+        if channel == Channel::Datagram {
+            let mut datagrams = connection.datagrams();
+            if datagrams.send_buffer_space() < message.len() {
+                return;
             }
-        };
-        if self.outbox.bytes + message.len() <= Limits::default().link_queue_bytes {
-            self.outbox.bytes += message.len();
-            self.outbox.messages.push_back((flow, message));
+            if !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
+                return self.settle(now);
+            }
         }
+        let rtt = self.measured().rtt;
+        self.association.send(now, as_sent(channel, &Delivery::default(), message, now, rtt));
         self.settle(now);
     }
 
@@ -374,6 +391,9 @@ impl End for QuicEnd {
         {
             connection.handle_timeout(now);
         }
+        if self.association.deadline().is_some_and(|at| at <= now) {
+            self.association.handle_timeout(now);
+        }
         self.settle(now);
     }
 
@@ -398,7 +418,7 @@ impl End for QuicEnd {
             Phase::Up | Phase::Over => None,
         };
         let own = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        [until, own].into_iter().flatten().min()
+        [until, own, self.association.deadline()].into_iter().flatten().min()
     }
 
     fn is_over(&self) -> bool {

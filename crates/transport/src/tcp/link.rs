@@ -197,7 +197,7 @@ impl TcpLink {
 }
 
 /// Waits to be told, then for `time`.
-pub(crate) async fn after(told: &Notify, time: Duration) {
+async fn after(told: &Notify, time: Duration) {
     told.notified().await;
     tokio::time::sleep(time).await;
 }

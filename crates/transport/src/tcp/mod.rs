@@ -25,7 +25,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use counted::Counted;
 use frame::Frame;
-pub(crate) use link::{TcpLink, after};
+pub(crate) use link::TcpLink;
 use link::{sentence, tls_error};
 
 use crate::counters::Live;

@@ -1,0 +1,194 @@
+//! The first words on a connection: the dialler's, which say whether it is a
+//! link of its own or another path of one that is up, and the listener's answer.
+//!
+//! Each is a stream of its own. Who adds a path proves with a code over the
+//! secrets of both connections that it has the first one; that it is the same
+//! peer, its certificate says.
+
+use std::net::IpAddr;
+
+use aws_lc_rs::hmac;
+use minicbor::{Decoder, Encoder};
+use quinn::{Connection, ConnectionError, ReadError, ReadToEndError, RecvStream};
+
+use crate::association::MAX_PATHS;
+
+/// The longest greeting of either side, bytes.
+const MAX_GREETING: usize = 256;
+/// The labels of the secrets taken from a connection (RFC 8446, section 7.5).
+const OF_LINK: &[u8] = b"EXPORTER-roost-link";
+const OF_PATH: &[u8] = b"EXPORTER-roost-path";
+const SECRET_BYTES: usize = 32;
+
+/// What a link is known by at the side that was dialled.
+pub(super) type LinkNumber = u64;
+
+/// What the dialler says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Hello {
+    /// A link of its own.
+    Link,
+    /// Another path of a link.
+    Path { link: LinkNumber, code: Vec<u8> },
+}
+
+/// What the listener answers when it has accepted the dialler.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Welcome {
+    pub(super) link: LinkNumber,
+    /// Where else it listens at the same port, if it has several addresses.
+    pub(super) hosts: Vec<IpAddr>,
+}
+
+/// What shows on other connections that one has a link.
+#[derive(Clone)]
+pub(super) struct LinkKey(hmac::Key);
+
+impl LinkKey {
+    /// The key of the link that begins with a connection; the same at both ends.
+    pub(super) fn of(connection: &Connection) -> Option<Self> {
+        Some(Self(hmac::Key::new(hmac::HMAC_SHA256, &secret(connection, OF_LINK)?)))
+    }
+
+    /// What proves on `connection` that one has the link.
+    pub(super) fn code(&self, connection: &Connection) -> Option<Vec<u8>> {
+        Some(hmac::sign(&self.0, &secret(connection, OF_PATH)?).as_ref().to_vec())
+    }
+
+    pub(super) fn verify(&self, connection: &Connection, code: &[u8]) -> bool {
+        secret(connection, OF_PATH).is_some_and(|secret| hmac::verify(&self.0, &secret, code).is_ok())
+    }
+}
+
+fn secret(connection: &Connection, label: &[u8]) -> Option<[u8; SECRET_BYTES]> {
+    let mut secret = [0; SECRET_BYTES];
+    connection.export_keying_material(&mut secret, label, b"").ok()?;
+    Some(secret)
+}
+
+impl Hello {
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes);
+        let written = match self {
+            Self::Link => encoder.array(0).map(drop),
+            Self::Path { link, code } => encoder.array(2).and_then(|it| it.u64(*link)?.bytes(code)).map(drop),
+        };
+        debug_assert!(written.is_ok(), "writing to memory does not fail");
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(bytes);
+        match decoder.array().ok()?? {
+            0 => Some(Self::Link),
+            2 => Some(Self::Path { link: decoder.u64().ok()?, code: decoder.bytes().ok()?.to_vec() }),
+            _ => None,
+        }
+    }
+}
+
+impl Welcome {
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes);
+        let hosts = &self.hosts[..self.hosts.len().min(MAX_PATHS)];
+        let mut written = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u64(self.link)).map(drop);
+        for host in hosts {
+            written = written.and_then(|()| match host {
+                IpAddr::V4(ip) => encoder.bytes(&ip.octets()).map(drop),
+                IpAddr::V6(ip) => encoder.bytes(&ip.octets()).map(drop),
+            });
+        }
+        debug_assert!(written.is_ok(), "writing to memory does not fail");
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(bytes);
+        let count = decoder.array().ok()??.checked_sub(1).filter(|count| *count <= MAX_PATHS as u64)?;
+        let link = decoder.u64().ok()?;
+        let mut hosts = Vec::new();
+        for _ in 0..count {
+            let host = decoder.bytes().ok()?;
+            let v4 = <[u8; 4]>::try_from(host).map(IpAddr::from);
+            hosts.push(v4.or_else(|_| <[u8; 16]>::try_from(host).map(IpAddr::from)).ok()?);
+        }
+        Some(Self { link, hosts })
+    }
+}
+
+/// Why a greeting did not come.
+pub(super) enum NoGreeting {
+    Lost(ConnectionError),
+    Nonsense,
+}
+
+/// Says what the dialler wants.
+pub(super) async fn say_hello(connection: &Connection, hello: &Hello) -> Result<(), ConnectionError> {
+    say(connection, &hello.write()).await
+}
+
+/// Says that the dialler is accepted.
+pub(super) async fn say_welcome(connection: &Connection, welcome: &Welcome) -> Result<(), ConnectionError> {
+    say(connection, &welcome.write()).await
+}
+
+pub(super) async fn hear_hello(connection: &Connection) -> Result<Hello, NoGreeting> {
+    Hello::read(&hear(connection).await?).ok_or(NoGreeting::Nonsense)
+}
+
+pub(super) async fn hear_welcome(connection: &Connection) -> Result<Welcome, NoGreeting> {
+    Welcome::read(&hear(connection).await?).ok_or(NoGreeting::Nonsense)
+}
+
+async fn say(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
+    let mut stream = connection.open_uni().await?;
+    // Whoever does not read it closes the connection, which is noticed there.
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.finish();
+    Ok(())
+}
+
+async fn hear(connection: &Connection) -> Result<Vec<u8>, NoGreeting> {
+    let mut stream: RecvStream = connection.accept_uni().await.map_err(NoGreeting::Lost)?;
+    match stream.read_to_end(MAX_GREETING).await {
+        Ok(bytes) => Ok(bytes),
+        Err(ReadToEndError::Read(ReadError::ConnectionLost(error))) => Err(NoGreeting::Lost(error)),
+        Err(_) => Err(NoGreeting::Nonsense),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn greetings_are_read_as_they_are_written(
+            link in any::<u64>(),
+            code in prop::collection::vec(any::<u8>(), 0..64),
+            hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
+        ) {
+            let hello = Hello::Path { link, code };
+            prop_assert_eq!(Hello::read(&hello.write()), Some(hello));
+            let welcome = Welcome { link, hosts };
+            prop_assert!(welcome.write().len() <= MAX_GREETING);
+            prop_assert_eq!(Welcome::read(&welcome.write()), Some(welcome));
+        }
+
+        #[test]
+        fn nonsense_is_no_greeting(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (Hello::read(&bytes), Welcome::read(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_link_of_its_own_costs_one_byte() {
+        assert_eq!(Hello::Link.write().len(), 1);
+        assert_eq!(Hello::read(&[0x80]), Some(Hello::Link));
+        assert_eq!(Welcome { link: 7, hosts: Vec::new() }.write().len(), 2);
+    }
+}

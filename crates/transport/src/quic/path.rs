@@ -1,0 +1,124 @@
+//! One path of a link: a connection, on which chunks leave and come on streams.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream, VarInt};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::link::{QuicLink, measured};
+use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
+
+/// What the association wants done on a path.
+pub(super) enum Order {
+    Transmit { copy: CopyId, content: [Bytes; 2], priority: i32 },
+    Cancel(CopyId),
+}
+
+/// Carries a path until its connection is over. `busy` is dropped then.
+pub(super) async fn carry(
+    link: Arc<QuicLink>,
+    id: PathId,
+    connection: Connection,
+    orders: UnboundedReceiver<Order>,
+    busy: Arc<()>,
+) {
+    let read = async {
+        // Each goes on until it has delivered what had arrived before the end.
+        let (error, ()) = tokio::join!(read_streams(&link, &connection), read_datagrams(&link, &connection));
+        error
+    };
+    tokio::pin!(read);
+    let error = tokio::select! {
+        error = &mut read => error,
+        () = write(&link, &connection, orders) => read.await,
+    };
+    link.lose_path(id, &error);
+    drop(busy);
+}
+
+/// Does what is ordered, and tells the association what has arrived.
+async fn write(link: &QuicLink, connection: &Connection, mut orders: UnboundedReceiver<Order>) {
+    let mut leaving = FuturesUnordered::new();
+    let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Transmit { copy, content, priority }) => {
+                    let (handle, registration) = AbortHandle::new_pair();
+                    copies.insert(copy, handle);
+                    let transmission = Abortable::new(transmit(connection, content, priority), registration);
+                    leaving.push(async move { (copy, transmission.await) });
+                }
+                Some(Order::Cancel(copy)) => {
+                    if let Some(copy) = copies.remove(&copy) {
+                        copy.abort();
+                    }
+                }
+                None => return,
+            },
+            Some((copy, outcome)) = leaving.next() => {
+                copies.remove(&copy);
+                if outcome == Ok(true) {
+                    link.with(|state, now| state.acknowledged(now, copy, measured(connection)));
+                }
+            }
+        }
+    }
+}
+
+/// Sends a chunk on a stream of its own; whether the peer has all of it.
+async fn transmit(connection: &Connection, mut content: [Bytes; 2], priority: i32) -> bool {
+    let Ok(stream) = connection.open_uni().await else { return false };
+    let mut stream = Unfinished(stream);
+    let is_sent = stream.0.set_priority(priority).is_ok()
+        && stream.0.write_all_chunks(&mut content).await.is_ok()
+        && stream.0.finish().is_ok();
+    is_sent && matches!(stream.0.stopped().await, Ok(None))
+}
+
+/// A stream that is reset when it is given up before it has been acknowledged.
+/// After that a reset does nothing.
+struct Unfinished(SendStream);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = self.0.reset(VarInt::from_u32(0));
+    }
+}
+
+async fn read_datagrams(link: &QuicLink, connection: &Connection) {
+    while let Ok(message) = connection.read_datagram().await {
+        let _turn = link.turn.lock().await;
+        link.deliver(message).await;
+    }
+}
+
+/// Reads streams side by side, until the connection is over and what had
+/// arrived is delivered. As long as a message waits for room, nothing is read.
+async fn read_streams(link: &QuicLink, connection: &Connection) -> ConnectionError {
+    let mut reading = FuturesUnordered::new();
+    let mut over = None;
+    loop {
+        tokio::select! {
+            accepted = connection.accept_uni(), if over.is_none() => match accepted {
+                Ok(stream) => reading.push(read_stream(stream)),
+                Err(error) => over = Some(error),
+            },
+            Some(read) = reading.next() => match read {
+                Ok(chunk) => link.receive(&chunk.into()).await,
+                Err(ReadToEndError::TooLong) => link.violated(),
+                // It was given up there, or the connection is over.
+                Err(ReadToEndError::Read(_)) => {}
+            },
+            else => return over.unwrap_or(ConnectionError::LocallyClosed),
+        }
+    }
+}
+
+async fn read_stream(mut stream: RecvStream) -> Result<Vec<u8>, ReadToEndError> {
+    stream.read_to_end(MAX_CHUNK_BYTES).await
+}

@@ -1,0 +1,197 @@
+//! The paths of a link that we dialled: which there should be, and keeping them.
+//!
+//! The dialler adds paths, since only it can be sure to reach the other side.
+//! Every address of either side is on one path at least, with the address of
+//! the other side that is nearest to it in number: two links with a network
+//! each thus become two paths, not four of which two cross over.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn::Endpoint;
+use roost_proto::RoleSet;
+use tokio::time::timeout;
+
+use super::greeting::{Hello, LinkNumber, hear_welcome, say_hello};
+use super::link::{CLOSED, QuicLink};
+use super::{Inner, identify};
+use crate::association::{MAX_PATHS, PathId};
+use crate::udp::can_reach;
+
+/// How long after a failure a path is tried again, and the longest that grows to.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// From which of our addresses to which of the peer's.
+pub(super) type Pair = (SocketAddr, SocketAddr);
+
+/// A path that there should be.
+struct Wanted {
+    id: Option<PathId>,
+    try_at: Instant,
+    pause: Duration,
+}
+
+/// What to know of a link to add paths to it.
+pub(super) struct Keeper {
+    pub(super) inner: Arc<Inner>,
+    pub(super) link: Arc<QuicLink>,
+    /// Its number at the peer.
+    pub(super) number: LinkNumber,
+    pub(super) targets: Vec<SocketAddr>,
+    pub(super) expect: RoleSet,
+    pub(super) busy: Arc<()>,
+}
+
+impl Keeper {
+    /// Keeps the paths until the link is over; the first one is there.
+    pub(super) async fn keep(self, first: (Pair, PathId)) {
+        let mut paths = BTreeMap::from([(first.0, Wanted { id: Some(first.1), try_at: Instant::now(), pause: PAUSE })]);
+        while !self.link.is_over() {
+            let mut changes = self.inner.addresses.subscribe();
+            self.adjust(&mut paths);
+            for (pair, path) in &mut paths {
+                self.try_one(*pair, path).await;
+            }
+            let next = paths.values().filter(|path| path.id.is_none()).map(|path| path.try_at).min();
+            let again = next.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE);
+            tokio::select! {
+                () = tokio::time::sleep_until(again.into()) => {}
+                () = self.link.changed.notified() => {}
+                // Our addresses have changed; who would tell is kept by the transport.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Wants the paths that our addresses make possible now, and no others.
+    fn adjust(&self, paths: &mut BTreeMap<Pair, Wanted>) {
+        let sources: Vec<_> =
+            self.inner.endpoints().into_iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect();
+        let wanted = pairs(&sources, &self.targets);
+        paths.retain(|pair, path| {
+            let stays = wanted.contains(pair) || path.id.is_some_and(|_| !self.inner.is_gone(pair.0));
+            if let Some(id) = path.id.filter(|_| !stays) {
+                self.link.drop_path(id);
+            }
+            stays
+        });
+        for pair in wanted {
+            paths.entry(pair).or_insert_with(|| Wanted { id: None, try_at: Instant::now(), pause: PAUSE });
+        }
+    }
+
+    /// Adds the path if it is not there and it is time to try.
+    async fn try_one(&self, pair: Pair, path: &mut Wanted) {
+        if path.id.is_some_and(|id| !self.link.has_path(id)) {
+            *path = Wanted { id: None, try_at: Instant::now() + PAUSE, pause: PAUSE };
+        }
+        if path.id.is_some() || path.try_at > Instant::now() || self.link.path_count() >= MAX_PATHS {
+            return;
+        }
+        let limit = self.inner.context.limits.handshake_timeout;
+        let outcome = timeout(limit, self.add(pair)).await.unwrap_or_else(|_| Err("no answer".to_owned()));
+        match outcome {
+            Ok(id) => path.id = Some(id),
+            Err(reason) => {
+                tracing::debug!(from = %pair.0, to = %pair.1, reason, "a path cannot be added");
+                path.try_at = Instant::now() + path.pause;
+                path.pause = (path.pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    async fn add(&self, (from, to): Pair) -> Result<PathId, String> {
+        let endpoint =
+            self.inner.endpoints().into_iter().find(|endpoint| endpoint.local_addr().is_ok_and(|local| local == from));
+        let endpoint = endpoint.ok_or("our address is gone")?;
+        let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, true).await?;
+        let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
+        let hello = Hello::Path { link: self.number, code };
+        say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(&error))?;
+        hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(&error))?;
+        let passed = identify(&self.inner.context, &connection, self.expect)?;
+        if passed.peer.node != self.link.identified.peer.node {
+            connection.close(CLOSED, b"you are not the node that was expected");
+            return Err("another node answers there".to_owned());
+        }
+        Ok(self.link.add_path(connection, probing, &self.busy))
+    }
+}
+
+/// Whether an endpoint is at an address of its own, not at whichever the system takes.
+pub(super) fn is_at_address(endpoint: &Endpoint) -> bool {
+    endpoint.local_addr().is_ok_and(|local| !local.ip().is_unspecified())
+}
+
+/// Pairs addresses one to one, the nearest first; then what is left over with
+/// the nearest of the other side. An unspecified source, where the system finds
+/// the way, is for targets that no other can reach or that are left over.
+pub(super) fn pairs(sources: &[SocketAddr], targets: &[SocketAddr]) -> Vec<Pair> {
+    let all = targets.iter().flat_map(|to| sources.iter().map(|from| (*from, *to)));
+    let mut near: Vec<Pair> = all.filter(|(from, to)| can_reach(*from, *to)).collect();
+    near.sort_by_key(|(from, to)| Reverse(common_bits(from.ip(), to.ip())));
+    let mut pairs: Vec<Pair> = Vec::new();
+    let has_from = |pairs: &[Pair], from| pairs.iter().any(|(other, _)| *other == from);
+    let has_to = |pairs: &[Pair], to| pairs.iter().any(|(_, other)| *other == to);
+    for (from, to) in &near {
+        if !has_from(&pairs, *from) && !has_to(&pairs, *to) {
+            pairs.push((*from, *to));
+        }
+    }
+    for (from, to) in near {
+        let is_left_over = !has_from(&pairs, from) && !from.ip().is_unspecified();
+        if is_left_over || !has_to(&pairs, to) {
+            pairs.push((from, to));
+        }
+    }
+    pairs.truncate(MAX_PATHS);
+    pairs
+}
+
+/// How many of their first bits two addresses share.
+fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
+    match (one, other) {
+        (one, _) if one.is_unspecified() => 0,
+        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(addresses: &[&str]) -> Vec<SocketAddr> {
+        addresses.iter().map(|ip| SocketAddr::new(ip.parse().unwrap(), 7701)).collect()
+    }
+
+    fn paired(sources: &[&str], targets: &[&str]) -> Vec<(String, String)> {
+        let pairs = pairs(&at(sources), &at(targets));
+        pairs.iter().map(|(from, to)| (from.ip().to_string(), to.ip().to_string())).collect()
+    }
+
+    #[test]
+    fn links_with_a_network_each_become_a_path_each() {
+        let expected = [("10.0.1.1", "10.0.1.2"), ("10.0.2.1", "10.0.2.2")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let mut two = paired(&["10.0.2.1", "10.0.1.1"], &["10.0.1.2", "10.0.2.2"]);
+        two.sort();
+        assert_eq!(two, expected);
+    }
+
+    #[test]
+    fn every_address_of_either_side_is_on_a_path() {
+        assert_eq!(paired(&["10.0.1.1"], &["10.0.1.2", "10.0.2.2"]).len(), 2);
+        assert_eq!(paired(&["127.0.0.3", "127.0.0.4"], &["127.0.0.1", "127.0.0.2"]).len(), 2);
+        assert_eq!(paired(&["10.0.1.1", "192.168.0.1"], &["10.0.1.2"]).len(), 2);
+        assert_eq!(paired(&["10.0.1.1", "fd00::1"], &["10.0.1.2"]).len(), 1);
+        assert_eq!(paired(&["127.0.0.1"], &["10.0.1.2"]).len(), 0);
+        // The system finds the way to each.
+        assert_eq!(paired(&["0.0.0.0"], &["10.0.1.2", "10.0.2.2"]).len(), 2);
+        assert_eq!(paired(&["0.0.0.0", "10.0.1.1"], &["10.0.1.2"]), [("10.0.1.1".to_owned(), "10.0.1.2".to_owned())]);
+    }
+}

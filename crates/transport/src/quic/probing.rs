@@ -1,0 +1,88 @@
+//! Congestion control that can be told to let probes pass.
+//!
+//! A path that went silent has its window full of packets that will never be
+//! acknowledged, and QUIC's own probes grow rarer and rarer. So while a path is
+//! probed, its window is widened: the first heartbeat that gets through tells
+//! that the path is back. Nothing else is sent on it meanwhile.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use quinn::congestion::{Controller, ControllerFactory, CubicConfig};
+use quinn_proto::RttEstimator;
+
+/// By how much a probed path's window is widened, bytes: thousands of
+/// heartbeats, each of which counts as under way until the path is back.
+const ROOM: u64 = 1 << 20;
+
+/// Makes the congestion control of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probing {
+    on: Arc<AtomicBool>,
+}
+
+impl Probing {
+    /// Lets probes pass, or no more.
+    pub(super) fn set(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+}
+
+impl ControllerFactory for Probing {
+    fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::new(CubicConfig::default()).build(now, mtu);
+        Box::new(Widened { inner, on: Arc::clone(&self.on) })
+    }
+}
+
+struct Widened {
+    inner: Box<dyn Controller>,
+    on: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Widened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Widened").field("window", &self.inner.window()).field("on", &self.on).finish_non_exhaustive()
+    }
+}
+
+impl Controller for Widened {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
+        self.inner.on_congestion_event(now, sent, is_persistent, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.inner.on_mtu_update(mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window() + if self.on.load(Ordering::Relaxed) { ROOM } else { 0 }
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), on: Arc::clone(&self.on) })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,113 @@
+//! Links of several paths, between the loopback's many addresses.
+
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::crypto::rustls::QuicClientConfig;
+use roost_identity::tls;
+use roost_proto::{Channel, LinkId, Role, RoleSet};
+use roost_transport::{Limits, PathInfo};
+use support::{Node, World};
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn start(world: &World, name: &str, role: Role, listen: &str) -> Node {
+    Node::start(world.member(name, role), None, &[listen], Limits::default()).await
+}
+
+/// Waits until the link has so many paths.
+async fn paths(node: &Node, link: LinkId, count: usize) -> Vec<PathInfo> {
+    let there = async {
+        loop {
+            let paths = node.transport.link(link).map(|info| info.paths).unwrap_or_default();
+            if paths.len() == count {
+                return paths;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, there).await.expect("the paths in time")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_addresses_of_the_listener_become_two_paths() {
+    let world = World::new();
+    let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
+    let mut node = world.node("uav").await;
+    let (here, there) = node.connect(&mut hub).await;
+    let mut remotes: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.remote.ip().to_string()).collect();
+    remotes.sort();
+    assert_eq!(remotes, ["127.0.0.1", "127.0.0.2"]);
+    assert_eq!(paths(&hub, there, 2).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_keep_their_order_over_two_paths() {
+    let world = World::new();
+    let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
+    let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
+    let (here, there) = node.connect(&mut hub).await;
+    paths(&node, here, 2).await;
+    paths(&hub, there, 2).await;
+    let count = 3000u32;
+    for index in 0..count {
+        let flow = index % 4;
+        let mut message = vec![0; 8 + index as usize * 13 % 20_000];
+        message[..4].copy_from_slice(&flow.to_be_bytes());
+        message[4..8].copy_from_slice(&index.to_be_bytes());
+        let message = Bytes::from(message);
+        while node.transport.send(here, Channel::Reliable { flow }, message.clone()).is_err() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let mut last = [None; 4];
+    for _ in 0..count {
+        let (link, message) = hub.message().await;
+        assert_eq!(link, there);
+        let word = |at: usize| u32::from_be_bytes(message[at..at + 4].try_into().expect("four bytes"));
+        let before = last[word(0) as usize].replace(word(4));
+        assert!(before.is_none_or(|before| before + 4 == word(4)), "{before:?} before {}", word(4));
+    }
+    let used: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect();
+    assert!(used.iter().all(|bytes| *bytes > 1_000_000), "{used:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_adds_a_path_to_the_link_of_another() {
+    let world = World::new();
+    let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
+    let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3:0").await;
+    let (_, there) = node.connect(&mut hub).await;
+    let stranger = world.member("other", Role::Node);
+    for (identity, link) in [(&stranger, there.0), (&node.identity, there.0), (&stranger, 4711)] {
+        let reason = add_path(&hub, identity, &node, link).await;
+        assert!(reason.contains("no such link of yours"), "{reason}");
+    }
+    // The link itself has not noticed.
+    assert_eq!(hub.transport.links().len(), 1);
+}
+
+/// Dials as `identity` and asks to add a path to a link, with a code that is wrong.
+async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &Node, link: u64) -> String {
+    let config = tls::client_config(identity, &node.policy, RoleSet::ALL).expect("a configuration");
+    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a configuration")));
+    let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a socket");
+    let address = hub.address();
+    let to = std::net::SocketAddr::new(address.hosts[0], address.port);
+    let connection = endpoint.connect_with(config, to, "hub").expect("an attempt").await.expect("a handshake");
+    let mut hello = vec![0x82, 0x1b];
+    hello.extend_from_slice(&link.to_be_bytes());
+    hello.extend_from_slice(&[0x58, 32]);
+    hello.extend_from_slice(&[0; 32]);
+    let mut stream = connection.open_uni().await.expect("a stream");
+    stream.write_all(&hello).await.expect("room");
+    stream.finish().expect("an open stream");
+    timeout(PATIENCE, connection.closed()).await.expect("an end in time").to_string()
+}
