@@ -35,7 +35,7 @@ pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, WatchQuery};
 pub use types::{
-    Accepted, Candidate, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PeerRow, Peers, Ping, Progress,
+    Accepted, Candidate, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PathRow, PeerRow, Peers, Ping, Progress,
     Relation, RequestEvent, ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer, TransportBytes,
     TransportTotals, WatchEvent,
 };

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use roost_control::{PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_control::{PathRow, PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
 use roost_proto::{Role, Scheme, Traffic};
-use roost_transport::{LinkInfo, MulticastCounters, SchemeCounters, Transport};
+use roost_transport::{LinkInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
 use tokio::sync::watch;
 
 use crate::logging::Level;
@@ -199,6 +199,22 @@ fn peer_row(link: &LinkInfo) -> PeerRow {
         received_messages: link.messages_received,
         retransmissions: link.retransmissions,
         since_s: link.since.elapsed().map(|since| since.as_secs_f64()).unwrap_or_default(),
+        paths: link.paths.iter().map(path_row).collect(),
+    }
+}
+
+fn path_row(path: &PathInfo) -> PathRow {
+    PathRow {
+        local: path.local.map(|local| local.to_string()),
+        remote: path.remote.to_string(),
+        answers: path.answers,
+        rtt_ms: millis(path.rtt),
+        rate_bps: path.rate.map(|rate| rate.saturating_mul(8)),
+        sent_bytes: path.bytes_sent,
+        received_bytes: path.bytes_received,
+        retransmissions: path.retransmissions,
+        repeated: path.repeated,
+        losses: path.losses,
     }
 }
 

@@ -365,6 +365,7 @@ mod tests {
             received_messages: 0,
             retransmissions: 0,
             since_s,
+            paths: Vec::new(),
         }
     }
 

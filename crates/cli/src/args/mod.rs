@@ -125,7 +125,11 @@ pub(crate) enum Command {
     /// Show the daemon at a glance
     Status,
     /// List the associations that are up
-    Peers,
+    Peers {
+        /// One row for each path of associations over QUIC: `quic://` with several addresses has several
+        #[arg(long)]
+        paths: bool,
+    },
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
   roost index --socket /run/roost/supernode.sock --limit 20

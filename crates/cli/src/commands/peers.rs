@@ -8,11 +8,14 @@ use roost_terminal::{Output, Table};
 
 use crate::failure::Outcome;
 
-/// Prints one row for each association.
-pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
+/// Prints one row for each association, or for each of their paths.
+pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     let answer = connect(socket).await?.peers().await?;
     if output.is_json() {
         return Ok(output.json(&answer)?);
+    }
+    if paths {
+        return show_paths(&answer.peers, output);
     }
     let columns =
         ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
@@ -35,6 +38,28 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     output.table(&table)?;
     answer.down.iter().for_each(|hub| output.say(down(hub)));
     Ok(())
+}
+
+fn show_paths(peers: &[PeerRow], output: Output) -> Outcome {
+    let columns =
+        ["NAME", "FROM", "TO", "ANSWERS", ">RTT", ">RATE", ">SENT", ">RECEIVED", ">RESENT", ">REPEATED", ">LOST"];
+    let mut table = Table::new(&columns);
+    for (peer, path) in peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path))) {
+        table.row([
+            peer.name.clone(),
+            path.local.clone().unwrap_or_else(|| "-".to_owned()),
+            path.remote.clone(),
+            if path.answers { "yes" } else { "no" }.to_owned(),
+            format!("{:.2} ms", path.rtt_ms),
+            path.rate_bps.map_or_else(|| "-".to_owned(), |rate| format!("{:.1} Mbit/s", rate as f64 / 1e6)),
+            bytes(path.sent_bytes),
+            bytes(path.received_bytes),
+            path.retransmissions.to_string(),
+            path.repeated.to_string(),
+            path.losses.to_string(),
+        ]);
+    }
+    Ok(output.table(&table)?)
 }
 
 /// How a super node stands to this one.

@@ -263,6 +263,36 @@ pub struct PeerRow {
     pub retransmissions: u64,
     /// How long it has been up, seconds.
     pub since_s: f64,
+    /// The paths of an association over QUIC, the first the preferred one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathRow>,
+}
+
+/// One path of an association.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// This daemon's address on it, where the system tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// The peer's address and port.
+    pub remote: String,
+    /// Whether it answers.
+    pub answers: bool,
+    /// Round trip, milliseconds.
+    pub rtt_ms: f64,
+    /// What it was seen to carry, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Bytes sent on it.
+    pub sent_bytes: u64,
+    /// Bytes received on it.
+    pub received_bytes: u64,
+    /// Packets that were lost, and their content sent again.
+    pub retransmissions: u64,
+    /// Parts of messages sent on it because they were late elsewhere.
+    pub repeated: u64,
+    /// How often it stopped answering.
+    pub losses: u64,
 }
 
 /// `GET /v1/services`: on a node what it offers, on a hub what it knows of.

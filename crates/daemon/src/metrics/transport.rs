@@ -22,7 +22,7 @@ pub struct TransportMetrics {
 /// A counter of one transport: its name, its help, and where its total is.
 type Row = (&'static str, &'static str, Total<SchemeCounters>);
 
-const BY_TRANSPORT: [Row; 9] = [
+const BY_TRANSPORT: [Row; 11] = [
     ("roost_transport_sent_bytes_total", "Bytes handed to sockets: UDP payloads, TCP bytes with TLS.", |c| {
         c.bytes_sent
     }),
@@ -34,6 +34,8 @@ const BY_TRANSPORT: [Row; 9] = [
     ("roost_transport_handshakes_total", "Handshakes that led to an association.", |c| c.handshakes),
     ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),
     ("roost_transport_turned_away_total", "Handshakes turned away because of a limit.", |c| c.turned_away),
+    ("roost_transport_paths_lost_total", "Paths that stopped answering, of links that have several.", |c| c.paths_lost),
+    ("roost_transport_paths_back_total", "Paths among them that answered again.", |c| c.paths_back),
 ];
 
 impl TransportMetrics {
