@@ -29,8 +29,6 @@ use crate::transport::{Context, cut};
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The application close code of a peer that broke the protocol.
 const VIOLATION: VarInt = VarInt::from_u32(1);
-/// The same of one path, while the link goes on.
-pub(super) const PATH_GONE: VarInt = VarInt::from_u32(2);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a datagram is of use, at least. Over several paths it is repeated
@@ -314,7 +312,8 @@ impl QuicLink {
             state.association.remove_path(now, id);
             state.paths.is_empty()
         });
-        let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != PATH_GONE);
+        // Who closes one connection on purpose closes the link.
+        let is_closed = matches!(error, ConnectionError::ApplicationClosed(_));
         if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
             self.context.queue.push(Event::down(self.identified.link, sentence(error)));
         }
@@ -364,13 +363,6 @@ impl QuicLink {
     /// Which of its paths are there.
     pub(super) fn has_path(&self, id: PathId) -> bool {
         self.lock().paths.contains_key(&id)
-    }
-
-    /// Gives up a path whose address is gone.
-    pub(super) fn drop_path(&self, id: PathId) {
-        if let Some(path) = self.lock().paths.get(&id) {
-            path.connection.close(PATH_GONE, b"the address is gone");
-        }
     }
 
     pub(super) fn path_count(&self) -> usize {

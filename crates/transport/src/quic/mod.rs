@@ -17,7 +17,6 @@ mod settings;
 pub(crate) mod simulated;
 mod socket;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -27,7 +26,6 @@ use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Run
 use roost_identity::{Refusal, Side};
 use roost_proto::{DialId, LinkId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -63,10 +61,6 @@ struct Inner {
     server: quinn::ServerConfig,
     /// The listening ones, then at most one for dialling in each family.
     endpoints: RwLock<Vec<Endpoint>>,
-    /// Our addresses that the system has taken away.
-    gone: RwLock<BTreeSet<IpAddr>>,
-    /// Counts the changes of our addresses.
-    addresses: watch::Sender<u64>,
 }
 
 impl Quic {
@@ -80,8 +74,6 @@ impl Quic {
             crowd: Crowd::new(context.limits.handshakes),
             context,
             endpoints: RwLock::default(),
-            gone: RwLock::default(),
-            addresses: watch::Sender::new(0),
         };
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
@@ -291,10 +283,6 @@ impl Inner {
         let addresses = self.addressed().filter_map(|endpoint| endpoint.local_addr().ok());
         let hosts: Vec<_> = addresses.filter(|at| at.port() == port).map(|at| at.ip().to_canonical()).collect();
         if hosts.len() > 1 { hosts } else { Vec::new() }
-    }
-
-    fn is_gone(&self, address: SocketAddr) -> bool {
-        self.gone.read().unwrap_or_else(PoisonError::into_inner).contains(&address.ip())
     }
 
     fn announce(

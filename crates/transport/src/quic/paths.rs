@@ -51,8 +51,7 @@ impl Keeper {
     pub(super) async fn keep(self, first: (Pair, PathId)) {
         let mut paths = BTreeMap::from([(first.0, Wanted { id: Some(first.1), try_at: Instant::now(), pause: PAUSE })]);
         while !self.link.is_over() {
-            let mut changes = self.inner.addresses.subscribe();
-            self.adjust(&mut paths);
+            self.want(&mut paths);
             for (pair, path) in &mut paths {
                 self.try_one(*pair, path).await;
             }
@@ -61,25 +60,15 @@ impl Keeper {
             tokio::select! {
                 () = tokio::time::sleep_until(again.into()) => {}
                 () = self.link.changed.notified() => {}
-                // Our addresses have changed; who would tell is kept by the transport.
-                _ = changes.changed() => {}
             }
         }
     }
 
-    /// Wants the paths that our addresses make possible now, and no others.
-    fn adjust(&self, paths: &mut BTreeMap<Pair, Wanted>) {
-        let sources: Vec<_> =
-            self.inner.endpoints().into_iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect();
-        let wanted = pairs(&sources, &self.targets);
-        paths.retain(|pair, path| {
-            let stays = wanted.contains(pair) || path.id.is_some_and(|_| !self.inner.is_gone(pair.0));
-            if let Some(id) = path.id.filter(|_| !stays) {
-                self.link.drop_path(id);
-            }
-            stays
-        });
-        for pair in wanted {
+    /// Wants the paths that the addresses of both sides make possible.
+    fn want(&self, paths: &mut BTreeMap<Pair, Wanted>) {
+        let endpoints = self.inner.endpoints().into_iter();
+        let sources: Vec<_> = endpoints.filter_map(|endpoint| endpoint.local_addr().ok()).collect();
+        for pair in pairs(&sources, &self.targets) {
             paths.entry(pair).or_insert_with(|| Wanted { id: None, try_at: Instant::now(), pause: PAUSE });
         }
     }
