@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quinn::crypto::rustls::QuicClientConfig;
 use roost_identity::tls;
 use roost_proto::{Channel, LinkId, Role, RoleSet};
-use roost_transport::{Limits, PathInfo};
+use roost_transport::{Class, Delivery, Limits, PathInfo};
 use support::{Node, World};
 use tokio::time::{sleep, timeout};
 
@@ -77,6 +77,24 @@ async fn messages_keep_their_order_over_two_paths() {
     }
     let used: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect();
     assert!(used.iter().all(|bytes| *bytes > 1_000_000), "{used:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_over_all_paths_comes_once() {
+    let world = World::new();
+    let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
+    let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
+    let (here, there) = node.connect(&mut hub).await;
+    paths(&node, here, 2).await;
+    let (delivery, message) = (Delivery { class: Class::Duplicate, ..Delivery::default() }, Bytes::from(vec![7; 4000]));
+    for _ in 0..50 {
+        let sent = node.transport.send_as(here, support::RELIABLE, &delivery, message.clone());
+        assert_eq!(sent, Ok(()));
+        assert_eq!(hub.message().await, (there, message.clone()));
+    }
+    assert!(hub.is_quiet().await);
+    let used: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect();
+    assert!(used.iter().all(|bytes| *bytes > 50 * 4000 / 2), "{used:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
