@@ -54,7 +54,9 @@ async fn messages_keep_their_order_over_two_paths() {
     let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.2:0").await;
     let mut node = start(&world, "uav", Role::Node, "quic://127.0.0.3+127.0.0.4:0").await;
     let (here, there) = node.connect(&mut hub).await;
-    paths(&node, here, 2).await;
+    let mut ours: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.local.map(|ip| ip.to_string())).collect();
+    ours.sort();
+    assert_eq!(ours, ["127.0.0.3", "127.0.0.4"].map(|ip| Some(ip.to_owned())));
     paths(&hub, there, 2).await;
     let count = 3000u32;
     for index in 0..count {

@@ -5,6 +5,7 @@
 //! acknowledgements, and one that reads; the link has one that keeps its time.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,8 @@ pub(super) struct State {
 /// A connection of the link.
 struct Path {
     connection: Connection,
+    /// Our address, if we dialled from one in particular.
+    from: Option<IpAddr>,
     probing: Probing,
     orders: mpsc::UnboundedSender<Order>,
     /// Room for datagrams while none waits.
@@ -131,23 +134,30 @@ impl QuicLink {
         up: Event,
         connection: Connection,
         probing: Probing,
+        from: Option<IpAddr>,
         busy: &Arc<()>,
     ) -> PathId {
         self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
         self.context.queue.push(up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
-        self.add_path(connection, probing, busy)
+        self.add_path(connection, probing, from, busy)
     }
 
     /// Uses a connection as another path.
-    pub(super) fn add_path(self: &Arc<Self>, connection: Connection, probing: Probing, busy: &Arc<()>) -> PathId {
+    pub(super) fn add_path(
+        self: &Arc<Self>,
+        connection: Connection,
+        probing: Probing,
+        from: Option<IpAddr>,
+        busy: &Arc<()>,
+    ) -> PathId {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (id, is_over) = self.with(|state, now| {
             let id = PathId(state.next_path);
             state.next_path += 1;
             let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
             let measured = measured(&connection);
-            state.paths.insert(id, Path { connection, probing, orders, idle_space });
+            state.paths.insert(id, Path { connection, from, probing, orders, idle_space });
             state.association.add_path(now, id, measured);
             (id, state.farewell.is_some())
         });
@@ -425,10 +435,11 @@ impl State {
     }
 
     fn describe(&self, view: &PathView) -> Option<PathInfo> {
-        let connection = &self.paths.get(&view.path)?.connection;
+        let path = self.paths.get(&view.path)?;
+        let connection = &path.connection;
         let stats = connection.stats();
         Some(PathInfo {
-            local: connection.local_ip(),
+            local: path.from.or_else(|| connection.local_ip()),
             remote: connection.remote_address(),
             answers: view.answers,
             rtt: view.measured.rtt,

@@ -32,7 +32,7 @@ use tokio::time::timeout;
 use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, say_hello, say_welcome};
 use link::CLOSED;
 pub(crate) use link::QuicLink;
-use paths::{Keeper, is_at_address, pairs};
+use paths::{Keeper, address_of, pairs};
 use probing::Probing;
 use socket::CountedSocket;
 
@@ -113,8 +113,14 @@ impl Quic {
             return Err(TOO_LATE.to_owned());
         }
         let expect = wish.expect;
-        let (link, first) =
-            inner.announce(inner.context.registry.allocate(), connection, probing, passed, Some(wish.dial), &self.busy);
+        let (link, first) = inner.announce(
+            inner.context.registry.allocate(),
+            connection,
+            probing,
+            passed,
+            Some((wish.dial, address_of(&endpoint))),
+            &self.busy,
+        );
         let mut targets = hosts.to_vec();
         targets.extend(welcome.hosts.iter().map(|host| SocketAddr::new(*host, to.port())));
         targets.sort_unstable();
@@ -201,7 +207,7 @@ impl Inner {
 
     /// The endpoints at addresses of their own.
     fn addressed(&self) -> impl Iterator<Item = Endpoint> {
-        self.endpoints().into_iter().filter(is_at_address)
+        self.endpoints().into_iter().filter(|endpoint| address_of(endpoint).is_some())
     }
 
     /// The endpoint from which to reach `to`, one of a peer's hosts.
@@ -245,7 +251,7 @@ impl Inner {
         if let Hello::Path { code, .. } = hello {
             let link = self.link_to_extend(link, &connection, &passed, &code)?;
             say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            link.add_path(connection, probing, busy);
+            link.add_path(connection, probing, None, busy);
             return Ok(());
         }
         say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
@@ -291,9 +297,11 @@ impl Inner {
         connection: Connection,
         probing: Probing,
         passed: Passed,
-        dial: Option<DialId>,
+        dial: Option<(DialId, Option<IpAddr>)>,
         busy: &Arc<()>,
     ) -> (Arc<QuicLink>, crate::association::PathId) {
+        let (dial, from) = dial.unzip();
+        let from = from.flatten();
         let identified = Identified {
             link: id,
             peer: passed.peer,
@@ -307,7 +315,7 @@ impl Inner {
         Live::add(&self.live.handshakes, 1);
         let key = LinkKey::of(&connection);
         let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key);
-        let first = link.start(up, connection, probing, busy);
+        let first = link.start(up, connection, probing, from, busy);
         (link, first)
     }
 

@@ -107,13 +107,13 @@ impl Keeper {
             connection.close(CLOSED, b"you are not the node that was expected");
             return Err("another node answers there".to_owned());
         }
-        Ok(self.link.add_path(connection, probing, &self.busy))
+        Ok(self.link.add_path(connection, probing, address_of(&endpoint), &self.busy))
     }
 }
 
-/// Whether an endpoint is at an address of its own, not at whichever the system takes.
-pub(super) fn is_at_address(endpoint: &Endpoint) -> bool {
-    endpoint.local_addr().is_ok_and(|local| !local.ip().is_unspecified())
+/// The address that an endpoint has of its own, if not whichever the system takes.
+pub(super) fn address_of(endpoint: &Endpoint) -> Option<IpAddr> {
+    endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified())
 }
 
 /// Pairs addresses one to one, the nearest first; then what is left over with
