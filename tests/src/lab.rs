@@ -23,7 +23,8 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Brings a network of these links up, each called after its hosts (`a-b`).
+    /// Brings a network of these links up, each called after its hosts (`a-b`,
+    /// a second one between them `a-b-2`).
     ///
     /// # Panics
     /// When this machine cannot make namespaces; it says why.
@@ -63,21 +64,26 @@ impl<'a> Lab<'a> {
     /// Starts a super node on the host of its name, which others find at
     /// `udp://NAME:7700`, and waits until it listens.
     pub fn supernode(&mut self, name: &str, arguments: &[&str]) -> Client {
-        self.start("supernode", name, "supernode", arguments)
+        self.supernode_on(name, name, arguments)
+    }
+
+    /// The same on any host.
+    pub fn supernode_on(&mut self, host: &str, name: &str, arguments: &[&str]) -> Client {
+        self.start("supernode", host, name, "supernode", arguments)
     }
 
     /// Starts a node on the host of its name and waits until it is attached.
     pub fn node(&mut self, name: &str, at: &str, arguments: &[&str]) -> Client {
-        self.start("overlay-node", name, "node", &[&["--at", at], arguments].concat())
+        self.start("overlay-node", name, name, "node", &[&["--at", at], arguments].concat())
     }
 
-    fn start(&mut self, program: &str, name: &str, role: &str, arguments: &[&str]) -> Client {
+    fn start(&mut self, program: &str, host: &str, name: &str, role: &str, arguments: &[&str]) -> Client {
         let identity = text(&self.network.identity(name, role));
         let client = self.network.client(name);
         let (socket, log) = (text(&client.socket), text(&self.network.path(&format!("{name}.log"))));
         let program = text(&binary(program));
         let arguments = arguments.join(" ");
-        self.run(&format!("{name} {program} --identity {identity} --socket {socket} {arguments} > {log} 2>&1 &"));
+        self.run(&format!("{host} {program} --identity {identity} --socket {socket} {arguments} > {log} 2>&1 &"));
         client.wait_ready();
         client
     }
@@ -94,8 +100,11 @@ impl Drop for Lab<'_> {
 fn describe(links: &[Link<'_>]) -> String {
     let hosts: BTreeSet<&str> = links.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
     let hosts = hosts.into_iter().map(|host| format!("[[host]]\nname = \"{host}\"\n"));
-    let links = links.iter().map(|(a, b, like)| {
-        format!("[[link]]\nname = \"{a}-{b}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Mbit\"\n{like}\n")
+    let links = links.iter().enumerate().map(|(index, (a, b, like))| {
+        let before = links[..index].iter().filter(|(x, y, _)| (x, y) == (a, b)).count();
+        let number = if before > 0 { format!("-{}", before + 1) } else { String::new() };
+        let name = format!("{a}-{b}{number}");
+        format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10Mbit\"\n{like}\n")
     });
     format!("name = \"lab\"\nrouting = \"static\"\n{}{}", hosts.collect::<String>(), links.collect::<String>())
 }

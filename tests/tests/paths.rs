@@ -1,0 +1,100 @@
+//! A stream between two hosts that are joined by two links, of which one after
+//! the other fails: real daemons in namespaces, which this machine must allow;
+//! `emulate doctor` says what is missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::{Child, Stdio};
+
+use roost_tests::lab::Lab;
+use roost_tests::network::{Client, Network, PATIENCE};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// The links, and the addresses that `ground` and `uav` have on them.
+const LINKS: [&str; 2] = ["ground-uav", "ground-uav-2"];
+const GROUND: [&str; 2] = ["10.1.1.2", "10.1.2.2"];
+const UAV: [&str; 2] = ["10.1.1.3", "10.1.2.3"];
+
+/// A provider on `uav`, joined by two links to `ground` with a hub and a requester.
+struct Pair<'a> {
+    lab: Lab<'a>,
+    requester: Client,
+    provider: Client,
+}
+
+fn several(hosts: [&str; 2], port: u16) -> String {
+    format!("quic://{}:{port}", hosts.join("+"))
+}
+
+impl<'a> Pair<'a> {
+    fn new(network: &'a Network) -> Self {
+        let link = ("ground", "uav", "delay = \"2ms\"");
+        let mut lab = Lab::new(network, &[link, link]);
+        lab.supernode_on("ground", "sn1", &["--listen", &several(GROUND, 7700)]);
+        let hub = several(GROUND, 7700);
+        let requester = lab.node("ground", "1,1", &["--listen", &several(GROUND, 7711), "--super", &hub]);
+        let listen = several(UAV, 7711);
+        let provider = lab.node("uav", "5,5", &["--listen", &listen, "--super", &hub, "--services", "video"]);
+        Self { lab, requester, provider }
+    }
+
+    /// Asks for a stream that lasts so long; it has begun when this returns.
+    fn watch(&mut self, duration: &str) -> Child {
+        let words = ["request", "video", "--at", "5,5", "--for", duration, "--json"];
+        let mut request = self.requester.command(&words);
+        let request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
+        self.wait_for("two paths that carry the stream", |paths| paths.iter().all(answers) && paths.len() == 2);
+        request
+    }
+
+    /// Waits until the provider's paths to the requester are as wanted.
+    fn wait_for(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) {
+        let seen = || paths(&self.provider, "ground");
+        assert!(wait_until(PATIENCE, || wanted(&seen()).then_some(())).is_some(), "no {what}: {:#?}", seen());
+    }
+}
+
+/// The paths of a daemon to a peer.
+fn paths(of: &Client, to: &str) -> Vec<Value> {
+    let peers = of.json(&["peers", "--paths"]);
+    let peer = peers["peers"].as_array().unwrap().iter().find(|peer| peer["name"] == to);
+    peer.and_then(|peer| peer["paths"].as_array().cloned()).unwrap_or_default()
+}
+
+fn answers(path: &Value) -> bool {
+    path["answers"] == true
+}
+
+/// The stream's summary, which says that it came as it was sent.
+#[track_caller]
+fn came_whole(request: Child) {
+    let output = request.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary = &report["summary"];
+    for count in ["lost", "reordered", "duplicates"] {
+        assert_eq!(summary[count], 0, "{count}: {report}");
+    }
+    assert_eq!((&summary["complete"], &summary["digest_ok"]), (&true.into(), &true.into()), "{report}");
+    assert_eq!(summary["transport"], "quic", "{report}");
+}
+
+#[test]
+fn a_stream_survives_the_silence_of_either_link() {
+    let network = Network::new();
+    let mut pair = Pair::new(&network);
+    let mut request = pair.watch("15s");
+    for index in [1, 0] {
+        let is_on = |path: &Value| path["local"] == UAV[index];
+        pair.lab.run(&format!("link {} down", LINKS[index]));
+        pair.wait_for("path that is lost", |paths| paths.iter().all(|path| answers(path) != is_on(path)));
+        pair.lab.run("wait 2s");
+        pair.lab.run(&format!("link {} up", LINKS[index]));
+        pair.wait_for("path that is back", |paths| paths.iter().all(answers));
+    }
+    assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links had failed");
+    came_whole(request);
+    for count in ["lost", "back"] {
+        let counted = pair.provider.metric(&format!("roost_transport_paths_{count}_total"), "quic");
+        assert!(counted >= 2.0, "{count}: {counted}\n{}", pair.provider.log());
+    }
+}
