@@ -104,7 +104,9 @@ async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<Pr
         return Ok(Provider { node: provider, addresses: Vec::new() });
     }
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
-    let found = node.find(service, Area::Anywhere, count, query.timeout).await?;
+    // Of everybody: anywhere would do with the first.
+    let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
+    let found = node.find(service, everywhere, count, query.timeout).await?;
     match found.candidates.iter().find(|candidate| candidate.node == provider) {
         Some(candidate) => Ok(Provider { node: provider, addresses: candidate.addresses.clone() }),
         None => {
@@ -121,13 +123,13 @@ fn not_among(coverage: Coverage, found: usize) -> (Code, String) {
             let why = format!("a lookup names no more than {MAX_CANDIDATES}; look it up at its place first (--at X,Y)");
             return (Code::NotFound, why);
         }
-        Coverage::Whole => Code::NotFound,
+        Coverage::Whole | Coverage::First => Code::NotFound,
         Coverage::Young => Code::NotYetKnown,
         Coverage::Partial => Code::TimedOut,
         Coverage::UnreachableAbove => Code::UnreachableAbove,
     };
     let why = match coverage {
-        Coverage::Whole => "no hub knows of it",
+        Coverage::Whole | Coverage::First => "no hub knows of it",
         Coverage::Young => "a hub has just started and has not heard of everyone yet; try again in a minute",
         Coverage::Partial => "not everybody answered in time; try again",
         Coverage::UnreachableAbove => "the super nodes above cannot be reached",

@@ -52,6 +52,7 @@ pub(crate) fn lookup(found: &Found, elapsed: Duration) -> control::Lookup {
 const fn coverage(coverage: Coverage) -> &'static str {
     match coverage {
         Coverage::Whole => "whole",
+        Coverage::First => "first",
         Coverage::Young => "young",
         Coverage::Partial => "partial",
         Coverage::UnreachableAbove => "unreachable_above",

@@ -124,6 +124,12 @@ impl Area {
         }
     }
 
+    /// Whether whoever is found in it will do, however many others there are:
+    /// in one cell all are as near, and anywhere nearness does not matter.
+    pub const fn wants_any(&self) -> bool {
+        matches!(self, Self::At(_) | Self::Anywhere)
+    }
+
     /// Whether every coordinate is on the grid and a rectangle's corners are in order.
     pub fn is_valid(&self) -> bool {
         match *self {

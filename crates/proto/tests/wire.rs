@@ -239,7 +239,13 @@ fn request_message() -> impl Strategy<Value = Message> {
 }
 
 fn coverage() -> impl Strategy<Value = Coverage> {
-    prop::sample::select(vec![Coverage::Whole, Coverage::Young, Coverage::Partial, Coverage::UnreachableAbove])
+    prop::sample::select(vec![
+        Coverage::Whole,
+        Coverage::First,
+        Coverage::Young,
+        Coverage::Partial,
+        Coverage::UnreachableAbove,
+    ])
 }
 
 fn way() -> impl Strategy<Value = Way> {

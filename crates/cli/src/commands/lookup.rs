@@ -55,6 +55,7 @@ fn nobody(coverage: &str) -> (Code, &'static str) {
 fn there_may_be_more(coverage: &str) -> Option<&'static str> {
     match coverage {
         "whole" => None,
+        "first" => Some("these were found first, and only an area (--near, --within, --rect) is searched to its end"),
         "own" => Some("this is the hub's own directory; a node's socket asks the other hubs too"),
         "young" => Some("a hub has just started and has not heard of everyone yet"),
         "unreachable_above" => Some("the super nodes above cannot be reached"),
@@ -81,5 +82,10 @@ mod tests {
             assert_eq!(but.is_empty(), coverage == "whole", "{coverage}");
             assert_eq!(there_may_be_more(coverage).is_none(), coverage == "whole", "{coverage}");
         }
+    }
+
+    #[test]
+    fn that_others_may_be_there_is_said_of_those_who_were_first() {
+        assert!(there_may_be_more("first").unwrap().contains("--within"));
     }
 }

@@ -30,7 +30,7 @@ impl Hub {
         let area = course.and_then(|course| Some((self.asked_beyond(now, request, &query, &hits)?, course)));
         let cached = area.map(|_| self.cached_for(request.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
-            let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
+            let coverage = self.coverage(now, Coverage::First);
             let scope = request.scope.unwrap_or_default();
             self.list(now, (from.link, request.id), (&query, scope), &cached, coverage);
         } else if let Some((area, course)) = area {
@@ -42,7 +42,8 @@ impl Hub {
             }
         } else {
             self.count_listed(query.service, hits.len());
-            let coverage = if self.is_young(now) { Coverage::Young } else { Coverage::Whole };
+            let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
+            let coverage = self.coverage(now, if are_first { Coverage::First } else { Coverage::Whole });
             let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
             let (channel, traffic) = (Channel::Datagram, Traffic::Lookup);
             self.out.push_back(Transmit::Message { link: from.link, channel, traffic, message });
@@ -128,13 +129,21 @@ impl Hub {
         hits
     }
 
-    /// In which area other hubs are to be asked: for an exact cell or anywhere
-    /// on a miss only, otherwise as far as something there would be listed
-    /// before what this hub has.
+    /// Whether anything in the directory fits.
+    pub(super) fn holds(&mut self, query: &Query) -> bool {
+        let hits = self.search(query);
+        let any = !hits.is_empty();
+        self.hits = hits;
+        any
+    }
+
+    /// In which area other hubs are to be asked: where any will do on a miss
+    /// only, otherwise as far as something there would be listed before what
+    /// this hub has.
     fn asked_beyond(&mut self, now: Time, request: &Request, query: &Query, hits: &[Hit]) -> Option<Area> {
         match request.area {
             _ if !self.has_others() => None,
-            Area::At(_) | Area::Anywhere if !hits.is_empty() => None,
+            area if area.wants_any() && !hits.is_empty() => None,
             Area::At(cell) if !self.is_cut_off() && self.summaries.is_none(now, query.service, cell) => {
                 self.counters.negatives += 1;
                 None

@@ -40,6 +40,10 @@ pub enum Coverage {
     /// The way to the hubs above is cut: only what is below the cut is known.
     #[n(3)]
     UnreachableAbove,
+    /// Who was found first in the cell that was asked for. Others there may be
+    /// known to hubs that were not waited for.
+    #[n(4)]
+    First,
 }
 
 impl Coverage {
@@ -48,9 +52,10 @@ impl Coverage {
     pub fn with(self, other: Self) -> Self {
         let weight = |coverage| match coverage {
             Self::Whole => 0,
-            Self::Young => 1,
-            Self::Partial => 2,
-            Self::UnreachableAbove => 3,
+            Self::First => 1,
+            Self::Young => 2,
+            Self::Partial => 3,
+            Self::UnreachableAbove => 4,
         };
         if weight(other) > weight(self) { other } else { self }
     }

@@ -99,10 +99,10 @@ impl Net {
 fn what_the_cache_holds_is_answered_there_and_what_it_does_not_hold_is_asked_for_once() {
     let mut net = Net::new(1);
     let (own, other) = (net.id(0), net.id(1));
-    assert_eq!(net.look_for(Area::At(place(0))), (vec![own], Coverage::Whole, ACCESS * 2));
+    assert_eq!(net.look_for(Area::At(place(0))), (vec![own], Coverage::First, ACCESS * 2));
     assert_eq!(net.counters(net.server).sought, 0, "the server was not asked");
     assert_eq!(net.look_for(Area::At(place(1))), (vec![other], Coverage::Whole, (ACCESS + FAR) * 2));
-    assert_eq!(net.look_for(Area::At(place(1))), (vec![other], Coverage::Whole, ACCESS * 2));
+    assert_eq!(net.look_for(Area::At(place(1))), (vec![other], Coverage::First, ACCESS * 2));
     let cache = net.counters(net.caches[0]);
     assert_eq!((cache.seeks, cache.cache_hits), (1, 1));
     assert_eq!(net.counters(net.server).sought, 1);
@@ -249,8 +249,8 @@ fn a_cache_that_is_cut_off_answers_what_it_holds_and_says_why_it_cannot_do_more(
     let (cache, server) = (net.caches[0], net.server);
     net.world.cut(cache, server);
     net.world.run(25 * SECOND);
-    assert_eq!(net.look_for(Area::At(place(0))), (vec![net.id(0)], Coverage::Whole, ACCESS * 2));
-    assert_eq!(net.look_for(Area::At(place(1))), (vec![net.id(1)], Coverage::Whole, ACCESS * 2));
+    assert_eq!(net.look_for(Area::At(place(0))), (vec![net.id(0)], Coverage::First, ACCESS * 2));
+    assert_eq!(net.look_for(Area::At(place(1))), (vec![net.id(1)], Coverage::First, ACCESS * 2));
     assert_eq!(net.look_for(Area::At(place(2))), (vec![], Coverage::UnreachableAbove, ACCESS * 2));
     assert_eq!(net.is_served(place(0)), Err(Reason::UnreachableAbove), "data goes through the server");
     net.world.heal();

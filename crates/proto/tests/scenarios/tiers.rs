@@ -140,6 +140,29 @@ fn a_request_goes_one_triangle_and_a_tier_adds_one_hop_each_way_and_nothing_else
 }
 
 #[test]
+fn a_lookup_of_a_cell_takes_the_hops_to_whoever_has_it_and_nothing_else() {
+    let mut tree = Tree::new(24);
+    // Somebody else in the same block, far away: there may be more in the cell.
+    let beside = Cell::new(place(1).x - 3, 5);
+    tree.world.command(tree.providers[3], Command::Move { cell: beside });
+    tree.world.run(2 * SECOND);
+    let mut timed = |from: usize, area| {
+        let began = tree.world.now;
+        let (found, coverage) = tree.found(from, area);
+        (found == [tree.providers[1]], coverage, tree.world.now.since(began))
+    };
+    let cell = Area::At(place(1));
+    assert_eq!(timed(1, cell), (true, Coverage::First, ACCESS * 2));
+    assert_eq!(timed(0, cell), (true, Coverage::First, (ACCESS + HOME * 2) * 2));
+    let (found, _, took) = timed(2, cell);
+    let least = (ACCESS + (HOME + AREA) * 2) * 2;
+    assert!(found && took >= least && took <= least + TOPS * 4, "{took:?}");
+    // Who wants everybody waits for the farthest.
+    let (found, coverage, took) = timed(0, Area::Within { centre: place(1), radius: 0 });
+    assert!(found && coverage == Coverage::Whole && took >= least, "{took:?}");
+}
+
+#[test]
 fn every_pair_of_homes_finds_one_another_in_every_mode() {
     let mut tree = Tree::new(2);
     for from in 0..4 {
@@ -152,7 +175,7 @@ fn every_pair_of_homes_finds_one_another_in_every_mode() {
                 assert!(summary.complete && summary.relayed == (mode == Mode::Relay), "{from} {to} {summary:?}");
                 assert_eq!(summary.provider, node_id(tree.providers[to].0), "{from} {to} {mode:?}");
             }
-            assert_eq!(tree.found(from, Area::At(place(to))), (vec![tree.providers[to]], Coverage::Whole));
+            assert_eq!(tree.found(from, Area::At(place(to))).0, [tree.providers[to]]);
         }
     }
     for provider in tree.providers.clone() {
@@ -375,8 +398,7 @@ fn moving_inside_a_block_costs_the_uplink_nothing() {
     assert_eq!(after.publishes - before.publishes, 30);
     // What is told once in a lease anyway: at most one round in half a minute.
     assert!(after.summaries_sent - before.summaries_sent <= 1);
-    let there = tree.found(3, Area::At(Cell::new(1, 4)));
-    assert_eq!(there, (vec![tree.providers[0]], Coverage::Whole));
+    assert_eq!(tree.found(3, Area::At(Cell::new(1, 4))).0, [tree.providers[0]]);
 }
 
 /// The last place of a node that a watcher was told, and when.

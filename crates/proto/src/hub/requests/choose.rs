@@ -112,7 +112,7 @@ impl Hub {
             asked.choices.extend(ranked.iter().take(query.count).map(|(_, choice)| *choice));
         }
         match coverage {
-            Coverage::Whole => {}
+            Coverage::Whole | Coverage::First => {}
             Coverage::Young => self.note(key, Reason::NotYetKnown),
             Coverage::Partial => self.note(key, Reason::Unreachable),
             Coverage::UnreachableAbove => self.note(key, Reason::UnreachableAbove),

@@ -1,7 +1,8 @@
 //! Searching at other hubs, many askers at once.
 //!
 //! A search goes to all hubs that may know something at the same time, and
-//! each of them asks on in the same way before it answers. Who needs longer
+//! each of them asks on in the same way before it answers. Where any will do, as
+//! in one cell, the first answer that has somebody ends it. Who needs longer
 //! than for a look into its own directory says so (`Underway`), so silence is
 //! noticed soon however long the way is.
 
@@ -219,8 +220,9 @@ impl Hub {
         let (link, id) = (from.link, seek.id);
         let plan = self.search_route(service, area, course);
         let (_, asks, coverage) = &plan;
-        if asks.is_empty() {
-            let coverage = self.coverage(now, *coverage);
+        if asks.is_empty() || (area.wants_any() && self.holds(&query)) {
+            let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::First) };
+            let coverage = self.coverage(now, reach);
             return self.tell_found((link, id), &query, &[], coverage);
         }
         self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None });
@@ -269,27 +271,24 @@ impl Hub {
         for candidate in &fitting {
             seeking.add(from.node, candidate.clone());
         }
-        let is_over = seeking.awaited.is_empty();
         fitting.iter().for_each(|candidate| self.keep_copy(now, candidate));
-        if is_over {
-            self.conclude(now, found.id);
-        }
+        self.tend_seek(now, found.id);
     }
 
     fn tend_seek(&mut self, now: Time, id: RequestId) {
-        if self.seeks.table.get(&id).is_some_and(|seeking| seeking.awaited.is_empty()) {
+        if self.seeks.table.get(&id).is_some_and(Seeking::is_over) {
             self.conclude(now, id);
         }
     }
 
     /// How far an answer reaches in which this hub has a part.
-    fn coverage(&self, now: Time, others: Coverage) -> Coverage {
+    pub(super) fn coverage(&self, now: Time, others: Coverage) -> Coverage {
         if self.is_young(now) { others.with(Coverage::Young) } else { others }
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
         let Some(seeking) = self.seeks.take(id) else { return };
-        let coverage = self.coverage(now, seeking.coverage);
+        let coverage = self.coverage(now, seeking.reach());
         let (.., course) = seeking.want;
         for waiter in seeking.waiters {
             if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
@@ -307,6 +306,17 @@ impl Hub {
 }
 
 impl Seeking {
+    /// Whether all have answered, or where any will do, anybody was found.
+    fn is_over(&self) -> bool {
+        let (_, area, ..) = self.want;
+        self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
+    }
+
+    /// How far the answers reach that were waited for.
+    fn reach(&self) -> Coverage {
+        if self.awaited.is_empty() { self.coverage } else { self.coverage.with(Coverage::First) }
+    }
+
     /// Keeps the newest record of each node, at most as many as all hubs may send.
     fn add(&mut self, hub: NodeId, candidate: Candidate) {
         match self.found.iter_mut().find(|(_, held)| held.node == candidate.node) {
