@@ -82,11 +82,13 @@ impl Hub {
             Stage::Seeking => true,
             _ => false,
         };
+        // Two hubs that each know the other to have something would wait for one another.
+        let is_back = matches!(asked.stage, Stage::Handed { to: Choice::Hub { hub, .. }, .. } if hub == from.node);
         let refused = matches!(asked.stage, Stage::Refused { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, Stage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if !same && is_beyond && (of_node || way != Way::Up) || refused && of_node {
+        if is_back || !same && is_beyond && (of_node || way != Way::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.asker));

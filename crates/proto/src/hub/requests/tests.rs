@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, address, decline, forwarded, node, record, refused, request};
+use crate::hub::testing::{Bench, address, carried, decline, forwarded, node, record, refused, request};
 use crate::hub::{Config, Kind};
 use crate::ids::{LinkId, RequestId};
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced};
+use crate::wire::{Carry, Decline, Hop, Message, Mirror, Mode, Params, Reason, Request, Step, Traced};
 
 #[test]
 fn a_request_goes_to_the_provider_with_the_way_back() {
@@ -241,4 +241,26 @@ fn a_table_full_of_what_is_under_way_takes_in_nothing() {
     let near = |id| Request { area: Area::Near(Cell::new(0, 0)), ..request(id, Mode::Forward) };
     (0..4).for_each(|id| drop(bench.ask(asker, near(id))));
     assert_eq!(refused(&bench.ask(asker, near(4))), (asker, Reason::TooMany));
+}
+
+#[test]
+fn a_hub_that_gets_back_what_it_has_handed_on_declines_and_who_asked_first_hears_the_end() {
+    let mut bench = Bench::new();
+    let (asker, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    bench.say(other, &Message::Mirror(Mirror { records: vec![record(1)], gone: Vec::new(), heard: None }));
+    let asked = Message::Carry(Carry { provider: None, ..carried(1) });
+    let to_other = |sent: &[(LinkId, Message)]| {
+        sent.iter().any(|(link, message)| *link == other && matches!(message, Message::Carry(_)))
+    };
+    assert!(to_other(&bench.say(asker, &asked)));
+    bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)) });
+    for _ in 0..2 {
+        bench.wait(Duration::from_millis(300));
+        assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
+        assert!(to_other(&bench.say(asker, &asked)), "the requester's repetition goes the same way");
+        bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)) });
+    }
+    let last =
+        Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
+    assert_eq!(refused(&bench.say(other, &Message::Decline(last))), (asker, Reason::Unreachable));
 }
