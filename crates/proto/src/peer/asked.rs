@@ -110,14 +110,12 @@ impl Asked {
         !self.is_direct() && self.wanted.mode == Mode::Forward && unfit
     }
 
-    /// Sends the request over `link` and waits: one and a half probe
-    /// time-outs, doubled each time.
+    /// Sends the request over `link` and waits.
     pub(super) fn send(&mut self, core: &mut Core, id: RequestId, link: LinkId) {
         let request = self.message(core, id);
         core.send(link, &request);
         core.trace_sent(self.ticket, id, link);
-        let pause = (core.pto(link) * 3 / 2 * (1 << self.tries.min(6))).min(LONGEST_PAUSE);
-        core.set(Timer::Ask(id), pause);
+        core.set(Timer::Ask(id), pause(core.pto(link), self.tries, self.deadline.since(core.now)));
         self.phase = Phase::Waiting;
         self.via = Some(link);
         self.sent = core.now;
@@ -154,6 +152,14 @@ impl Asked {
     }
 }
 
+/// How long to wait before a request is repeated: one and a half probe time-outs,
+/// doubled each time, but at most half of the time that is left, so that an
+/// answer that was lost is said again while it is of use.
+fn pause(pto: Duration, tries: u32, left: Duration) -> Duration {
+    let first = pto * 3 / 2;
+    (first * (1 << tries.min(6))).min(LONGEST_PAUSE).min((left / 2).max(first))
+}
+
 /// Why a request failed, for people.
 pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
     let wanted = &asked.wanted;
@@ -186,5 +192,24 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_repeated_more_slowly_and_to_the_end() {
+        for (pto, deadline) in [(50, 2_000), (50, 10_000), (50, 60_000), (400, 10_000), (3_000, 30_000)] {
+            let [pto, deadline] = [pto, deadline].map(Duration::from_millis);
+            let (mut left, mut tries) = (deadline, 0);
+            while left > pto * 3 / 2 {
+                let pause = pause(pto, tries, left);
+                assert!(pause * 2 <= left || pause <= pto * 3 / 2, "{pause:?} of the {left:?} of {deadline:?}");
+                (left, tries) = (left.saturating_sub(pause), tries + 1);
+            }
+            assert!(tries <= 30, "{tries} in {deadline:?}");
+        }
     }
 }
