@@ -1,16 +1,14 @@
-//! What must hold whatever neighbours say: random ones, from seeds.
+//! A crowd around one hub, which does and says anything, from a seed.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
-use proptest::prelude::*;
 
-use super::testing::{Bench, address, node, over, record, version};
-use super::{Command, Config, Kind, Limits};
 use crate::address::Scheme;
 use crate::block::Patch;
 use crate::grid::{Area, Cell};
+use crate::hub::testing::{Bench, address, node, over, record, version};
+use crate::hub::{Config, Kind, Limits};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
@@ -25,21 +23,21 @@ use crate::wire::{
 const CROWD: [u8; 7] = [1, 2, 3, 4, 5, 100, 101];
 
 /// A crowd around one hub.
-struct Crowd {
-    bench: Bench,
+pub(super) struct Crowd {
+    pub(super) bench: Bench,
     random: SplitMix64,
     /// Links that are up, and whose they are.
-    links: Vec<(LinkId, u8)>,
+    pub(super) links: Vec<(LinkId, u8)>,
     /// What the hub has handed out and sought, for answers that fit.
     handed: Vec<(LinkId, RequestId, Option<NodeId>)>,
     seeks: Vec<(LinkId, Seek)>,
     /// Requests so far; one in three is sent again.
-    requests: Vec<(LinkId, Request)>,
+    pub(super) requests: Vec<(LinkId, Request)>,
     sequence: u32,
 }
 
 impl Crowd {
-    fn new(seed: u64, limits: Limits) -> Self {
+    pub(super) fn new(seed: u64, limits: Limits) -> Self {
         let kind = if seed.is_multiple_of(4) { Kind::Server } else { Kind::SuperNode };
         let mut config = Config::new(node(200), kind, seed);
         config.limits = limits;
@@ -64,7 +62,7 @@ impl Crowd {
         crowd
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.random.below(limit)
     }
 
@@ -122,7 +120,7 @@ impl Crowd {
     }
 
     /// One thing that the crowd does; gives back what the hub says to it.
-    fn step(&mut self) -> Vec<(LinkId, Message)> {
+    pub(super) fn step(&mut self) -> Vec<(LinkId, Message)> {
         let Some((link, number)) = self.anyone() else {
             self.connect(1);
             return Vec::new();
@@ -257,21 +255,7 @@ impl Crowd {
             0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
             1 => Message::Withdraw(version),
             2 => Message::Claim { node: self.who(), version },
-            3 => Message::Watch(Watch {
-                id,
-                services: ServiceSet::ALL,
-                area: self.area(),
-                seen: self.below(3),
-                way: None,
-            }),
-            4 => Message::Unwatch(id),
-            5 => Message::Change(Change {
-                id,
-                number: 1,
-                present: vec![self.candidate()],
-                gone: vec![self.who()],
-                coverage: None,
-            }),
+            3..=5 => self.watching(id),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
                 Message::Seek(Seek { id, service: Service::Video, area, count: 3, way, patience_ms: Some(300) })
@@ -288,20 +272,39 @@ impl Crowd {
             18 => self.summary(),
             19 => Message::Underway { id, requester },
             20 => Message::Traced(Traced { id, requester, hop: self.hop() }),
-            _ => Message::Carry(Carry {
-                id,
-                nonce: Nonce::from_u64(self.below(2)),
-                service: Service::Image,
-                cell: self.cell(),
-                requester: self.who(),
-                reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
-                deadline_ms: 60_000,
-                way: self.way(),
-                hops: self.below(3) as u8,
-                provider: (self.below(2) == 0).then(|| self.who()),
-                params: None,
-            }),
+            _ => self.carry(id),
         }
+    }
+
+    /// Something about watches.
+    fn watching(&mut self, id: RequestId) -> Message {
+        match self.below(3) {
+            0 => {
+                let (area, seen) = (self.area(), self.below(3));
+                Message::Watch(Watch { id, services: ServiceSet::ALL, area, seen, way: None })
+            }
+            1 => Message::Unwatch(id),
+            _ => {
+                let (present, gone) = (vec![self.candidate()], vec![self.who()]);
+                Message::Change(Change { id, number: 1, present, gone, coverage: None })
+            }
+        }
+    }
+
+    fn carry(&mut self, id: RequestId) -> Message {
+        Message::Carry(Carry {
+            id,
+            nonce: Nonce::from_u64(self.below(2)),
+            service: Service::Image,
+            cell: self.cell(),
+            requester: self.who(),
+            reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
+            deadline_ms: 60_000,
+            way: self.way(),
+            hops: self.below(3) as u8,
+            provider: (self.below(2) == 0).then(|| self.who()),
+            params: None,
+        })
     }
 
     fn hop(&mut self) -> Hop {
@@ -335,7 +338,7 @@ impl Crowd {
         Message::Summary(Summary { run: self.below(2) as u32, version, patches: patches.into_iter().collect(), since })
     }
 
-    fn note(&mut self, sent: &[(LinkId, Message)]) {
+    pub(super) fn note(&mut self, sent: &[(LinkId, Message)]) {
         for (link, message) in sent {
             match message {
                 Message::Forward(Forward { id, requester, reply_to, .. })
@@ -345,87 +348,6 @@ impl Crowd {
                 Message::Seek(seek) => self.seeks.push((*link, seek.clone())),
                 _ => {}
             }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
-        let limits = Limits {
-            nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
-            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, asides: 2, patches_per_hub: 5,
-        };
-        let mut crowd = Crowd::new(seed, limits.clone());
-        for _ in 0..300 {
-            let sent = crowd.step();
-            crowd.note(&sent);
-            let pause = Duration::from_millis(crowd.below(3_000));
-            let sent = crowd.bench.wait(pause);
-            crowd.note(&sent);
-            let status = crowd.bench.hub.status(crowd.bench.now);
-            prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
-            prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
-            prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
-        }
-        for (link, _) in crowd.links.clone() {
-            crowd.bench.down(link);
-        }
-        crowd.bench.wait(Duration::from_secs(200));
-        let status = crowd.bench.hub.status(crowd.bench.now);
-        prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
-        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
-        prop_assert_eq!((status.patches, status.announced), (0, 0));
-        crowd.bench.input(Input::Command(Command::Leave));
-        prop_assert!(crowd.bench.events.contains(&super::Event::Left));
-    }
-
-    #[test]
-    fn a_request_gets_one_final_answer(seed in any::<u64>()) {
-        let mut crowd = Crowd::new(seed, Limits::default());
-        let mut refusals: BTreeMap<RequestId, Reason> = BTreeMap::new();
-        let mut locates: BTreeMap<RequestId, usize> = BTreeMap::new();
-        for _ in 0..200 {
-            let mut sent = crowd.step();
-            let pause = Duration::from_millis(crowd.below(100));
-            sent.extend(crowd.bench.wait(pause));
-            crowd.note(&sent);
-            for (link, message) in sent {
-                let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
-                let whose = |link: LinkId| crowd.links.iter().find(|(other, _)| *other == link).map(|(_, number)| *number);
-                match message {
-                    Message::Decline(decline) if own(decline.id).is_some() && whose(link).is_some_and(|n| n < 100) => {
-                        let first = *refusals.entry(decline.id).or_insert(decline.reason);
-                        prop_assert_eq!(first, decline.reason);
-                    }
-                    Message::Accept(accept) => {
-                        prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
-                    }
-                    Message::Found(found) if whose(link).is_some_and(|n| n < 100) => {
-                        *locates.entry(found.id).or_default() += 1;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        for (id, answers) in locates {
-            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
-            prop_assert_eq!(mode, Some(Mode::Locate), "{} answers to {:?}", answers, id);
-        }
-    }
-
-    #[test]
-    fn random_bytes_are_counted_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut bench = Bench::new();
-        let link = bench.up(1, Role::Node);
-        let before = bench.hub.status(bench.now);
-        if Message::decode(&bytes).is_err() {
-            let sent = bench.input(Input::Message { link, message: Bytes::from(bytes) });
-            prop_assert!(sent.is_empty());
-            prop_assert_eq!(bench.hub.counters().malformed, 1);
-            prop_assert_eq!(bench.hub.status(bench.now), before);
         }
     }
 }

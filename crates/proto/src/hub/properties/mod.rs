@@ -1,0 +1,98 @@
+//! What must hold whatever neighbours say: random ones, from seeds.
+
+mod crowd;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::testing::Bench;
+use super::{Command, Limits};
+use crate::ids::{LinkId, RequestId};
+use crate::machine::Input;
+use crate::service::Role;
+use crate::wire::{Message, Mode, Reason};
+use crowd::Crowd;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn tables_stay_within_their_limits_and_empty_themselves(seed in any::<u64>()) {
+        let limits = Limits {
+            nodes: 4, links: 10, requests: 12, requests_per_node: 4, relays: 5, relays_per_node: 2,
+            watches: 6, watches_per_node: 2, seeks: 3, joins_per_second: 2, asides: 2, patches_per_hub: 5,
+        };
+        let mut crowd = Crowd::new(seed, limits.clone());
+        for _ in 0..300 {
+            let sent = crowd.step();
+            crowd.note(&sent);
+            let pause = Duration::from_millis(crowd.below(3_000));
+            let sent = crowd.bench.wait(pause);
+            crowd.note(&sent);
+            let status = crowd.bench.hub.status(crowd.bench.now);
+            prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
+            prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
+            prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
+        }
+        for (link, _) in crowd.links.clone() {
+            crowd.bench.down(link);
+        }
+        crowd.bench.wait(Duration::from_secs(200));
+        let status = crowd.bench.hub.status(crowd.bench.now);
+        prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
+        prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
+        prop_assert_eq!((status.patches, status.announced), (0, 0));
+        crowd.bench.input(Input::Command(Command::Leave));
+        prop_assert!(crowd.bench.events.contains(&super::Event::Left));
+    }
+
+    #[test]
+    fn a_request_gets_one_final_answer(seed in any::<u64>()) {
+        let mut crowd = Crowd::new(seed, Limits::default());
+        let mut refusals: BTreeMap<RequestId, Reason> = BTreeMap::new();
+        let mut locates: BTreeMap<RequestId, usize> = BTreeMap::new();
+        for _ in 0..200 {
+            let mut sent = crowd.step();
+            let pause = Duration::from_millis(crowd.below(100));
+            sent.extend(crowd.bench.wait(pause));
+            crowd.note(&sent);
+            for (link, message) in sent {
+                let own = |id: RequestId| crowd.requests.iter().find(|(_, request)| request.id == id);
+                let whose = |link: LinkId| crowd.links.iter().find(|(other, _)| *other == link).map(|(_, number)| *number);
+                match message {
+                    Message::Decline(decline) if own(decline.id).is_some() && whose(link).is_some_and(|n| n < 100) => {
+                        let first = *refusals.entry(decline.id).or_insert(decline.reason);
+                        prop_assert_eq!(first, decline.reason);
+                    }
+                    Message::Accept(accept) => {
+                        prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");
+                    }
+                    Message::Found(found) if whose(link).is_some_and(|n| n < 100) => {
+                        *locates.entry(found.id).or_default() += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (id, answers) in locates {
+            let mode = crowd.requests.iter().find(|(_, request)| request.id == id).map(|(_, request)| request.mode);
+            prop_assert_eq!(mode, Some(Mode::Locate), "{} answers to {:?}", answers, id);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_counted_and_nothing_else(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut bench = Bench::new();
+        let link = bench.up(1, Role::Node);
+        let before = bench.hub.status(bench.now);
+        if Message::decode(&bytes).is_err() {
+            let sent = bench.input(Input::Message { link, message: Bytes::from(bytes) });
+            prop_assert!(sent.is_empty());
+            prop_assert_eq!(bench.hub.counters().malformed, 1);
+            prop_assert_eq!(bench.hub.status(bench.now), before);
+        }
+    }
+}
