@@ -94,6 +94,10 @@ impl StandBy {
     /// Asks for a sign of life, again after one, two, … probe time-outs.
     pub(super) fn ping(&mut self, core: &mut Core) {
         let Search::Up(up) = &mut self.search else { return };
+        if up.unanswered >= PINGS {
+            // One more would put off when its silence counts.
+            return;
+        }
         up.token = core.random.next_u64() as u32;
         up.pinged = core.now;
         core.send(up.link, &Message::Ping(up.token));

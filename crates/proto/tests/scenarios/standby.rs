@@ -111,6 +111,26 @@ fn the_home_is_not_heard_or_does_not_hear() {
     });
 }
 
+#[test]
+fn a_dead_stand_by_far_away_is_given_up_although_a_home_that_falters_has_it_asked_again_and_again() {
+    let mut scene = Scene::new(1);
+    let (requester, standby) = (scene.requesters[0], scene.hubs[1]);
+    scene.world.delays.insert((requester, standby), 600 * MS);
+    scene.run(WARM);
+    scene.world.freeze(standby);
+    let given_up = (0..60).any(|_| {
+        scene.world.mute(requester, scene.hubs[0]);
+        let ticket = scene.world.lookup(requester, Service::Track, NEAREST);
+        scene.asked.push((requester, ticket));
+        scene.run(scene.seven_pto() / 2);
+        scene.world.heal();
+        scene.run(300 * MS);
+        scene.world.standby(requester) != Some(standby)
+    });
+    assert!(given_up);
+    scene.end();
+}
+
 /// Only one of them loses the home, and only in one direction.
 #[test]
 fn one_provider_is_not_heard_by_its_home() {
