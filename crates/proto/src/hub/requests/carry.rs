@@ -83,7 +83,9 @@ impl Hub {
             _ => false,
         };
         // Two hubs that each know the other to have something would wait for one another.
-        let is_back = matches!(asked.stage, Stage::Handed { to: Choice::Hub { hub, .. }, .. } if hub == from.node);
+        // What is relayed has another number there, so this is a repetition.
+        let is_back =
+            matches!(asked.stage, Stage::Handed { to: Choice::Hub { hub, .. }, relay: None, .. } if hub == from.node);
         let refused = matches!(asked.stage, Stage::Refused { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
