@@ -8,9 +8,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, MAX_GOSSIP_BYTES,
-    MAX_MESSAGE_BYTES, MAX_MIRRORED, Message, Mirror, Mode, Moved, Offer, Packet, Params, Present, Reason, Renew,
-    Report, Request, Seek, Step, Summary, Taken, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Left, MAX_CHANGES,
+    MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, Message, Mirror, Mode, Moved, Numbered, Offer,
+    Packet, Params, Present, Reason, Renew, Report, Request, Retell, Seek, Shift, Step, Summary, Taken, Traced, Watch,
+    Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
@@ -130,8 +131,37 @@ fn membership_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn numbers() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(any::<u32>(), 0..4)
+}
+
+fn mirror() -> impl Strategy<Value = Mirror> {
+    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>()).prop_map(|(node, versions, x, y)| Shift {
+        node,
+        versions,
+        x,
+        y,
+    });
+    let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| Left { node, capacity });
+    let numbered = (0..MAX_NUMBERED, record()).prop_map(|(node, record)| Numbered { node, record });
+    let changes = (prop::collection::vec(shift, 0..4), numbers(), prop::collection::vec(left, 0..4), any::<u32>());
+    let heard = prop::option::of((0..40usize).prop_map(|bytes| Bytes::from(vec![7; bytes])));
+    let ends = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    (changes, prop::collection::vec(numbered, 0..4), heard, ends).prop_map(
+        |((shifts, gone, left, number), records, heard, (first, last))| Mirror {
+            number,
+            shifts,
+            gone,
+            left,
+            records,
+            heard,
+            first,
+            last,
+        },
+    )
+}
+
 fn standby_message() -> impl Strategy<Value = Message> {
-    let tags = prop::option::of((0..40usize).prop_map(|nodes| Bytes::from(vec![7; nodes * 4])));
     prop_oneof![
         (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::StandBy { hub, addresses }),
         (version(), version(), capacity()).prop_map(|(held, version, capacity)| Message::Adopt(Adopt {
@@ -139,8 +169,8 @@ fn standby_message() -> impl Strategy<Value = Message> {
             version,
             capacity
         })),
-        (prop::collection::vec(record(), 0..4), prop::collection::vec(node(), 0..4), tags)
-            .prop_map(|(records, gone, heard)| Message::Mirror(Mirror { records, gone, heard })),
+        mirror().prop_map(Message::Mirror),
+        (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::Retell(Retell { number, nodes })),
         any::<u32>().prop_map(Message::Later),
         Just(Message::HandOver),
     ]
@@ -441,14 +471,32 @@ fn a_full_mirror_fits_and_a_fuller_one_is_refused() {
         capacity: Capacity { streams: u16::MAX, uplink_kbps: u32::MAX },
         addresses: vec![address; 8],
     };
-    let mirror = |records, tags| {
-        let records = vec![record.clone(); records];
-        Message::Mirror(Mirror { records, gone: Vec::new(), heard: Some(Bytes::from(vec![1; tags])) }).encode()
+    let records = |count| {
+        let records = vec![Numbered { node: MAX_NUMBERED - 1, record: record.clone() }; count];
+        Message::Mirror(Mirror { number: u32::MAX, records, first: Some(true), ..Mirror::default() }).encode()
     };
-    assert!(mirror(MAX_MIRRORED, 0).len() <= MAX_MESSAGE_BYTES);
-    assert!(Message::decode(&mirror(MAX_MIRRORED, 4)).is_ok());
-    assert!(Message::decode(&mirror(MAX_MIRRORED + 1, 4)).is_err());
-    assert!(Message::decode(&mirror(1, 5)).is_err(), "a part of a name");
+    assert!(records(MAX_MIRRORED).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&records(MAX_MIRRORED)).is_ok());
+    assert!(Message::decode(&records(MAX_MIRRORED + 1)).is_err());
+    let changes = |count, signs: u32| {
+        let left = Left { node: u32::MAX, capacity: record.capacity };
+        let shift = Shift { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
+        let (shifts, gone, left) = (vec![shift; count], vec![u32::MAX; count], vec![left; count]);
+        let heard = Some(Bytes::from(vec![1; signs as usize]));
+        Message::Mirror(Mirror { number: u32::MAX, shifts, gone, left, heard, ..Mirror::default() }).encode()
+    };
+    assert!(changes(MAX_CHANGES, MAX_NUMBERED / 8).len() <= MAX_MESSAGE_BYTES);
+    assert!(Message::decode(&changes(MAX_CHANGES, MAX_NUMBERED / 8)).is_ok());
+    assert!(Message::decode(&changes(MAX_CHANGES + 1, 0)).is_err());
+    assert!(Message::decode(&changes(0, MAX_NUMBERED / 8 + 1)).is_err());
+}
+
+/// What a thin uplink carries most often.
+#[test]
+fn a_move_is_told_in_twenty_bytes() {
+    let shifts = vec![Shift { node: 23, versions: 1, x: -1, y: 0 }];
+    let length = Message::Mirror(Mirror { number: 70_000, shifts, ..Mirror::default() }).encode().len();
+    assert!(length <= 20, "{length} bytes");
 }
 
 /// What a home tells upward must fit into a hundredth of a thin link: a

@@ -16,6 +16,8 @@ use crate::wire::Candidate;
 pub(super) struct Slot {
     pub(super) node: NodeId,
     pub(super) version: Version,
+    /// Since which version services and addresses are what they are.
+    pub(super) settled: Version,
     pub(super) cell: Cell,
     /// What the node said last.
     pub(super) told: Capacity,
@@ -56,6 +58,7 @@ impl Slot {
         Self {
             node: record.node,
             version: record.version,
+            settled: record.version,
             cell: record.cell,
             told: record.capacity,
             left: record.capacity,
@@ -71,11 +74,15 @@ impl Slot {
 
     /// Puts a later record of the node in place of this one.
     pub(super) fn replace(&mut self, record: &Record) {
+        let addresses = encode(&record.addresses);
+        if (record.services, &addresses) != (self.services, &self.addresses) {
+            self.settled = record.version;
+        }
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
         (self.cell, self.services) = (record.cell, record.services);
         self.confined = record.addresses.iter().any(Address::is_confined);
-        self.addresses = encode(&record.addresses);
+        self.addresses = addresses;
     }
 
     /// The node lives.
@@ -107,6 +114,11 @@ impl Entry<'_> {
         self.slot.version
     }
 
+    /// Since which version it offers what it offers, and is dialled where it is dialled.
+    pub(crate) fn settled(&self) -> Version {
+        self.slot.settled
+    }
+
     /// Where the node is.
     pub fn cell(&self) -> Cell {
         self.slot.cell
@@ -120,6 +132,11 @@ impl Entry<'_> {
     /// What it has left, by its own word and what was handed to it since.
     pub fn capacity(&self) -> Capacity {
         self.slot.left
+    }
+
+    /// What it has left by its own word.
+    pub(crate) fn told_capacity(&self) -> Capacity {
+        self.slot.told
     }
 
     /// When its node was last heard.
@@ -165,7 +182,7 @@ impl Entry<'_> {
             version: self.version(),
             cell: self.cell(),
             services: self.services(),
-            capacity: self.slot.told,
+            capacity: self.told_capacity(),
             addresses: self.addresses(),
         }
     }

@@ -88,6 +88,11 @@ impl Directory {
         self.by_node.len()
     }
 
+    /// Whether it has no room for another node.
+    pub(crate) fn is_full(&self) -> bool {
+        self.nodes() >= self.limit as usize
+    }
+
     /// How many entries it holds: a service at a place.
     pub fn entries(&self) -> usize {
         self.index.len()
@@ -115,7 +120,7 @@ impl Directory {
     pub fn publish(&mut self, now: Time, record: &Record) -> Published {
         match self.by_node.get(&record.node) {
             Some(slot) => self.replace(now, *slot, record),
-            None if self.nodes() >= self.limit as usize => Published::Full,
+            None if self.is_full() => Published::Full,
             None => {
                 self.insert(now, record);
                 Published::New

@@ -46,6 +46,7 @@ impl Hub {
             | Message::Found(_)
             | Message::Change(_)
             | Message::Mirror(_)
+            | Message::Retell(_)
             | Message::Enrol { .. }
             | Message::Summary(_)
             | Message::Carry(_)
@@ -66,6 +67,7 @@ impl Hub {
                 self.claimed(now, from.node, node, version);
             }
             Message::Mirror(copy) => self.mirrored(now, from, copy),
+            Message::Retell(wish) => self.retell(now, from, &wish),
             Message::Moved(moved) => self.hub_moved(now, from, moved),
             Message::Aside(aside) => self.set_aside(now, from.node, aside),
             Message::Gossip(message) => self.hear_gossip(now, from, &message),

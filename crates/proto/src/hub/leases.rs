@@ -198,13 +198,13 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use super::super::testing::{Bench, node, record, request, version};
+    use super::super::testing::{Bench, copies, node, record, request, version};
     use super::super::{Config, Kind};
     use super::*;
     use crate::address::Scheme;
     use crate::record::Capacity;
     use crate::service::Role;
-    use crate::wire::{Mirror, Mode};
+    use crate::wire::Mode;
 
     #[test]
     fn a_record_gets_a_lease_and_a_hole_in_its_address_is_filled() {
@@ -331,8 +331,7 @@ mod tests {
         bench.say(link, &Message::Publish(Record { version: version(5), ..record(1) }));
         let objection = [(peer, Message::Claim { node: node(1), version: version(5) })];
         assert_eq!(bench.say(peer, &Message::Claim { node: node(1), version: version(4) }), objection);
-        let copy = Mirror { records: vec![record(1)], gone: Vec::new(), heard: None };
-        assert_eq!(bench.say(peer, &Message::Mirror(copy)), objection);
+        assert_eq!(bench.say(peer, &Message::Mirror(copies(vec![record(1)]))), objection);
         assert!(bench.say(peer, &Message::Claim { node: node(1), version: version(5) }).is_empty());
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }

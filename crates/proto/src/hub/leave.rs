@@ -29,7 +29,7 @@ impl Hub {
         }
         self.leaving = Some(now);
         self.mesh.stop();
-        self.flush_mirror();
+        self.flush_mirror(now);
         self.leave_group(now);
         let alone = self.neighbours.hub_count() == 0;
         let links = self.neighbours.links.iter();

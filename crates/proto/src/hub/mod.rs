@@ -20,6 +20,7 @@
 //! | `route`, `seek` | where a question goes on to, and searches at many hubs |
 //! | `watches` | who wants to hear of changes |
 //! | `mirror`, `standby` | what stand-bys are told of this hub's nodes, and what is kept for those of others |
+//! | `ledger` | what both know already, so that only changes are told |
 //! | `cache` | a cache of the baseline, and what its server does for it |
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
@@ -36,6 +37,7 @@ mod disclose;
 mod hear;
 mod leases;
 mod leave;
+mod ledger;
 mod locate;
 mod members;
 mod mesh;
@@ -253,6 +255,7 @@ impl Hub {
 
     fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
         let Some(Lost { node, role, last }) = self.neighbours.down(link) else { return };
+        self.copies.close_book(link);
         self.relays_lost_link(now, node, link);
         if !last {
             self.move_watches(node, link);

@@ -8,15 +8,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::ledger::{Book, Line};
 use super::{Event, Hub, Kind, Sender};
 use crate::address::SchemeSet;
 use crate::directory::{Hit, Place, Published, Query};
-use crate::ids::NodeId;
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::Record;
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{self, Adopt, HEARD_BYTES, MAX_CANDIDATES, Message};
+use crate::wire::{self, Adopt, MAX_CANDIDATES, MAX_CHANGES, Message, Numbered, Retell, Shift};
 
 /// For so long after its last word a hub counts as alive: it is asked for one
 /// every five seconds.
@@ -27,6 +29,8 @@ const LIVELY: Duration = Duration::from_secs(8);
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     homes: BTreeMap<NodeId, NodeId>,
+    /// What was told over each association.
+    books: BTreeMap<LinkId, Book>,
 }
 
 impl Copies {
@@ -48,6 +52,11 @@ impl Copies {
     /// How many records are here for other hubs.
     pub(super) fn len(&self) -> usize {
         self.homes.len()
+    }
+
+    /// An association is gone, and with it what was agreed on over it.
+    pub(super) fn close_book(&mut self, link: LinkId) {
+        self.books.remove(&link);
     }
 
     /// The record is this hub's own now, or gone. True if it was another hub's.
@@ -77,23 +86,98 @@ impl Hub {
         heard.is_some_and(|heard| now.since(heard) < LIVELY)
     }
 
-    /// A home tells of nodes for which this hub stands by.
+    /// A home tells of nodes for which this hub stands by. What does not follow
+    /// on what is known, it is asked to tell again.
     pub(super) fn mirrored(&mut self, now: Time, from: Sender, copy: wire::Mirror) {
-        for record in copy.records {
-            self.mirror_record(now, from.node, &record);
+        let mut book = self.copies.books.remove(&from.link).unwrap_or_default();
+        let (number, follows) = (copy.number, book.follows(&copy));
+        let mut wanted = Vec::new();
+        if follows {
+            wanted = self.take_in(now, from.node, &mut book, copy);
         }
-        for node in copy.gone {
-            if self.copies.home_of(node) == Some(from.node) {
-                self.copies.release(node);
-                let place = self.directory.remove(node);
-                self.registered(node, place);
+        self.copies.books.insert(from.link, book);
+        if !follows || !wanted.is_empty() {
+            let wish = Message::Retell(Retell { number, nodes: wanted });
+            self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Summary, &wish);
+        }
+    }
+
+    /// Does what a home says, and gives back the numbers of those whose records
+    /// would be needed for it.
+    fn take_in(&mut self, now: Time, home: NodeId, book: &mut Book, copy: wire::Mirror) -> Vec<u32> {
+        let mut wanted = Vec::new();
+        for node in copy.gone.iter().filter_map(|number| book.strike(*number)) {
+            self.drop_copy(home, node);
+        }
+        for Numbered { node, record } in &copy.records {
+            let line = Line { node: record.node, version: record.version };
+            if book.enter(*node, line, self.config.limits.nodes as usize) {
+                self.mirror_record(now, home, record);
+            } else {
+                self.counters.over_limit += 1;
             }
         }
-        for tag in copy.heard.iter().flat_map(|tags| tags.chunks_exact(HEARD_BYTES)) {
-            for node in self.held_like(tag, from.node) {
-                self.directory.heard(now, node);
+        for shift in copy.shifts {
+            if !self.shift_copy(now, home, book, shift) {
+                wanted.push(shift.node);
             }
         }
+        for left in copy.left {
+            let line = book.line(left.node);
+            if let Some(line) = line.filter(|line| self.has_copy(home, *line)) {
+                self.directory.renew(now, line.node, line.version, Some(left.capacity));
+            } else if line.is_none_or(|line| self.lacks(line)) {
+                wanted.push(left.node);
+            }
+        }
+        for number in copy.heard.iter().flat_map(|signs| numbers(signs)) {
+            if let Some(line) = book.line(number).filter(|line| self.has_copy(home, *line)) {
+                self.directory.heard(now, line.node);
+            }
+        }
+        if copy.last == Some(true) {
+            let named = book.nodes();
+            for node in self.copies.of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
+                self.drop_copy(home, node);
+            }
+        }
+        wanted.truncate(MAX_CHANGES);
+        wanted
+    }
+
+    /// A home has a node no more.
+    fn drop_copy(&mut self, home: NodeId, node: NodeId) {
+        if self.copies.home_of(node) == Some(home) {
+            self.copies.release(node);
+            let place = self.directory.remove(node);
+            self.registered(node, place);
+        }
+    }
+
+    /// Whether the copy of a record is here just as its home has told it.
+    fn has_copy(&self, home: NodeId, line: Line) -> bool {
+        let held = self.directory.get(line.node).map(|entry| entry.version());
+        held == Some(line.version) && self.copies.home_of(line.node) == Some(home)
+    }
+
+    /// Whether nothing as new is here, and there is room for it.
+    fn lacks(&self, line: Line) -> bool {
+        self.directory.get(line.node).map_or(!self.directory.is_full(), |entry| entry.version() < line.version)
+    }
+
+    /// A node of `home` has moved; false if its record is needed to know where.
+    fn shift_copy(&mut self, now: Time, home: NodeId, book: &mut Book, shift: Shift) -> bool {
+        let Some((line, version)) = book.turn(shift.node, shift.versions) else { return false };
+        let copy = self.directory.get(line.node).filter(|_| self.has_copy(home, line));
+        let Some(before) = copy.map(|entry| entry.record()) else {
+            self.object(home, line.node, version);
+            return !self.lacks(Line { version, ..line });
+        };
+        let cell = Cell::new(before.cell.x.saturating_add(shift.x), before.cell.y.saturating_add(shift.y));
+        if cell.is_on_grid() {
+            self.mirror_record(now, home, &Record { version, cell, ..before });
+        }
+        cell.is_on_grid()
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
@@ -133,17 +217,6 @@ impl Hub {
         }
     }
 
-    /// The nodes of `home` that are here and have ids that begin with `tag`.
-    fn held_like(&self, tag: &[u8], home: NodeId) -> Vec<NodeId> {
-        let bound = |fill: u8| {
-            let mut id = [fill; 16];
-            id[..HEARD_BYTES].copy_from_slice(tag);
-            NodeId::from_bytes(id)
-        };
-        let range = self.copies.homes.range(bound(0)..=bound(u8::MAX));
-        range.filter(|(_, of)| **of == home).map(|(node, _)| *node).collect()
-    }
-
     /// A node whose record is mirrored here makes this hub its home.
     pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
         let Adopt { held, version, capacity } = adopt;
@@ -172,21 +245,36 @@ impl Hub {
     }
 }
 
+/// The numbers of which signs of life tell.
+fn numbers(signs: &[u8]) -> impl Iterator<Item = u32> {
+    let bits = |byte: u8| (0..8).filter(move |bit| byte & (1 << bit) != 0);
+    signs.iter().zip(0u32..).flat_map(move |(byte, place)| bits(*byte).map(move |bit| place * 8 + bit))
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
-    use super::super::testing::{Bench, forwarded, node, record, refused, request, version};
+    use super::super::testing::{Bench, copies, forwarded, node, record, refused, request, version};
     use super::*;
     use crate::ids::LinkId;
     use crate::record::Capacity;
     use crate::service::Role;
-    use crate::wire::{Mode, Reason, Renew, Request};
+    use crate::wire::{Left, Mirror, Mode, Reason, Renew, Request};
 
     const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
     fn copy(records: Vec<Record>) -> Message {
-        Message::Mirror(wire::Mirror { records, gone: Vec::new(), heard: None })
+        Message::Mirror(copies(records))
+    }
+
+    /// What a home says next, after [`copy`] or `number - 1`.
+    fn next(number: u32, change: Mirror) -> Message {
+        Message::Mirror(Mirror { number, ..change })
+    }
+
+    fn gone(number: u32) -> Message {
+        next(number, Mirror { gone: vec![0], ..Mirror::default() })
     }
 
     fn adopt(held: u32, new: u32) -> Message {
@@ -240,7 +328,8 @@ mod tests {
         assert!(bench.events.iter().any(|event| matches!(event, Event::Published { .. })));
         // The answer may be lost, and the home may speak late.
         assert!(matches!(bench.say(link, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
-        bench.say(home, &Message::Mirror(wire::Mirror { records: vec![record(1)], gone: vec![node(1)], heard: None }));
+        bench.say(home, &copy(vec![record(1)]));
+        bench.say(home, &gone(2));
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 
@@ -258,10 +347,10 @@ mod tests {
     #[test]
     fn a_mirrored_record_lives_as_long_as_the_home_says_and_goes_quietly() {
         let (mut bench, home, link) = standing_by();
-        let sign = Some(Bytes::from_static(&[1; HEARD_BYTES]));
-        for _ in 0..5 {
+        for number in 2..7 {
             bench.wait(Duration::from_secs(15));
-            bench.say(home, &Message::Mirror(wire::Mirror { records: vec![], gone: vec![], heard: sign.clone() }));
+            let heard = Some(Bytes::from_static(&[1]));
+            bench.say(home, &next(number, Mirror { heard, ..Mirror::default() }));
         }
         assert_eq!(bench.hub.status(bench.now).mirrored, 1);
         for _ in 0..5 {
@@ -276,10 +365,61 @@ mod tests {
     fn only_its_home_ends_a_mirrored_record() {
         let (mut bench, home, _) = standing_by();
         let other = bench.up(101, Role::SuperNode);
-        let gone = Message::Mirror(wire::Mirror { records: vec![], gone: vec![node(1)], heard: None });
-        bench.say(other, &gone);
+        bench.say(other, &copy(vec![record(1)]));
+        bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
+        bench.say(other, &gone(2));
         assert_eq!(bench.hub.status(bench.now).mirrored, 1);
-        bench.say(home, &gone);
+        bench.say(home, &gone(2));
         assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    }
+
+    fn shift(number: u32, versions: u32, x: i32) -> Message {
+        next(number, Mirror { shifts: vec![Shift { node: 0, versions, x, y: -1 }], ..Mirror::default() })
+    }
+
+    fn retell(number: u32, nodes: Vec<u32>) -> Message {
+        Message::Retell(Retell { number, nodes })
+    }
+
+    #[test]
+    fn a_copy_moves_with_its_node() {
+        let (mut bench, home, _) = standing_by();
+        assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
+        let left = vec![Left { node: 0, capacity: LEFT }];
+        assert!(bench.say(home, &next(3, Mirror { left, ..Mirror::default() })).is_empty());
+        let held = bench.hub.directory.get(node(1)).unwrap().record();
+        let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
+        assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
+    }
+
+    #[test]
+    fn who_has_missed_something_asks_for_everything_and_believes_nothing_until_then() {
+        let (mut bench, home, _) = standing_by();
+        assert_eq!(bench.say(home, &shift(3, 1, 1)), [(home, retell(3, vec![]))]);
+        assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
+        assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), record(1));
+        let again = Record { version: version(4), ..record(1) };
+        bench.say(home, &Message::Mirror(Mirror { number: 5, ..copies(vec![again.clone()]) }));
+        assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
+        // Over another association nothing is known.
+        let other = bench.up(100, Role::SuperNode);
+        assert_eq!(bench.say(other, &shift(6, 1, 1)), [(other, retell(6, vec![]))]);
+    }
+
+    #[test]
+    fn what_is_not_here_any_more_is_asked_for_when_it_moves() {
+        let (mut bench, home, _) = standing_by();
+        let peer = bench.up(101, Role::SuperNode);
+        bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+        assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+        assert_eq!(bench.say(home, &shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
+    }
+
+    #[test]
+    fn a_copy_of_which_the_home_says_nothing_when_it_tells_everything_is_gone() {
+        let (mut bench, home, _) = standing_by();
+        bench.say(home, &copy(vec![record(2)]));
+        let held: Vec<NodeId> = bench.hub.copies.of(node(100)).collect();
+        assert_eq!(held, [node(2)]);
     }
 }

@@ -58,12 +58,12 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, node, record};
+    use super::super::testing::{Bench, copies, node, record};
     use super::super::{Config, Kind};
     use super::*;
     use crate::ids::LinkId;
     use crate::service::Role;
-    use crate::wire::{Adopt, Mirror};
+    use crate::wire::Adopt;
 
     fn bench() -> Bench {
         let mut config = Config::new(node(200), Kind::SuperNode, 1);
@@ -104,7 +104,7 @@ mod tests {
     fn who_is_known_passes() {
         let mut bench = bench();
         let home = bench.up(100, Role::SuperNode);
-        bench.say(home, &Message::Mirror(Mirror { records: vec![record(90)], gone: vec![], heard: None }));
+        bench.say(home, &Message::Mirror(copies(vec![record(90)])));
         let first = bench.up(1, Role::Node);
         bench.say(first, &Message::Publish(record(1)));
         let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();

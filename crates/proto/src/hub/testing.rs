@@ -11,7 +11,7 @@ use crate::machine::{Channel, Input, Machine, Peer, Transmit};
 use crate::record::{Capacity, Record, Version};
 use crate::service::{Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Carry, Decline, Forward, Message, Mode, Params, Reason, Request, Way};
+use crate::wire::{Carry, Decline, Forward, Message, Mirror, Mode, Numbered, Params, Reason, Request, Way};
 
 /// The place where test nodes are unless they say otherwise.
 pub(super) const HERE: Cell = Cell::new(27, 92);
@@ -80,6 +80,12 @@ pub(super) fn carried(id: u32) -> Carry {
         provider: Some(node(1)),
         params: None,
     }
+}
+
+/// What a home tells first of all: these records, numbered from 0.
+pub(super) fn copies(records: Vec<Record>) -> Mirror {
+    let numbered = records.into_iter().zip(0..).map(|(record, node)| Numbered { node, record });
+    Mirror { number: 1, records: numbered.collect(), first: Some(true), last: Some(true), ..Mirror::default() }
 }
 
 pub(super) fn over(scheme: Scheme) -> Option<Params> {

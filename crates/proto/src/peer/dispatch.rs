@@ -75,6 +75,7 @@ impl Peer {
             | Message::Aside(_)
             | Message::Adopt(_)
             | Message::Mirror(_)
+            | Message::Retell(_)
             | Message::HandOver
             | Message::Redirect(_)
             | Message::Gossip(_)

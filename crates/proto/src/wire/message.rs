@@ -7,7 +7,7 @@ use super::flow::{Chunk, Packet, Report};
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::request::{Accept, Decline, Forward, Reason, Request};
-use super::standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+use super::standby::{Adopt, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Retell};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::tree::{Carry, Moved, Summary};
 use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, WireError, bytes_codec};
@@ -173,6 +173,9 @@ pub enum Message {
     /// that peers say to one another.
     #[n(28)]
     Aside(#[n(0)] bool),
+    /// A stand-by cannot follow what a home tells it: it wants whole records.
+    #[n(29)]
+    Retell(#[n(0)] Retell),
     /// A node tells its home which hub stands by: one with which it has an
     /// association as well, and which the home keeps up to date.
     #[n(30)]
@@ -188,7 +191,8 @@ pub enum Message {
     /// or by `Anew` if the version that is meant is not held.
     #[n(31)]
     Adopt(#[n(0)] Adopt),
-    /// A home tells a stand-by about the nodes that have named it.
+    /// A home tells a stand-by about the nodes that have named it. Answered by
+    /// `Retell` when it cannot be followed.
     #[n(32)]
     Mirror(#[n(0)] Mirror),
     /// Too many publish at once: publish again after so many milliseconds.
@@ -270,7 +274,6 @@ impl Message {
 
     /// Whether every field is within its limits.
     fn check(&self) -> Result<(), WireError> {
-        let bounded = |holds: bool, what| if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) };
         match self {
             Self::Publish(record) => {
                 bounded(record.cell.is_on_grid(), "a cell off the grid")?;
@@ -295,13 +298,8 @@ impl Message {
             ),
             Self::Watch(watch) => bounded(watch.area.is_valid(), "an area off the grid"),
             Self::Change(change) => check_candidates(&change.present),
-            Self::Mirror(mirror) => {
-                let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
-                bounded(mirror.records.len() <= MAX_MIRRORED, "too many records")?;
-                bounded(mirror.records.iter().all(sound), "a record off the grid")?;
-                let tags = mirror.heard.as_ref().map_or(0, Bytes::len);
-                bounded(tags.is_multiple_of(HEARD_BYTES), "a part of a node's name")
-            }
+            Self::Mirror(mirror) => check_mirror(mirror),
+            Self::Retell(retell) => bounded(retell.nodes.len() <= MAX_CHANGES, "too many records wanted"),
             Self::Seek(seek) => bounded(seek.area.is_valid(), "an area off the grid"),
             Self::Inquiry(inquiry) => {
                 bounded(inquiry.area.is_valid(), "an area off the grid")?;
@@ -327,7 +325,24 @@ impl Message {
     }
 }
 
+fn bounded(holds: bool, what: &'static str) -> Result<(), WireError> {
+    if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
+}
+
+fn check_mirror(mirror: &Mirror) -> Result<(), WireError> {
+    let Mirror { shifts, gone, left, records, heard, .. } = mirror;
+    let sound = |record: &Record| record.cell.is_on_grid() && record.addresses.len() <= MAX_ADDRESSES;
+    bounded(records.len() <= MAX_MIRRORED, "too many records")?;
+    bounded(records.iter().all(|numbered| sound(&numbered.record)), "a record off the grid")?;
+    bounded(shifts.len().max(gone.len()).max(left.len()) <= MAX_CHANGES, "too many changes")?;
+    bounded(shifts.iter().all(|shift| shift.versions > 0), "a move without a new version")?;
+    let numbers = records.iter().map(|numbered| numbered.node).max();
+    bounded(numbers.is_none_or(|most| most < MAX_NUMBERED), "too great a number for a node")?;
+    let signs = heard.as_ref().map_or(0, Bytes::len);
+    bounded(signs * 8 <= MAX_NUMBERED as usize, "signs of life of too many nodes")
+}
+
 fn check_candidates(candidates: &[Candidate]) -> Result<(), WireError> {
     let sound = |candidate: &Candidate| candidate.cell.is_on_grid() && candidate.addresses.len() <= MAX_ADDRESSES;
-    if candidates.iter().all(sound) { Ok(()) } else { Err(WireError::OutOfBounds("a candidate off the grid")) }
+    bounded(candidates.iter().all(sound), "a candidate off the grid")
 }

@@ -11,7 +11,7 @@
 //! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Redirect`, `Forward`, `Found`, `Change` |
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
-//! | hub → hub | `Claim`, `Mirror`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
+//! | hub → hub | `Claim`, `Mirror`, `Retell`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | hub or provider → requester, from hub to hub | `Traced` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
@@ -31,7 +31,7 @@ pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
-pub use standby::{Adopt, HEARD_BYTES, MAX_MIRRORED, Mirror};
+pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
 pub use tree::{Carry, MAX_PATCHES, Moved, Summary, Way};
 

@@ -1,15 +1,25 @@
 //! What is said so that a node loses nothing with its home.
+//!
+//! A home tells a stand-by of many nodes, again and again. It gives each a
+//! number when it tells its record; from then on it names the number, and only
+//! what has changed. Numbers hold for one association, over which messages
+//! come in order, and are counted: who misses one asks for everything again.
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
-use crate::ids::NodeId;
 use crate::record::{Capacity, Record, Version};
 
 /// The most records in one [`Mirror`]: with eight addresses of four hosts each
 /// they still fit into one message.
 pub const MAX_MIRRORED: usize = 32;
+
+/// The most changes of one kind in one [`Mirror`], and nodes in one [`Retell`].
+pub const MAX_CHANGES: usize = 512;
+
+/// Nodes are numbered below this, so that the signs of life of all are half a message.
+pub const MAX_NUMBERED: u32 = 256 * 1024;
 
 /// See [`Message::Adopt`](super::Message::Adopt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -26,22 +36,87 @@ pub struct Adopt {
     pub capacity: Capacity,
 }
 
-/// See [`Message::Mirror`](super::Message::Mirror).
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+/// See [`Message::Mirror`](super::Message::Mirror). What is gone comes first,
+/// then records, then shifts and what is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Mirror {
-    /// New or changed; at most [`MAX_MIRRORED`].
+    /// One more than that of the message before, on this association.
     #[n(0)]
-    pub records: Vec<Record>,
-    /// No longer with the sender.
+    pub number: u32,
+    /// Who has moved; at most [`MAX_CHANGES`].
     #[n(1)]
-    pub gone: Vec<NodeId>,
-    /// Heard since the sender last said so: the first four bytes of each
-    /// node's id, one after the other. Should two nodes share them, one entry
-    /// lives for a lease too long.
-    #[cbor(n(2), with = "bytes_codec")]
+    pub shifts: Vec<Shift>,
+    /// No longer with the sender, by their numbers, which are free again; at most [`MAX_CHANGES`].
+    #[n(2)]
+    pub gone: Vec<u32>,
+    /// Who has more or less left than was told; at most [`MAX_CHANGES`].
+    #[n(3)]
+    pub left: Vec<Left>,
+    /// New, or changed in more than that; at most [`MAX_MIRRORED`].
+    #[n(4)]
+    pub records: Vec<Numbered>,
+    /// Heard since the sender last said so: bit n of byte m, from the lowest, is node 8 m + n.
+    #[cbor(n(5), with = "bytes_codec")]
     pub heard: Option<Bytes>,
+    /// The sender tells everything from here on: numbers that it gave are void.
+    #[n(6)]
+    pub first: Option<bool>,
+    /// Everything has been told since then.
+    #[n(7)]
+    pub last: Option<bool>,
 }
 
-/// What stands for a node in [`Mirror::heard`].
-pub const HEARD_BYTES: usize = 4;
+/// A record, and the number of its node from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Numbered {
+    /// Below [`MAX_NUMBERED`].
+    #[n(0)]
+    pub node: u32,
+    /// Its record.
+    #[n(1)]
+    pub record: Record,
+}
+
+/// A node is elsewhere and otherwise as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Shift {
+    /// The node's number.
+    #[n(0)]
+    pub node: u32,
+    /// By how much its sequence number has grown.
+    #[n(1)]
+    pub versions: u32,
+    /// By how many cells it is further east,
+    #[n(2)]
+    pub x: i32,
+    /// and further north.
+    #[n(3)]
+    pub y: i32,
+}
+
+/// What a node has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Left {
+    /// The node's number.
+    #[n(0)]
+    pub node: u32,
+    /// What it has said.
+    #[n(1)]
+    pub capacity: Capacity,
+}
+
+/// See [`Message::Retell`](super::Message::Retell).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Retell {
+    /// The number of the [`Mirror`] that could not be followed.
+    #[n(0)]
+    pub number: u32,
+    /// Whose records are wanted, at most [`MAX_CHANGES`]; none: everybody's.
+    #[n(1)]
+    pub nodes: Vec<u32>,
+}

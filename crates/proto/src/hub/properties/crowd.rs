@@ -15,8 +15,9 @@ use crate::random::SplitMix64;
 use crate::record::Record;
 use crate::service::{Role, Service, ServiceSet};
 use crate::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Hop, Message, Mirror, Mode, Offer,
-    Packet, Params, Reason, Renew, Report, Request, Seek, Step, Summary, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Coverage, Decline, Forward, Found, Hop, Left, Message, Mirror, Mode,
+    Numbered, Offer, Packet, Params, Reason, Renew, Report, Request, Retell, Seek, Shift, Step, Summary, Traced, Watch,
+    Way,
 };
 
 /// Nodes 1 to 5, hubs 100 and 101.
@@ -34,6 +35,8 @@ pub(super) struct Crowd {
     /// Requests so far; one in three is sent again.
     pub(super) requests: Vec<(LinkId, Request)>,
     sequence: u32,
+    /// The number of the last message to the hub as a stand-by.
+    told: u32,
 }
 
 impl Crowd {
@@ -55,6 +58,7 @@ impl Crowd {
             seeks,
             requests,
             sequence: 0,
+            told: 0,
         };
         for number in CROWD {
             crowd.connect(number);
@@ -148,18 +152,34 @@ impl Crowd {
 
     /// Something about stand-bys.
     fn mirror(&mut self) -> Message {
-        match self.below(3) {
+        match self.below(4) {
             0 => Message::StandBy { hub: node(if self.below(2) == 0 { 100 } else { 101 }), addresses: None },
             1 => {
+                let nodes = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
+                Message::Retell(Retell { number: self.below(8) as u32, nodes })
+            }
+            2 => {
                 let held = version(self.below(u64::from(self.sequence) + 1) as u32);
                 self.sequence += 1;
                 Message::Adopt(Adopt { held, version: version(self.sequence), capacity: record(1).capacity })
             }
             _ => {
                 let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };
-                let (gone, heard) = (self.who(), self.who());
-                let heard = Some(Bytes::copy_from_slice(&heard.as_bytes()[..4]));
-                Message::Mirror(Mirror { records: vec![own], gone: vec![gone], heard })
+                let first = (self.below(2) == 0).then_some(true);
+                let gone = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
+                let shift = Shift { node: self.below(4) as u32, versions: 1, x: self.below(3) as i32 - 1, y: 0 };
+                let left = Left { node: self.below(4) as u32, capacity: record(2).capacity };
+                self.told = if first.is_some() { 0 } else { self.told + 1 };
+                Message::Mirror(Mirror {
+                    number: self.told,
+                    records: vec![Numbered { node: self.below(4) as u32, record: own }],
+                    gone,
+                    shifts: vec![shift],
+                    left: vec![left],
+                    heard: Some(Bytes::from_static(&[5])),
+                    first,
+                    last: first.filter(|_| self.below(2) == 0),
+                })
             }
         }
     }

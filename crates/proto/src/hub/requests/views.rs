@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use crate::directory::LONGEST_HOLD;
 use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, decline, node, record, request};
+use crate::hub::testing::{Bench, copies, decline, node, record, request};
 use crate::ids::{LinkId, NodeId};
 use crate::record::{Capacity, Record};
 use crate::service::{Role, Service};
 use crate::time::Time;
-use crate::wire::{Forward, Hop, MAX_TRACED_HOPS, Message, Mirror, Mode, Params, Reason, Renew, Request, Step, Traced};
+use crate::wire::{Forward, Hop, MAX_TRACED_HOPS, Message, Mode, Params, Reason, Renew, Request, Step, Traced};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -83,8 +83,7 @@ fn a_silent_provider_is_told_of() {
 fn what_is_reported_further_on_is_passed_back_so_often_and_so_far() {
     let mut bench = Bench::new();
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let copy = Mirror { records: vec![record(1)], gone: Vec::new(), heard: None };
-    bench.say(peer, &Message::Mirror(copy));
+    bench.say(peer, &Message::Mirror(copies(vec![record(1)])));
     let sent = bench.ask(asker, traced(1, Mode::Relay));
     assert_eq!(steps(&sent), [(Step::Passed, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {

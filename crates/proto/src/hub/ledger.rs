@@ -1,0 +1,265 @@
+//! What a home and a stand-by both know of what the home has told, so that it
+//! need say only what has changed: the home's [`Ledger`], the stand-by's [`Book`].
+//!
+//! Both hold for one association, over which what is told comes in order. The
+//! home gives each node a number, the lowest that is free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::directory::{Directory, Entry};
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId};
+use crate::record::{Capacity, Record, Version};
+use crate::time::Time;
+use crate::wire::{Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Shift};
+
+/// What a home has told one stand-by.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Of whom the stand-by is to hear. Bounded, as all here, by the directory.
+    pub(super) news: BTreeSet<NodeId>,
+    /// Over which it is told; `None`: everything is to be told.
+    pub(super) link: Option<LinkId>,
+    /// When it last heard who lives.
+    pub(super) signed: Time,
+    /// Of the last message, and of the first one since which all that was told holds.
+    number: u32,
+    begun: u32,
+    told: BTreeMap<NodeId, Told>,
+    /// Numbers below `next` that nobody has.
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+/// What was told of a node.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    number: u32,
+    version: Version,
+    cell: Cell,
+    capacity: Capacity,
+    /// Whether the stand-by lacks it.
+    wanted: bool,
+}
+
+/// What a stand-by is to hear now.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    shifts: Vec<Shift>,
+    gone: Vec<u32>,
+    left: Vec<Left>,
+    records: Vec<Numbered>,
+    heard: Option<Bytes>,
+}
+
+impl Ledger {
+    /// A new one for another association, or after a message was lost.
+    pub(super) fn afresh(&self, now: Time, link: LinkId, news: BTreeSet<NodeId>) -> Self {
+        let begun = self.number.wrapping_add(1);
+        Self { news, link: Some(link), signed: now, number: self.number, begun, ..Self::default() }
+    }
+
+    /// Whether anything is to be told.
+    pub(super) fn has_news(&self) -> bool {
+        self.link.is_none() || !self.news.is_empty()
+    }
+
+    /// Whether nothing is told, nor to be told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.news.is_empty()
+    }
+
+    /// Whether a node has at most moved, or has another capacity, since it was told of.
+    pub(super) fn knows_but_place(&self, node: NodeId, entry: &Entry<'_>) -> bool {
+        self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
+    }
+
+    /// Notes what is to be told of a node whose entry is this one now; `whole`
+    /// gives the record that the stand-by gets to see. False if there are too many.
+    pub(super) fn note(
+        &mut self,
+        node: NodeId,
+        entry: Option<&Entry<'_>>,
+        changes: &mut Changes,
+        whole: impl FnOnce(Record) -> Record,
+    ) -> bool {
+        let told = self.told.get(&node).copied();
+        let base = told.filter(|told| entry.is_some_and(|entry| entry.version() >= told.version));
+        if let Some(told) = told.filter(|_| base.is_none()) {
+            changes.gone.push(told.number);
+            self.told.remove(&node);
+        }
+        let Some(entry) = entry else { return true };
+        let number = base.map_or_else(|| self.take_number(), |told| told.number);
+        if number >= MAX_NUMBERED {
+            return false;
+        }
+        match base.filter(|told| told.is_base_of(entry)) {
+            Some(told) => changes.tell_difference(&told, entry),
+            None => changes.records.push(Numbered { node: number, record: whole(entry.record()) }),
+        }
+        let (version, cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
+        self.told.insert(node, Told { number, version, cell, capacity, wanted: false });
+        true
+    }
+
+    fn take_number(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.next = self.next.saturating_add(1).min(MAX_NUMBERED + 1);
+            self.next - 1
+        })
+    }
+
+    /// Notes who of those who were told of was heard since the last time.
+    pub(super) fn sign(&mut self, now: Time, directory: &Directory, changes: &mut Changes) {
+        let since = std::mem::replace(&mut self.signed, now);
+        let mut signs: Vec<u8> = Vec::new();
+        for (node, told) in &self.told {
+            let lives = |entry: &Entry<'_>| entry.heard() >= since && !entry.is_suspended();
+            if directory.get(*node).as_ref().is_some_and(lives) {
+                let byte = told.number as usize / 8;
+                signs.resize(signs.len().max(byte + 1), 0);
+                signs[byte] |= 1 << (told.number % 8);
+            }
+        }
+        changes.heard = (!signs.is_empty()).then(|| Bytes::from(signs));
+    }
+
+    /// The messages that tell the changes.
+    pub(super) fn messages(&mut self, changes: Changes) -> Vec<Mirror> {
+        let Changes { shifts, gone, left, records, heard } = changes;
+        let mut messages: Vec<Mirror> = Vec::new();
+        let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_CHANGES));
+        for part in 0..parts.into_iter().fold(usize::from(heard.is_some()), usize::max) {
+            let (shifts, gone, left) = (nth(&shifts, part), nth(&gone, part), nth(&left, part));
+            let heard = heard.clone().filter(|_| part == 0);
+            messages.push(Mirror { shifts, gone, left, heard, ..Mirror::default() });
+        }
+        let whole = records.chunks(MAX_MIRRORED);
+        messages.extend(whole.map(|part| Mirror { records: part.to_vec(), ..Mirror::default() }));
+        // Nobody else has them before the stand-by knows that they are free.
+        self.free.extend(gone);
+        for message in &mut messages {
+            self.number = self.number.wrapping_add(1);
+            message.number = self.number;
+            message.first = (self.number == self.begun).then_some(true);
+        }
+        if let [first, ..] = &messages[..]
+            && first.first == Some(true)
+            && let Some(last) = messages.last_mut()
+        {
+            last.last = Some(true);
+        }
+        messages
+    }
+
+    /// The stand-by could not follow message `number`: it lacks these nodes, or
+    /// all if none is named.
+    pub(super) fn want(&mut self, number: u32, nodes: &[u32]) {
+        if nodes.is_empty() {
+            // What has begun since is whole already.
+            let stale = number.wrapping_sub(self.begun) > u32::MAX / 2;
+            self.link = self.link.filter(|_| stale);
+            return;
+        }
+        let nodes: BTreeSet<u32> = nodes.iter().copied().collect();
+        for (node, told) in self.told.iter_mut().filter(|(_, told)| nodes.contains(&told.number)) {
+            told.wanted = true;
+            self.news.insert(*node);
+        }
+    }
+}
+
+fn nth<T: Clone>(list: &[T], part: usize) -> Vec<T> {
+    list.chunks(MAX_CHANGES).nth(part).unwrap_or_default().to_vec()
+}
+
+impl Told {
+    /// Whether a node's entry differs from it in place and capacity at most.
+    fn is_base_of(&self, entry: &Entry<'_>) -> bool {
+        let (old, new) = (self.version, entry.version());
+        !self.wanted && old.epoch == new.epoch && old <= new && entry.settled() <= old
+    }
+}
+
+impl Changes {
+    fn tell_difference(&mut self, told: &Told, entry: &Entry<'_>) {
+        let versions = entry.version().sequence - told.version.sequence;
+        if versions > 0 {
+            let (x, y) = (entry.cell().x - told.cell.x, entry.cell().y - told.cell.y);
+            self.shifts.push(Shift { node: told.number, versions, x, y });
+        }
+        if entry.told_capacity() != told.capacity {
+            self.left.push(Left { node: told.number, capacity: entry.told_capacity() });
+        }
+    }
+}
+
+/// What a stand-by has been told over one association.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// Of the last message.
+    number: u32,
+    /// Whether nothing was missed since all was told.
+    open: bool,
+    lines: BTreeMap<u32, Line>,
+}
+
+/// Of which node was told last, and in which version.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) node: NodeId,
+    pub(super) version: Version,
+}
+
+impl Book {
+    /// Whether a message follows on what was told before.
+    pub(super) fn follows(&mut self, copy: &Mirror) -> bool {
+        if copy.first == Some(true) {
+            self.lines.clear();
+            self.open = true;
+        } else {
+            self.open &= copy.number == self.number.wrapping_add(1);
+        }
+        self.number = copy.number;
+        self.open
+    }
+
+    /// Takes note of a node with its number; false if that would be more than `limit`.
+    pub(super) fn enter(&mut self, number: u32, line: Line, limit: usize) -> bool {
+        let fits = self.lines.len() < limit || self.lines.contains_key(&number);
+        if fits {
+            self.lines.insert(number, line);
+        }
+        fits
+    }
+
+    /// The node with this number.
+    pub(super) fn line(&self, number: u32) -> Option<Line> {
+        self.lines.get(&number).copied()
+    }
+
+    /// A node has moved on by so many versions: what was told of it before, and
+    /// its version now.
+    pub(super) fn turn(&mut self, number: u32, versions: u32) -> Option<(Line, Version)> {
+        let line = self.lines.get_mut(&number)?;
+        let before = *line;
+        line.version.sequence = line.version.sequence.checked_add(versions)?;
+        Some((before, line.version))
+    }
+
+    /// The number is nobody's any more.
+    pub(super) fn strike(&mut self, number: u32) -> Option<NodeId> {
+        self.lines.remove(&number).map(|line| line.node)
+    }
+
+    /// Everybody who has a number.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
+        self.lines.values().map(|line| line.node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
