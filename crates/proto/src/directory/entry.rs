@@ -16,8 +16,8 @@ use crate::wire::Candidate;
 pub(super) struct Slot {
     pub(super) node: NodeId,
     pub(super) version: Version,
-    /// Since which version services and addresses are what they are.
-    pub(super) settled: Version,
+    /// Since which version of its epoch services and addresses are what they are.
+    pub(super) settled: u32,
     pub(super) cell: Cell,
     /// What the node said last.
     pub(super) told: Capacity,
@@ -58,7 +58,7 @@ impl Slot {
         Self {
             node: record.node,
             version: record.version,
-            settled: record.version,
+            settled: record.version.sequence,
             cell: record.cell,
             told: record.capacity,
             left: record.capacity,
@@ -75,8 +75,9 @@ impl Slot {
     /// Puts a later record of the node in place of this one.
     pub(super) fn replace(&mut self, record: &Record) {
         let addresses = encode(&record.addresses);
-        if (record.services, &addresses) != (self.services, &self.addresses) {
-            self.settled = record.version;
+        let before = (self.version.epoch, self.services, &self.addresses);
+        if (record.version.epoch, record.services, &addresses) != before {
+            self.settled = record.version.sequence;
         }
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
@@ -116,7 +117,7 @@ impl Entry<'_> {
 
     /// Since which version it offers what it offers, and is dialled where it is dialled.
     pub(crate) fn settled(&self) -> Version {
-        self.slot.settled
+        Version { epoch: self.slot.version.epoch, sequence: self.slot.settled }
     }
 
     /// Where the node is.
