@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::grid::{Area, Cell};
-use crate::hub::testing::{Bench, address, carried, decline, forwarded, node, record, refused, request};
+use crate::hub::testing::{Bench, address, carried, copies, decline, forwarded, node, record, refused, request};
 use crate::hub::{Config, Kind};
 use crate::ids::{LinkId, RequestId};
 use crate::record::Record;
 use crate::service::{Role, Service};
-use crate::wire::{Carry, Decline, Hop, Message, Mirror, Mode, Params, Reason, Request, Step, Traced};
+use crate::wire::{Carry, Decline, Hop, Message, Mode, Params, Reason, Request, Step, Traced};
 
 #[test]
 fn a_request_goes_to_the_provider_with_the_way_back() {
@@ -247,7 +247,7 @@ fn a_table_full_of_what_is_under_way_takes_in_nothing() {
 fn a_hub_that_gets_back_what_it_has_handed_on_declines_and_who_asked_first_hears_the_end() {
     let mut bench = Bench::new();
     let (asker, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(other, &Message::Mirror(Mirror { records: vec![record(1)], gone: Vec::new(), heard: None }));
+    bench.say(other, &Message::Mirror(copies(vec![record(1)])));
     let asked = Message::Carry(Carry { provider: None, ..carried(1) });
     let to_other = |sent: &[(LinkId, Message)]| {
         sent.iter().any(|(link, message)| *link == other && matches!(message, Message::Carry(_)))
