@@ -11,22 +11,9 @@ use crate::time::Time;
 use crate::wire::{Message, Renew};
 
 impl Hub {
-    /// Takes a node's own record in. A record of anybody else is refused: the
-    /// certificate of the link says whose word this is.
+    /// Takes a node's own record in.
     pub(super) fn publish(&mut self, now: Time, from: Sender, mut record: Record) {
-        if record.node != from.node {
-            self.counters.not_own += 1;
-            self.events.push_back(Event::Refused { node: from.node, what: "it published the record of another node" });
-            return;
-        }
-        if self.leaving.is_some() {
-            return;
-        }
-        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
-            self.counters.over_limit += 1;
-            return;
-        }
-        if !self.may_join(now, from) || self.redirect(now, from) {
+        if !self.may_publish(now, from, record.node) || self.redirect(now, from) {
             return;
         }
         self.fill_in(from, &mut record.addresses);
@@ -65,6 +52,24 @@ impl Hub {
         }
         self.events.push_back(Event::Published { node, cell, services });
         self.grant(from, Traffic::Join, version, true);
+    }
+
+    /// Whether the record of `node` is looked at now. A record of anybody else than the
+    /// neighbour is refused: the certificate of the link says whose word this is.
+    fn may_publish(&mut self, now: Time, from: Sender, node: NodeId) -> bool {
+        if node != from.node {
+            self.counters.not_own += 1;
+            self.events.push_back(Event::Refused { node: from.node, what: "it published the record of another node" });
+            return false;
+        }
+        if self.leaving.is_some() {
+            return false;
+        }
+        if !self.neighbours.get_mut(from.node).is_some_and(|node| node.may_trouble(now, PUBLICATION)) {
+            self.counters.over_limit += 1;
+            return false;
+        }
+        self.may_join(now, from)
     }
 
     /// Puts the address at which a node is seen where it could not know its own.

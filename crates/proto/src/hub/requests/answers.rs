@@ -44,7 +44,6 @@ impl Hub {
             self.counters.stray += 1;
             return;
         }
-        let (relay, carried) = (asked.relay(), asked.is_carried());
         self.note_answer(now, key);
         self.note_refusal(to, decline.reason);
         self.report(now, key, Step::Declined, to.neighbour(), Some(decline.reason));
@@ -56,16 +55,22 @@ impl Hub {
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
-        if let Some(relay) = relay {
+        self.go_on_without(now, key, to, decline.reason);
+    }
+
+    /// Who had the request has declined it: the hub relays between two who cannot
+    /// reach each other, or tries the next one.
+    fn go_on_without(&mut self, now: Time, key: Key, to: Choice, declined: Reason) {
+        let Some(asked) = self.requests.get(key) else { return };
+        if let Some(relay) = asked.relay() {
             self.end_relay(relay, None, None);
-        } else if !carried && matches!(decline.reason, Reason::Unreachable | Reason::NoTransport) {
-            // The two cannot reach each other: the hub can.
+        } else if !asked.is_carried() && matches!(declined, Reason::Unreachable | Reason::NoTransport) {
             match self.hand(now, key, to, true) {
                 Ok(()) => return,
                 Err(reason) => self.note(key, reason),
             }
         }
-        let reason = match (to, decline.reason) {
+        let reason = match (to, declined) {
             (Choice::Node(_), reason) => to_requester(reason),
             // The provider's home leaves: in a moment it is found elsewhere.
             (Choice::Hub { .. }, Reason::Leaving) => Reason::Unreachable,

@@ -87,17 +87,7 @@ impl Hub {
     ) {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == Stage::Seeking) else { return };
         let (scope, is_carried) = (asked.course.unwrap_or(Course::BEGIN).scope(), asked.is_carried());
-        let hits = self.search_within(now, scope, query);
-        let mut ranked: Vec<(Rank, Choice)> = Vec::with_capacity(hits.len() + remote.len());
-        for hit in &hits {
-            let entry = self.directory.hit(*hit);
-            let node = entry.node();
-            let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
-            if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, self.choice(node, is_carried)));
-            }
-        }
-        self.hits = hits;
+        let mut ranked = self.rank_own(now, (scope, is_carried), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
@@ -118,6 +108,29 @@ impl Hub {
             Coverage::UnreachableAbove => self.note(key, Reason::UnreachableAbove),
         }
         self.advance(now, key);
+    }
+
+    /// What this hub's directory has, unless another hub has named a newer record of
+    /// the same node.
+    fn rank_own(
+        &mut self,
+        now: Time,
+        (scope, is_carried): (Scope, bool),
+        query: &Query,
+        remote: &[(NodeId, Candidate)],
+    ) -> Vec<(Rank, Choice)> {
+        let hits = self.search_within(now, scope, query);
+        let mut ranked = Vec::with_capacity(hits.len() + remote.len());
+        for hit in &hits {
+            let entry = self.directory.hit(*hit);
+            let node = entry.node();
+            let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
+            if !remote.iter().any(|other| newer(&other)) {
+                ranked.push((hit.rank, self.choice(node, is_carried)));
+            }
+        }
+        self.hits = hits;
+        ranked
     }
 
     /// Hands the request to the next provider or hub that can be had.
