@@ -86,6 +86,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         deadline: query.timeout.saturating_sub(began.elapsed()),
         provider,
         scope: query.scope,
+        profile: query.profile,
         trace: query.trace,
     };
     let purpose = Purpose::Request(query.service, query.mode);

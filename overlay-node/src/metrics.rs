@@ -19,6 +19,7 @@ pub(crate) struct NodeMetrics {
     requests: IntCounterVec,
     received: IntCounterVec,
     lost: IntCounterVec,
+    late: IntCounterVec,
     first_byte: HistogramVec,
     sessions: IntCounterVec,
     provided: IntCounterVec,
@@ -60,6 +61,7 @@ impl NodeMetrics {
             requests: counter("roost_requests_total", "Requests that have ended.", &["service", "mode", "outcome"])?,
             received: counter("roost_received_payload_bytes_total", "Payload received.", &["service"])?,
             lost: counter("roost_received_lost_total", "Datagrams of streams that never came.", &["service"])?,
+            late: counter("roost_received_late_total", "Datagrams of streams not there in time.", &["service"])?,
             first_byte: metrics.register(HistogramVec::new(first_byte, &["service"])?)?,
             sessions: counter("roost_sessions_total", "Requests that were served.", &["service", "outcome"])?,
             provided: counter("roost_provided_payload_bytes_total", "Payload provided.", &["service"])?,
@@ -83,6 +85,7 @@ impl NodeMetrics {
         self.requests.with_label_values(&[service, mode_name(mode), outcome]).inc();
         self.received.with_label_values(&[service]).inc_by(summary.bytes);
         self.lost.with_label_values(&[service]).inc_by(summary.lost);
+        self.late.with_label_values(&[service]).inc_by(summary.late);
         let histogram: Histogram = self.first_byte.with_label_values(&[service]);
         histogram.observe(summary.first_byte.as_secs_f64());
     }

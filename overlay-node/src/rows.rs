@@ -108,6 +108,7 @@ pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
         bytes: summary.bytes,
         packets: summary.packets,
         lost: summary.lost,
+        late: summary.late,
         reordered: summary.reordered,
         duplicates: summary.duplicates,
         unread,

@@ -15,6 +15,8 @@ const LINKS: [&str; 2] = ["ground-uav", "ground-uav-2"];
 const GROUND: [&str; 2] = ["10.1.1.2", "10.1.2.2"];
 const UAV: [&str; 2] = ["10.1.1.3", "10.1.2.3"];
 
+const LINK: (&str, &str, &str) = ("ground", "uav", "delay = \"2ms\"");
+
 /// A provider on `uav`, joined by two links to `ground` with a hub and a requester.
 struct Pair<'a> {
     lab: Lab<'a>,
@@ -28,8 +30,10 @@ fn several(hosts: [&str; 2], port: u16) -> String {
 
 impl<'a> Pair<'a> {
     fn new(network: &'a Network) -> Self {
-        let link = ("ground", "uav", "delay = \"2ms\"");
-        let mut lab = Lab::new(network, &[link, link]);
+        Self::on(Lab::new(network, &[LINK, LINK]))
+    }
+
+    fn on(mut lab: Lab<'a>) -> Self {
         lab.supernode_on("ground", "sn1", &["--listen", &several(GROUND, 7700)]);
         let hub = several(GROUND, 7700);
         let requester = lab.node("ground", "1,1", &["--listen", &several(GROUND, 7711), "--super", &hub]);
@@ -38,12 +42,12 @@ impl<'a> Pair<'a> {
         Self { lab, requester, provider }
     }
 
-    /// Asks for a stream that lasts so long; it has begun when this returns.
-    fn watch(&mut self, duration: &str) -> Child {
-        let words = ["request", "video", "--at", "5,5", "--for", duration, "--json"];
+    /// Asks for a stream that lasts so long; it has begun over two paths when this returns.
+    fn watch(&mut self, duration: &str, profile: &[&str]) -> Child {
+        let words = [&["request", "video", "--at", "5,5", "--for", duration, "--json"], profile].concat();
         let mut request = self.requester.command(&words);
         let request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
-        self.wait_for("two paths that carry the stream", |paths| paths.iter().all(answers) && paths.len() == 2);
+        self.wait_for("stream over as many paths", |paths| paths.iter().all(answers) && paths.len() == 2);
         request
     }
 
@@ -82,7 +86,7 @@ fn came_whole(request: Child) {
 fn a_stream_survives_the_silence_of_either_link() {
     let network = Network::new();
     let mut pair = Pair::new(&network);
-    let mut request = pair.watch("15s");
+    let mut request = pair.watch("15s", &[]);
     for index in [1, 0] {
         let is_on = |path: &Value| path["local"] == UAV[index];
         pair.lab.run(&format!("link {} down", LINKS[index]));
@@ -97,4 +101,18 @@ fn a_stream_survives_the_silence_of_either_link() {
         let counted = pair.provider.metric(&format!("roost_transport_paths_{count}_total"), "quic");
         assert!(counted >= 2.0, "{count}: {counted}\n{}", pair.provider.log());
     }
+}
+
+#[test]
+fn who_watches_misses_nothing_while_both_links_are_silent() {
+    let network = Network::new();
+    let mut pair = Pair::new(&network);
+    let mut request = pair.watch("12s", &["--profile", "surveillance"]);
+    LINKS.iter().for_each(|link| drop(pair.lab.run(&format!("link {link} down"))));
+    pair.wait_for("path that is lost", |paths| !paths.iter().any(answers));
+    pair.lab.run("wait 2s");
+    LINKS.iter().for_each(|link| drop(pair.lab.run(&format!("link {link} up"))));
+    pair.wait_for("path that is back", |paths| paths.iter().all(answers));
+    assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links were back");
+    came_whole(request);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::wire::Mode;
-use roost_proto::{Area, Cell, NodeId, Scheme, Scope, Service, ServiceSet};
+use roost_proto::{Area, Cell, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
 
 /// How long a request waits for an acceptance, and a lookup for an answer,
 /// unless the query says so.
@@ -55,6 +55,8 @@ pub struct RequestQuery {
     pub duration: Option<Duration>,
     /// `transport=udp|tcp|quic`: the only one to use.
     pub transport: Option<Scheme>,
+    /// `profile=piloting|surveillance|command`: what matters most of its delivery.
+    pub profile: Option<Profile>,
     /// `timeout=10s`: how long to wait for an acceptance.
     pub timeout: Duration,
     /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
@@ -111,6 +113,7 @@ impl RequestQuery {
             scope: Scope::Anywhere,
             duration: None,
             transport: None,
+            profile: None,
             timeout: DEFAULT_TIMEOUT,
             trace: false,
         }
@@ -121,7 +124,7 @@ impl RequestQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "timeout", "trace"];
+        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "profile", "timeout", "trace"];
         let params = Params::new(pairs, &known, true)?;
         let provider = params.parsed("provider")?;
         let mode = match params.get("mode") {
@@ -138,6 +141,7 @@ impl RequestQuery {
             scope: params.parsed("scope")?.unwrap_or_default(),
             duration: params.duration("for")?,
             transport: params.parsed("transport")?,
+            profile: params.parsed("profile")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             trace: params.parsed("trace")?.unwrap_or(false),
         })
@@ -161,6 +165,9 @@ impl RequestQuery {
         }
         if let Some(transport) = self.transport {
             push(&mut text, "transport", transport.name());
+        }
+        if let Some(profile) = self.profile {
+            push(&mut text, "profile", profile);
         }
         if self.trace {
             text.push_str("&trace=true");
@@ -349,6 +356,7 @@ mod tests {
                 scope: Scope::Home,
                 duration: Some(Duration::from_millis(2500)),
                 transport: Some(Scheme::Quic),
+                profile: Some(Profile::Piloting),
                 ..RequestQuery::new(Service::Video, area)
             };
             assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
@@ -384,6 +392,7 @@ mod tests {
             ("service=video&any=true&for=10", "a duration such as"),
             ("service=video&any=true&for=0s", "more than nothing"),
             ("service=video&any=true&transport=sctp", "unknown transport"),
+            ("service=video&any=true&profile=watching", "unknown profile"),
             ("service=video&any=true&mode=fast", "unknown mode"),
             ("service=video&any=true&scope=world", "unknown scope"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),

@@ -21,6 +21,7 @@
 pub mod address;
 mod backoff;
 pub mod block;
+pub mod delivery;
 pub mod directory;
 pub mod flow;
 pub mod grid;
@@ -37,6 +38,7 @@ pub mod time;
 pub mod wire;
 
 pub use address::{Address, Endpoint, Scheme, SchemeSet};
+pub use delivery::{Class, Delivery, Profile};
 pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::address::Address;
+use crate::delivery::Delivery;
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::service::{Role, RoleSet};
 use crate::time::Time;
@@ -107,6 +108,8 @@ pub enum Transmit {
         link: LinkId,
         /// How.
         channel: Channel,
+        /// What else is asked of its way.
+        delivery: Delivery,
         /// What for, in the byte counters.
         traffic: Traffic,
         /// The encoded message, at most [`crate::wire::MAX_MESSAGE_BYTES`].

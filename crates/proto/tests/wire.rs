@@ -14,8 +14,8 @@ use roost_proto::wire::{
     Way,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Scheme, SchemeSet, Scope, Service, ServiceSet,
-    Version,
+    Address, Area, Capacity, Cell, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Service,
+    ServiceSet, Version,
 };
 
 fn cell() -> impl Strategy<Value = Cell> {
@@ -75,9 +75,10 @@ fn payload() -> impl Strategy<Value = Bytes> {
 
 fn params() -> impl Strategy<Value = Option<Params>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
+    let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     prop::option::of(
-        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()))
-            .prop_map(|(duration_ms, transports, trace)| Params { duration_ms, transports, trace }),
+        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile)
+            .prop_map(|(duration_ms, transports, trace, profile)| Params { duration_ms, transports, trace, profile }),
     )
 }
 

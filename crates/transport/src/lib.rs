@@ -41,7 +41,6 @@ mod tcp;
 mod transport;
 mod udp;
 
-pub use association::{Class, Delivery};
 pub use config::{Config, Limits};
 pub use counters::{Counters, SchemeCounters};
 pub use error::{BindError, SendError};

@@ -8,10 +8,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use roost_identity::{GroupKey, Identity, Policy, Side, Standing};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
-use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
+use roost_proto::{Address, Channel, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
 use tokio::net::lookup_host;
 
-use crate::association::Delivery;
 use crate::config::{Config, Limits};
 use crate::counters::Counters;
 use crate::dial::{Wish, dial};
@@ -193,7 +192,7 @@ impl Transport {
         }
         match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
             Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, channel, message),
-            Carrier::Tcp(tcp) => tcp.send(channel, message),
+            Carrier::Tcp(tcp) => tcp.send(channel, delivery, message),
             Carrier::Quic(quic) => quic.send(channel, delivery, message),
         }
     }

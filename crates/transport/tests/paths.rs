@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicClientConfig;
 use roost_identity::tls;
-use roost_proto::{Channel, LinkId, Role, RoleSet};
-use roost_transport::{Class, Delivery, Limits, PathInfo};
+use roost_proto::{Channel, Class, Delivery, LinkId, Role, RoleSet};
+use roost_transport::{Limits, PathInfo};
 use support::{Node, World};
 use tokio::time::{sleep, timeout};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
+use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
 use roost_transport::simulated::{Detail, Happening, LinkEnd, multicast_bytes};
 
 use super::calendar::Calendar;
@@ -281,9 +281,9 @@ impl Links {
 
     /// Gives an end a message, which leaves with [`Self::flush`]: what a machine
     /// wants at one time is sent in one go, as by the tasks of the transport.
-    pub(super) fn send(&mut self, now: Time, link: LinkId, channel: Channel, message: Bytes) {
+    pub(super) fn send(&mut self, now: Time, link: LinkId, how: (Channel, Delivery), message: Bytes) {
         if let Some(end) = self.slot(link) {
-            end.state.send(now, channel, message);
+            end.state.send_as(now, how.0, &how.1, message);
             if self.fresh.last() != Some(&link) {
                 self.fresh.push(link);
             }

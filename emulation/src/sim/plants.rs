@@ -4,7 +4,7 @@ use bytes::Bytes;
 use roost_proto::machine::Transmit;
 use roost_proto::peer::{Command, Event, Ticket, Wanted};
 use roost_proto::wire::{Message, Mode, Reason, Renew};
-use roost_proto::{Area, Channel, SchemeSet, Scope, Service, Time, Traffic, Version};
+use roost_proto::{Area, Channel, Delivery, SchemeSet, Scope, Service, Time, Traffic, Version};
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,7 +52,16 @@ fn found(seed: u64, machine: &str, plant: fn(&mut World<'_>)) -> Vec<String> {
 
 fn say(world: &mut World<'_>, from: usize, to: usize, message: Bytes) {
     let link = world.links.between(from, to).unwrap();
-    world.transmit(from, Transmit::Message { link, channel: Channel::Datagram, traffic: Traffic::Join, message });
+    world.transmit(
+        from,
+        Transmit::Message {
+            link,
+            channel: Channel::Datagram,
+            delivery: Delivery::CONTROL,
+            traffic: Traffic::Join,
+            message,
+        },
+    );
 }
 
 #[test]
@@ -124,6 +133,7 @@ fn a_request_that_does_not_end_is_found() {
             deadline: 2 * hour,
             provider: None,
             scope: Scope::default(),
+            profile: None,
             trace: false,
         };
         world.command(NODE, Command::Request { ticket: TICKET, wanted });

@@ -104,6 +104,7 @@ impl Requester {
             deadline: wanted.deadline - now,
             provider: None,
             scope: Scope::default(),
+            profile: None,
             trace: false,
         };
         Todo::Ask(ticket, wish, wanted.deadline)

@@ -362,12 +362,12 @@ impl<'a> World<'a> {
 
     pub(super) fn transmit(&mut self, machine: MachineId, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, traffic, message } => {
+            Transmit::Message { link, channel, delivery, traffic, message } => {
                 let Some(to) = self.links.far(link) else { return };
                 self.checks.sent(self.now, machine, to, traffic, &message);
                 *self.sent[machine].entry(traffic).or_default() += message.len() as u64;
                 self.count(machine, to, traffic, message.len() as u64);
-                self.links.send(self.now, link, channel, message);
+                self.links.send(self.now, link, (channel, delivery), message);
             }
             Transmit::Dial { dial, addresses, expect, node } => {
                 self.links.dial(self.now, machine, dial, addresses, expect, node);

@@ -83,7 +83,7 @@ impl Exchanges {
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
             let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
-            Some(Params { duration_ms, transports, trace: None })
+            Some(Params { duration_ms, transports, trace: None, profile: None })
         };
         // One stands for all: services differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
@@ -289,8 +289,9 @@ impl Pair {
         let mut report = begun + REPORT_INTERVAL;
         let payload = Bytes::from(vec![0x5a; packet_bytes as usize]);
         while self.now < begun + sample {
-            let packet = sender.packet(self.now, payload.clone());
-            self.send(0, Channel::Datagram, &packet);
+            if let Some(packet) = sender.packet(self.now, payload.clone()) {
+                self.send(0, Channel::Datagram, &packet);
+            }
             if first == 0.0 {
                 first = self.bytes[0] - before[0];
             }
@@ -305,7 +306,9 @@ impl Pair {
         let scale = length.as_secs_f64() / sample.as_secs_f64().max(1e-9);
         let data = since(self.bytes, before).map(|bytes| bytes * scale);
         let before = self.bytes;
-        self.send(0, Channel::Reliable { flow: 1000 }, &sender.end());
+        if let Some(end) = sender.end() {
+            self.send(0, Channel::Reliable { flow: 1000 }, &end);
+        }
         self.run(self.now + 8 * ONE_WAY);
         let end = since(self.bytes, before);
         ([data[0] + end[0], data[1] + end[1]], first)

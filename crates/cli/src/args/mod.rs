@@ -96,7 +96,7 @@ pub(crate) enum Command {
     #[command(before_help = "Examples:
   roost request video --at 27,92 -o clip.ts
   roost request video --near 27,92 --for 30s -o - | ffplay -
-  roost request video --any -o udp://127.0.0.1:5000
+  roost request video --any -o udp://127.0.0.1:5000 --profile piloting
   roost request image --near 27,92 --within 5 -o picture.jpg
   roost request image --from 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 -o picture.jpg
   roost request sensor --any --json
@@ -204,6 +204,9 @@ pub(crate) struct RequestArgs {
     /// The only transport that the data may take: udp, tcp or quic
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
+    /// What matters most: with none, a stream's datagrams may be lost or overtake one another
+    #[arg(long, value_enum, value_name = "WHAT-FOR")]
+    pub(crate) profile: Option<Profile>,
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
@@ -230,6 +233,27 @@ pub(crate) enum Mode {
     Forward,
     /// Answer and data come through the hub
     Relay,
+}
+
+/// See [`RequestArgs::profile`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// To steer by: over all paths at once, before all other data; what is late is dropped, and counted
+    Piloting,
+    /// To miss nothing: a stream comes whole and in order, also when the association breaks
+    Surveillance,
+    /// To decide by: the same, and other data goes first
+    Command,
+}
+
+impl From<Profile> for roost_proto::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Piloting => Self::Piloting,
+            Profile::Surveillance => Self::Surveillance,
+            Profile::Command => Self::Command,
+        }
+    }
 }
 
 /// See [`RequestArgs::form`].

@@ -80,6 +80,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         scope: args.scope,
         duration: args.duration,
         transport: args.transport,
+        profile: args.profile.map(Into::into),
         timeout: args.timeout,
         ..RequestQuery::new(args.service, area)
     }
@@ -247,9 +248,10 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written
         ),
     ];
     if args.service.is_stream() {
+        let (missing, count) = if summary.late > 0 { ("late", summary.late) } else { ("lost", summary.lost) };
         lines.push(format!(
-            "packets     {}, lost {}, reordered {}, duplicates {}, jitter {:.2} ms",
-            summary.packets, summary.lost, summary.reordered, summary.duplicates, summary.jitter_ms
+            "packets     {}, {missing} {count}, reordered {}, duplicates {}, jitter {:.2} ms",
+            summary.packets, summary.reordered, summary.duplicates, summary.jitter_ms
         ));
     }
     if summary.unread > 0 {

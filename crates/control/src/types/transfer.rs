@@ -88,6 +88,10 @@ pub struct Summary {
     pub packets: u64,
     /// Datagrams that never came.
     pub lost: u64,
+    /// With the profile `piloting`: datagrams that were not there in time,
+    /// whether they came afterwards, and were dropped, or never; none is `lost`.
+    #[serde(default)]
+    pub late: u64,
     /// Datagrams that came after a later one.
     pub reordered: u64,
     /// Datagrams that came again.

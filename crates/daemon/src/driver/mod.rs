@@ -156,9 +156,9 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 
     fn carry_out(&mut self, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, traffic, message } => {
+            Transmit::Message { link, channel, delivery, traffic, message } => {
                 self.traffic.add(traffic, message.len());
-                match self.network.send(link, channel, message) {
+                match self.network.send(link, channel, &delivery, message) {
                     Ok(()) | Err(SendError::NoLink(_)) => {}
                     Err(error) => self.fail(link, traffic, &error),
                 }

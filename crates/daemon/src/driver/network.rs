@@ -1,7 +1,7 @@
 //! What the driver needs of a network, and the transports as one.
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet};
+use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet};
 use roost_transport::{Event, Events, SendError, Transport};
 
 use crate::resolve::Redial;
@@ -15,7 +15,7 @@ pub trait Network: Send {
     ///
     /// # Errors
     /// When it was not taken; see [`SendError`].
-    fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError>;
+    fn send(&mut self, link: LinkId, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError>;
 
     /// Sends a message to all of the group on the link, if there is a way to.
     fn multicast(&mut self, message: Bytes);
@@ -49,8 +49,8 @@ impl Network for Sockets {
         self.events.recv_many(into, max).await
     }
 
-    fn send(&mut self, link: LinkId, channel: Channel, message: Bytes) -> Result<(), SendError> {
-        self.transport.send(link, channel, message)
+    fn send(&mut self, link: LinkId, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
+        self.transport.send_as(link, channel, delivery, message)
     }
 
     fn multicast(&mut self, message: Bytes) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, DialId, NodeId, RoleSet};
+use roost_proto::{Address, Channel, Delivery, DialId, NodeId, RoleSet};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -36,7 +36,13 @@ impl Machine for Echo {
             Input::Message { link, message } => {
                 self.heard += 1;
                 let channel = Channel::Reliable { flow: 1 };
-                self.transmits.push_back(Transmit::Message { link, channel, traffic: Traffic::Lookup, message });
+                self.transmits.push_back(Transmit::Message {
+                    link,
+                    channel,
+                    delivery: Delivery::CONTROL,
+                    traffic: Traffic::Lookup,
+                    message,
+                });
             }
             Input::Multicast { message, .. } => {
                 self.transmits.push_back(Transmit::Multicast { traffic: Traffic::Lookup, message });
@@ -97,7 +103,7 @@ impl Network for Memory {
         if count == 0 { std::future::pending().await } else { count }
     }
 
-    fn send(&mut self, link: LinkId, _: Channel, message: Bytes) -> Result<(), SendError> {
+    fn send(&mut self, link: LinkId, _: Channel, _: &Delivery, message: Bytes) -> Result<(), SendError> {
         if link == LinkId(9) {
             return Err(SendError::Full(link));
         }

@@ -1,7 +1,8 @@
 //! Flows: what moves the data of one request from a provider to a requester.
 //!
 //! A stream numbers its datagrams; the receiver counts what is lost, overtaken
-//! and repeated and reports once a second. An object travels in chunks on a
+//! and repeated and reports once a second; one that must come whole is kept by
+//! its sender until it is reported. An object travels in chunks on a
 //! reliable flow; the receiver's reports are the credit for further ones. None
 //! of these types sends anything: their owner asks what there is to send.
 
@@ -34,6 +35,11 @@ pub const MAX_OBJECT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The largest object that travels inside its acceptance, bytes.
 pub const INLINE_BYTES: usize = 1024;
+
+/// The most that is kept of a stream which must come whole and of which the
+/// receiver has not reported, bytes. Half of what may wait in a link, so that
+/// one slow requester does not fill it.
+pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 
 /// The largest payload of one datagram of a stream, bytes: a message's limit
 /// less its header.

@@ -28,6 +28,7 @@ pub struct StreamReceiver {
     jitter_16ths: u64,
     digest: Sha256,
     totals: Option<Totals>,
+    punctual: Option<Punctual>,
 }
 
 /// What a stream's receiver has counted.
@@ -39,6 +40,9 @@ pub struct StreamStatistics {
     pub packets: u64,
     /// Datagrams that are missing so far; of all, once the end is known.
     pub lost: u64,
+    /// The same where datagrams must be in time: those that were not, whether
+    /// they came afterwards or never. None of these is lost.
+    pub late: u64,
     /// Datagrams that came after one with a greater number.
     pub reordered: u64,
     /// Datagrams that came again.
@@ -67,16 +71,26 @@ impl StreamReceiver {
             jitter_16ths: 0,
             digest: Sha256::new(),
             totals: None,
+            punctual: None,
         }
     }
 
-    /// The payload of `packet`, or `None` if it has come before.
+    /// The same of a stream whose datagrams are of no use any more if they take
+    /// longer than the quickest of late, and `life` beyond that.
+    pub fn punctual(id: RequestId, life: Duration) -> Self {
+        Self { punctual: Some(Punctual::new(life)), ..Self::new(id) }
+    }
+
+    /// The payload of `packet`, or `None` if it has come before or too late.
     pub fn packet(&mut self, now: Time, packet: Packet) -> Option<Bytes> {
         if !self.note(packet.sequence) {
             self.statistics.duplicates += 1;
             return None;
         }
-        self.measure_jitter(now, packet.sent_us);
+        let transit = self.measure_jitter(now, packet.sent_us);
+        if self.punctual.as_mut().is_some_and(|punctual| punctual.is_late(now, transit)) {
+            return None;
+        }
         self.statistics.packets += 1;
         self.statistics.bytes += packet.payload.len() as u64;
         self.digest.update(&packet.payload);
@@ -105,7 +119,7 @@ impl StreamReceiver {
             id: self.id,
             bytes: now.bytes,
             packets: now.packets,
-            lost: now.lost,
+            lost: now.lost + now.late,
             jitter_us: u32::try_from(now.jitter.as_micros()).unwrap_or(u32::MAX),
         }
     }
@@ -113,11 +127,9 @@ impl StreamReceiver {
     /// What has been counted.
     pub fn statistics(&self) -> StreamStatistics {
         let expected = self.totals.map_or(self.next, |totals| totals.packets.max(self.next));
-        StreamStatistics {
-            lost: expected.saturating_sub(self.statistics.packets),
-            jitter: Duration::from_micros(self.jitter_16ths / 16),
-            ..self.statistics
-        }
+        let missing = expected.saturating_sub(self.statistics.packets);
+        let (lost, late) = if self.punctual.is_some() { (0, missing) } else { (missing, 0) };
+        StreamStatistics { lost, late, jitter: Duration::from_micros(self.jitter_16ths / 16), ..self.statistics }
     }
 
     /// Whether the payload has the sender's digest; `None` if that cannot be
@@ -125,7 +137,7 @@ impl StreamReceiver {
     pub fn digest_ok(&self) -> Option<bool> {
         let totals = self.totals?;
         let counted = self.statistics();
-        (counted.lost == 0 && counted.reordered == 0).then(|| {
+        (counted.lost + counted.late == 0 && counted.reordered == 0).then(|| {
             let ours: [u8; 32] = self.digest.clone().finalize().into();
             ours == totals.digest && counted.bytes == totals.bytes
         })
@@ -162,7 +174,8 @@ impl StreamReceiver {
 
     /// RFC 3550, section 6.4.1: `J += (|D| − J) / 16`, with the clocks'
     /// unknown offset cancelling out between two datagrams.
-    fn measure_jitter(&mut self, now: Time, sent_us: u64) {
+    /// Gives the time from stamp to arrival.
+    fn measure_jitter(&mut self, now: Time, sent_us: u64) -> i64 {
         let arrival = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
         let transit = arrival.saturating_sub(i64::try_from(sent_us).unwrap_or(i64::MAX));
         if let Some(before) = self.transit_us.replace(transit) {
@@ -170,12 +183,44 @@ impl StreamReceiver {
             let difference = transit.abs_diff(before).min(u64::from(u32::MAX));
             self.jitter_16ths = self.jitter_16ths + difference - (self.jitter_16ths + 8) / 16;
         }
+        transit
+    }
+}
+
+/// Tells what is late. The clocks' offset is not known, so each datagram is
+/// compared with the quickest of the last one to two windows: in that time
+/// clocks drift by no more than a few milliseconds.
+#[derive(Clone, Debug)]
+struct Punctual {
+    life_us: i64,
+    since: Time,
+    /// The least times from stamp to arrival, microseconds.
+    current: i64,
+    previous: i64,
+}
+
+/// See [`Punctual`].
+const PUNCTUAL_WINDOW: Duration = Duration::from_secs(10);
+
+impl Punctual {
+    fn new(life: Duration) -> Self {
+        let life_us = i64::try_from(life.as_micros()).unwrap_or(i64::MAX);
+        Self { life_us, since: Time::ZERO, current: i64::MAX, previous: i64::MAX }
+    }
+
+    fn is_late(&mut self, now: Time, transit_us: i64) -> bool {
+        if now.since(self.since) > PUNCTUAL_WINDOW {
+            (self.previous, self.current, self.since) = (self.current, i64::MAX, now);
+        }
+        self.current = self.current.min(transit_us);
+        transit_us.saturating_sub(self.current.min(self.previous)) > self.life_us
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Message;
 
     fn packet(sequence: u64) -> Packet {
         Packet {
@@ -225,15 +270,37 @@ mod tests {
         let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..3_u8 {
-            let crate::wire::Message::Packet(packet) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
+            let Some(Message::Packet(packet)) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
             receiver.packet(at(1), packet);
         }
-        let crate::wire::Message::End { packets, bytes, digest, .. } = sender.end() else { panic!() };
+        let Some(Message::End { packets, bytes, digest, .. }) = sender.end() else { panic!() };
         receiver.end(packets, bytes, digest);
         assert_eq!(receiver.digest_ok(), Some(true));
         receiver.end(packets, bytes, [0; 32]);
         assert_eq!(receiver.digest_ok(), Some(false));
         receiver.end(packets + 1, bytes, digest);
         assert_eq!((receiver.digest_ok(), receiver.statistics().lost), (None, 1));
+    }
+
+    #[test]
+    fn what_is_late_is_dropped_and_counted_as_what_never_comes() {
+        let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
+        // Stamped a millisecond apart; what the clocks differ by is of no matter.
+        let arrivals = [(0, 900), (1, 903), (2, 1152), (3, 1154), (5, 1100), (6, 1157)];
+        let taken = arrivals.map(|(number, millis)| receiver.packet(at(millis), packet(number)).is_some());
+        assert_eq!(taken, [true, true, true, false, true, false]);
+        let counted = receiver.statistics();
+        assert_eq!((counted.packets, counted.late, counted.lost), (4, 3, 0));
+    }
+
+    #[test]
+    fn a_clock_that_drifts_makes_nothing_late() {
+        let mut receiver = StreamReceiver::punctual(RequestId(1), Duration::from_millis(250));
+        // 100 ppm for two hours: 720 ms, told by a datagram every second.
+        let taken = (0..7200_u64).filter(|second| {
+            let stamped = Packet { sent_us: second * 1_000_000, ..packet(*second) };
+            receiver.packet(Time::from_nanos(second * 1_000_100_000), stamped).is_some()
+        });
+        assert_eq!(taken.count(), 7200);
     }
 }

@@ -10,6 +10,7 @@ use super::disclose::abroad;
 use super::route::Course;
 use super::seek::Waiter;
 use super::{Hub, Outcome, Sender};
+use crate::delivery::Delivery;
 use crate::directory::{Aim, Directory, Hit, Query, Rank};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -45,8 +46,8 @@ impl Hub {
             let are_first = request.area.wants_any() && !hits.is_empty() && course.is_some() && self.has_others();
             let coverage = self.coverage(now, if are_first { Coverage::First } else { Coverage::Whole });
             let message = encode_found(&self.directory, request.id, &hits, coverage, self.is_here(from.link));
-            let (channel, traffic) = (Channel::Datagram, Traffic::Lookup);
-            self.out.push_back(Transmit::Message { link: from.link, channel, traffic, message });
+            let (channel, delivery, traffic) = (Channel::Datagram, Delivery::CONTROL, Traffic::Lookup);
+            self.out.push_back(Transmit::Message { link: from.link, channel, delivery, traffic, message });
         }
         hits.clear();
         self.hits = hits;

@@ -63,6 +63,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::delivery::Delivery;
 use crate::directory::{Directory, Hit};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::{Channel, Deadline, Input, Machine, Peer, Traffic, Transmit};
@@ -186,7 +187,8 @@ impl Hub {
     }
 
     fn send(&mut self, link: LinkId, channel: Channel, traffic: Traffic, message: &Message) {
-        self.out.push_back(Transmit::Message { link, channel, traffic, message: message.encode() });
+        let (delivery, message) = (Delivery::CONTROL, message.encode());
+        self.out.push_back(Transmit::Message { link, channel, delivery, traffic, message });
     }
 
     fn close(&mut self, now: Time, link: LinkId, reason: &str) {

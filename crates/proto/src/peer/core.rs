@@ -11,6 +11,7 @@ use super::status::Counters;
 use super::timers::{Timer, Timers};
 use super::trace::Traces;
 use crate::address::Address;
+use crate::delivery::Delivery;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::random::SplitMix64;
@@ -81,20 +82,20 @@ impl Core {
 
     /// Sends a message as a datagram.
     pub(super) fn send(&mut self, link: LinkId, message: &Message) {
-        self.transmit(link, Channel::Datagram, message);
+        self.transmit(link, Channel::Datagram, Delivery::CONTROL, message);
     }
 
     /// Sends a message of a flow, exactly once and in order.
     pub(super) fn send_reliably(&mut self, link: LinkId, flow: RequestId, message: &Message) {
-        self.transmit(link, Channel::Reliable { flow: flow.0 }, message);
+        self.transmit(link, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
     }
 
-    fn transmit(&mut self, link: LinkId, channel: Channel, message: &Message) {
+    pub(super) fn transmit(&mut self, link: LinkId, channel: Channel, delivery: Delivery, message: &Message) {
         let now = self.now;
         if let Some(entry) = self.links.get_mut(link) {
             entry.used = now;
             let traffic = traffic_of(message);
-            self.transmits.push_back(Transmit::Message { link, channel, traffic, message: message.encode() });
+            self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message: message.encode() });
         }
     }
 

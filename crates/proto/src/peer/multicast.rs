@@ -18,7 +18,7 @@ use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
 use crate::record::Record;
 use crate::time::Time;
-use crate::wire::{Candidate, Inquiry, MAX_CANDIDATES, Message, Mode, Present, Taken};
+use crate::wire::{Candidate, Inquiry, MAX_CANDIDATES, Message, Mode, Params, Present, Taken};
 
 /// What answering takes of the machine.
 pub(super) struct Parts<'a> {
@@ -143,6 +143,7 @@ impl Multicast {
             addresses: inquiry.reply_to.clone(),
             schemes: schemes(inquiry.params),
             traced: false,
+            profile: Params::profile_of(inquiry.params),
             duration: provide.duration(inquiry.service, inquiry.params),
             deadline,
         };

@@ -10,6 +10,7 @@ use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreached::Unreached;
 use crate::address::SchemeSet;
+use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::Capacity;
@@ -73,6 +74,7 @@ pub(super) struct Wish {
     pub(super) deadline: Duration,
     /// Whether the requester wants to know how it is served.
     pub(super) traced: bool,
+    pub(super) profile: Option<Profile>,
 }
 
 impl Provide {
@@ -112,6 +114,7 @@ impl Provide {
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(forward.params),
+            profile: Params::profile_of(forward.params),
         };
         self.consider(core, wish);
     }
@@ -135,6 +138,7 @@ impl Provide {
             duration: self.duration(request.service, request.params),
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(request.params),
+            profile: Params::profile_of(request.params),
         };
         if request.mode == Mode::Locate {
             return decline(core, &wish, Reason::NotAllowed, None);

@@ -70,7 +70,7 @@ impl Requests {
             Offer::Stream { .. } => None,
         };
         let until = lasts(asked, &offer).map(|span| core.now + span + OVERRUN);
-        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, until);
+        let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, asked.wanted.profile));
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
         let is_stream = matches!(offer, Offer::Stream { .. });
@@ -110,7 +110,7 @@ impl Requests {
         receiving.has_been_heard(core.now);
         let ticket = asked.ticket;
         let fresh = match message {
-            Message::Packet(packet) => receiving.packet(core.now, packet),
+            Message::Packet(packet) => receiving.packet(core, packet),
             Message::Chunk(chunk) => receiving.chunk(core, chunk, true),
             Message::End { packets, bytes, digest, .. } => {
                 receiving.end(core, id, packets, bytes, digest);

@@ -8,7 +8,8 @@ use super::api::Summary;
 use super::core::Core;
 use super::timers::Timer;
 use crate::address::Scheme;
-use crate::flow::{ObjectReceiver, SILENCE, STRAGGLERS, StreamReceiver};
+use crate::delivery::Profile;
+use crate::flow::{ObjectReceiver, REPORT_BYTES, SILENCE, STRAGGLERS, StreamReceiver};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::time::Time;
@@ -28,6 +29,10 @@ pub(super) struct Receiving {
     flow: Flow,
     /// When a stream has gone on for too long.
     until: Option<Time>,
+    /// Whether its provider keeps what has not been reported.
+    is_kept: bool,
+    /// The payload bytes of a stream that were reported last.
+    reported: u64,
     /// Why the association over which it came has gone, until there is another.
     broken: Option<String>,
     heard: Time,
@@ -58,15 +63,31 @@ impl Receiving {
         origin: Origin,
         cell: Cell,
         offer: &Offer,
-        until: Option<Time>,
+        (until, profile): (Option<Time>, Option<Profile>),
     ) -> Self {
         let Origin { provider, relayed, scheme } = origin;
         let flow = match offer {
-            Offer::Stream { .. } => Flow::Stream(Box::new(StreamReceiver::new(id))),
+            Offer::Stream { .. } => Flow::Stream(Box::new(match profile.and_then(Profile::life) {
+                Some(life) => StreamReceiver::punctual(id, life),
+                None => StreamReceiver::new(id),
+            })),
             Offer::Object { bytes, digest, .. } => Flow::Object(ObjectReceiver::new(id, *bytes, *digest)),
         };
-        let (broken, first) = (None, None);
-        Self { link, provider, cell, scheme, relayed, flow, until, broken, heard: now, first, last: now }
+        Self {
+            link,
+            provider,
+            cell,
+            scheme,
+            relayed,
+            flow,
+            until,
+            is_kept: profile.is_some_and(Profile::is_whole),
+            reported: 0,
+            broken: None,
+            heard: now,
+            first: None,
+            last: now,
+        }
     }
 
     /// The provider repeats its acceptance: over a new association, or because
@@ -100,11 +121,23 @@ impl Receiving {
     }
 
     /// Takes a datagram of a stream; returns what is new in it.
-    pub(super) fn packet(&mut self, now: Time, packet: Packet) -> Option<Bytes> {
+    pub(super) fn packet(&mut self, core: &mut Core, packet: Packet) -> Option<Bytes> {
+        let id = packet.id;
         let Flow::Stream(stream) = &mut self.flow else { return None };
-        let fresh = stream.packet(now, packet)?;
-        self.note_data(now);
+        let fresh = stream.packet(core.now, packet)?;
+        self.note_data(core.now);
+        self.report_kept(core, id);
         Some(fresh)
+    }
+
+    /// Tells who keeps what was not reported that much of it has come, or all.
+    fn report_kept(&mut self, core: &mut Core, id: RequestId) {
+        let Flow::Stream(stream) = &self.flow else { return };
+        let bytes = stream.statistics().bytes;
+        if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
+            self.reported = bytes;
+            core.send_reliably(self.link, id, &Message::Report(stream.report()));
+        }
     }
 
     /// Takes a piece of an object; returns what is new in it.
@@ -127,6 +160,7 @@ impl Receiving {
         if let Flow::Stream(stream) = &mut self.flow {
             stream.end(packets, bytes, digest);
             core.set(Timer::Receive(id), STRAGGLERS);
+            self.report_kept(core, id);
         }
     }
 
@@ -206,6 +240,7 @@ impl Receiving {
             bytes,
             packets: counted.packets,
             lost: counted.lost,
+            late: counted.late,
             reordered: counted.reordered,
             duplicates: counted.duplicates,
             jitter: counted.jitter,

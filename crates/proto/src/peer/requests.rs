@@ -99,9 +99,9 @@ impl Requests {
         let count = count.min(MAX_CANDIDATES as u8);
         let deadline = if attach.home().is_some() { LOOKUP_DEADLINE } else { HOMELESS_LOOKUP };
         let (mode, transports) = (Mode::Locate, SchemeSet::ALL);
-        let (duration, provider, scope) = (None, None, Scope::Anywhere);
+        let (duration, provider, scope, profile, trace) = (None, None, Scope::Anywhere, None, false);
         let wanted =
-            Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, trace: false };
+            Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, profile, trace };
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }

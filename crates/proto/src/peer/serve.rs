@@ -62,31 +62,37 @@ impl Provide {
     }
 
     /// A datagram of a session's stream. What comes while the requester is
-    /// being reached again is lost, as its numbers will show.
+    /// being reached again is lost, as its numbers will show, unless the stream
+    /// must come whole; then its requester must keep up.
     pub(super) fn on_payload(&mut self, core: &mut Core, id: SessionId, payload: Bytes) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Phase::Streaming(stream) = &mut session.phase else { return };
         let mut rest = payload;
         while !rest.is_empty() {
             let piece = rest.split_to(rest.len().min(MAX_PACKET_BYTES));
-            let message = stream.packet(core.now, piece);
-            if let Some(link) = session.link {
-                core.send(link, &message);
-            }
+            session.stream(core, piece);
+        }
+        if matches!(&session.phase, Phase::Streaming(stream) if stream.is_too_far_ahead()) {
+            self.stop_requester(core, id, Reason::TimedOut);
         }
     }
 
     /// The source of a session's stream has ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Phase::Streaming(stream) = &session.phase else { return };
-        let Some(link) = session.link else {
+        let Phase::Streaming(stream) = &mut session.phase else { return };
+        let is_whole = stream.is_whole();
+        if session.link.is_none() && !is_whole {
             session.ending = true;
             return;
-        };
-        let end = stream.end();
-        core.send_reliably(link, session.wish.key.1, &end);
-        self.finish(core, id, None);
+        }
+        let (end, is_done) = (stream.end(), stream.is_done());
+        if let Some(end) = end {
+            session.send_reliably(core, &end);
+        }
+        // One that must come whole is not over before that is known.
+        if is_done {
+            self.finish(core, id, None);
+        }
     }
 
     /// The requester tells what it has.
@@ -99,12 +105,9 @@ impl Provide {
         session.heard = core.now;
         session.confirmed = true;
         core.timers.clear(Timer::Accept(id));
-        let Phase::Sending(object) = &mut session.phase else { return };
-        object.report(report.bytes);
-        if object.is_done() {
-            return self.finish(core, id, None);
+        if session.reported(core, &report) {
+            self.finish(core, id, None);
         }
-        session.pump(core);
     }
 
     /// The requester wants no more. Returns false if no session is meant.
@@ -158,9 +161,7 @@ impl Provide {
                 self.finish(core, id, Some(Reason::Unreachable));
                 continue;
             }
-            if let Phase::Sending(object) = &mut session.phase {
-                object.interrupt();
-            }
+            session.interrupt();
             core.timers.clear(Timer::Accept(id));
             self.dial(core, id);
         }
@@ -172,9 +173,7 @@ impl Provide {
         session.link = Some(link);
         session.tries = 0;
         session.confirmed = false;
-        if let Phase::Sending(object) = &mut session.phase {
-            object.interrupt();
-        }
+        session.interrupt();
         if session.accept.is_some() {
             session.repeat_accept(core);
             session.wait_for_confirmation(core, id);
@@ -228,9 +227,8 @@ impl Provide {
     /// Ends a session and tells the requester.
     fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
         if let Some(session) = self.sessions.get(&id) {
-            let flow = session.wish.key.1;
-            if let (Some(link), Phase::Streaming(_) | Phase::Sending(_)) = (session.link, &session.phase) {
-                core.send_reliably(link, flow, &Message::Stop { id: flow, reason });
+            if let Phase::Streaming(_) | Phase::Sending(_) = &session.phase {
+                session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
             }
         }
         self.finish(core, id, Some(reason));

@@ -8,12 +8,14 @@ use super::api::SessionId;
 use super::core::Core;
 use super::provide::Wish;
 use super::timers::Timer;
+use crate::delivery::{Delivery, Profile};
 use crate::flow::{self, ObjectSender, SILENCE, StreamSender};
 use crate::grid::Cell;
 use crate::ids::LinkId;
+use crate::machine::Channel;
 use crate::service::Form;
 use crate::time::Time;
-use crate::wire::{Accept, Hop, Message, Offer, Step, Traced};
+use crate::wire::{Accept, Hop, Message, Offer, Report, Step, Traced};
 
 /// After so many repetitions, of the request or the acceptance, the association is doubted and the requester dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
@@ -103,6 +105,25 @@ impl Session {
         }
     }
 
+    /// Sends a message of the flow to the requester, exactly once and in order.
+    pub(super) fn send_reliably(&self, core: &mut Core, message: &Message) {
+        self.send_over(core, Channel::Reliable { flow: self.wish.key.1.0 }, message);
+    }
+
+    /// Sends a datagram of its stream, reliably if that must come whole.
+    fn send_packet(&self, core: &mut Core, message: &Message) {
+        match &self.phase {
+            Phase::Streaming(stream) if stream.is_whole() => self.send_reliably(core, message),
+            _ => self.send_over(core, Channel::Datagram, message),
+        }
+    }
+
+    fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
+        if let Some(link) = self.link {
+            core.transmit(link, channel, Delivery::asked(self.wish.service, self.wish.profile), message);
+        }
+    }
+
     /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&self, core: &mut Core) {
         if let (Some(accept), Some(link)) = (&self.accept, self.link) {
@@ -112,8 +133,8 @@ impl Session {
 
     /// Sends it once more; the path has shown that it loses, so reliably.
     pub(super) fn repeat_accept(&self, core: &mut Core) {
-        if let (Some(accept), Some(link)) = (&self.accept, self.link) {
-            core.send_reliably(link, self.wish.key.1, accept);
+        if let Some(accept) = &self.accept {
+            self.send_reliably(core, accept);
         }
     }
 
@@ -144,11 +165,53 @@ impl Session {
         }
     }
 
+    /// Sends a piece of its stream.
+    pub(super) fn stream(&mut self, core: &mut Core, payload: Bytes) {
+        let Phase::Streaming(stream) = &mut self.phase else { return };
+        if let Some(message) = stream.packet(core.now, payload) {
+            self.send_packet(core, &message);
+        }
+    }
+
+    /// The requester has so much; whether it has everything.
+    pub(super) fn reported(&mut self, core: &mut Core, report: &Report) -> bool {
+        match &mut self.phase {
+            Phase::Sending(object) => {
+                object.report(report.bytes);
+                let is_done = object.is_done();
+                self.pump(core);
+                is_done
+            }
+            Phase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
+                let again = stream.report(report.packets);
+                let is_done = stream.is_done();
+                again.iter().for_each(|message| self.send_reliably(core, message));
+                is_done
+            }
+            _ => false,
+        }
+    }
+
+    /// The way to the requester has changed: what was under way may be lost.
+    pub(super) fn interrupt(&mut self) {
+        match &mut self.phase {
+            Phase::Sending(object) => object.interrupt(),
+            Phase::Streaming(stream) => stream.interrupt(),
+            _ => {}
+        }
+    }
+
     /// Sends what the object's sender has to send.
     pub(super) fn pump(&mut self, core: &mut Core) {
-        let (Phase::Sending(object), Some(link)) = (&mut self.phase, self.link) else { return };
-        while let Some(message) = object.poll() {
-            core.send_reliably(link, self.wish.key.1, &message);
+        while let Some(message) = self.next_chunk() {
+            self.send_reliably(core, &message);
+        }
+    }
+
+    fn next_chunk(&mut self) -> Option<Message> {
+        match &mut self.phase {
+            Phase::Sending(object) if self.link.is_some() => object.poll(),
+            _ => None,
         }
     }
 }
@@ -187,9 +250,16 @@ impl Session {
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let offer = Offer::Stream { duration_ms, bits_per_second, format };
         self.accept = Some(self.acceptance(core, cell, offer));
-        self.phase = Phase::Streaming(StreamSender::new(self.wish.key.1, core.now));
+        let is_whole = self.wish.profile.is_some_and(Profile::is_whole);
+        let make = if is_whole { StreamSender::whole } else { StreamSender::new };
+        self.phase = Phase::Streaming(make(self.wish.key.1, core.now));
         self.report(core);
-        self.send_accept(core);
+        if is_whole {
+            // Ahead of the datagrams on their own flow.
+            self.repeat_accept(core);
+        } else {
+            self.send_accept(core);
+        }
         self.await_requester(core, id);
     }
 
@@ -198,10 +268,8 @@ impl Session {
         let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: None };
         let accept = self.acceptance(core, cell, offer);
         self.report(core);
-        if let Some(link) = self.link {
-            // Ahead of the chunks on their own flow, so that they cannot overtake it.
-            core.send_reliably(link, self.wish.key.1, &accept);
-        }
+        // Ahead of the chunks on their own flow, so that they cannot overtake it.
+        self.send_reliably(core, &accept);
         self.accept = Some(accept);
         self.phase = Phase::Sending(ObjectSender::new(self.wish.key.1, object, digest));
         self.pump(core);

@@ -5,6 +5,7 @@ use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
 use crate::address::{Address, SchemeSet};
+use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::scope::Scope;
@@ -40,12 +41,21 @@ pub struct Params {
     /// [`Message::Traced`](super::Message::Traced), what becomes of it; `None` is no.
     #[n(2)]
     pub trace: Option<bool>,
+    /// What matters to who asks; `None` is nothing in particular. Who does not
+    /// know this field serves without it.
+    #[n(3)]
+    pub profile: Option<Profile>,
 }
 
 impl Params {
     /// Whether the way of the request is to be told.
     pub fn is_traced(this: Option<Self>) -> bool {
         this.and_then(|params| params.trace).unwrap_or(false)
+    }
+
+    /// What matters to who asks.
+    pub fn profile_of(this: Option<Self>) -> Option<Profile> {
+        this.and_then(|params| params.profile)
     }
 }
 

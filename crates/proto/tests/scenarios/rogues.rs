@@ -225,6 +225,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         deadline: SECOND,
         provider,
         scope: Scope::Anywhere,
+        profile: None,
         trace: false,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));

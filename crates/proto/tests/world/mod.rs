@@ -239,6 +239,7 @@ impl World {
             deadline: 10 * SECOND,
             provider: None,
             scope: Scope::Anywhere,
+            profile: None,
             trace: false,
         };
         change(&mut wanted);

@@ -29,9 +29,10 @@ mod path;
 mod receiver;
 mod sender;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
+use roost_proto::Class;
 
 pub(crate) use chunk::MAX_CHUNK_BYTES;
 pub(crate) use path::Measured;
@@ -46,40 +47,6 @@ pub(crate) const MAX_PATHS: usize = 8;
 /// been begun: the most bytes, and the most units of transmission.
 const WINDOW_BYTES: usize = 8 << 20;
 const WINDOW_UNITS: usize = 8 << 10;
-
-/// Over which of its paths a message goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Each chunk over the path where it is through first: for throughput.
-    #[default]
-    Stripe,
-    /// Over all paths at once: for what must be there at the first attempt.
-    Duplicate,
-    /// Over the first path, and the next only while that does not answer: for
-    /// networks where the others cost.
-    Backup,
-}
-
-/// How a message is to be delivered, beside its channel. Over UDP and TCP,
-/// which have one path and one queue, it makes no difference yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Over which paths.
-    pub class: Class,
-    /// Which waiting message leaves first: 0 is the most urgent, 7 the least.
-    /// All messages of a flow must have the same. Default 3.
-    pub priority: u8,
-    /// After how long it has lost its use and is given up, wherever it is.
-    /// Default: never for reliable messages, for datagrams half a second or
-    /// four round trips.
-    pub life: Option<Duration>,
-}
-
-impl Default for Delivery {
-    fn default() -> Self {
-        Self { class: Class::Stripe, priority: 3, life: None }
-    }
-}
 
 /// A message with all that is asked of its way.
 #[derive(Clone, Debug)]

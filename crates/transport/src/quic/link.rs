@@ -4,7 +4,6 @@
 //! carried out: each path has a task that opens streams and waits for their
 //! acknowledgements, and one that reads; the link has one that keeps its time.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,18 +11,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quinn::{Connection, ConnectionError, SendDatagramError, VarInt};
 use roost_identity::Standing;
-use roost_proto::Channel;
+use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::greeting::LinkKey;
-use super::path::{Order, carry};
+use super::path::carry;
 use super::probing::Probing;
 use super::sentence;
-use crate::association::{Action, Association, CopyId, Delivery, Measured, Message, PathEvent, PathId, PathView};
+use super::state::{State, as_sent};
+use crate::association::{PathEvent, PathId};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::{Carrier, Identified, LinkInfo, PathInfo, Tally};
+use crate::link::{Carrier, Identified, LinkInfo, Tally};
 use crate::transport::{Context, cut};
 
 /// The application close code of an ordinary end.
@@ -32,10 +32,6 @@ pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 const VIOLATION: VarInt = VarInt::from_u32(1);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a datagram is of use, at least. Over several paths it is repeated
-/// where it is late, which QUIC's own datagrams are not.
-const DATAGRAM_LIFE: Duration = Duration::from_millis(500);
-
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {
     pub(super) identified: Identified,
@@ -55,50 +51,6 @@ pub(crate) struct QuicLink {
     pub(super) changed: Notify,
 }
 
-pub(super) struct State {
-    association: Association,
-    paths: BTreeMap<PathId, Path>,
-    next_path: u32,
-    /// What the task that keeps the time waits for.
-    armed: Option<Instant>,
-    farewell: Option<String>,
-    /// Bytes of connections that are gone.
-    past: Traffic,
-}
-
-/// A connection of the link.
-struct Path {
-    connection: Connection,
-    /// Our address, if we dialled from one in particular.
-    from: Option<IpAddr>,
-    probing: Probing,
-    orders: mpsc::UnboundedSender<Order>,
-    /// Room for datagrams while none waits.
-    idle_space: usize,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Traffic {
-    sent: u64,
-    received: u64,
-    lost: u64,
-}
-
-/// What a connection knows about its path.
-pub(super) fn measured(connection: &Connection) -> Measured {
-    let path = connection.stats().path;
-    Measured { rtt: path.rtt, window: path.cwnd }
-}
-
-/// How the association sends a message of the owner's.
-pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
-    let (flow, life) = match channel {
-        Channel::Reliable { flow } => (Some(flow), how.life),
-        Channel::Datagram => (None, how.life.or(Some(DATAGRAM_LIFE.max(4 * rtt)))),
-    };
-    Message { body, flow, class: how.class, priority: how.priority, deadline: life.map(|life| now + life) }
-}
-
 impl QuicLink {
     pub(super) fn new(
         identified: Identified,
@@ -106,14 +58,7 @@ impl QuicLink {
         live: Arc<Live>,
         key: Option<LinkKey>,
     ) -> Arc<Self> {
-        let state = State {
-            association: Association::new(context.limits.link_queue_bytes),
-            paths: BTreeMap::new(),
-            next_path: 0,
-            armed: None,
-            farewell: None,
-            past: Traffic::default(),
-        };
+        let state = State::new(context.limits.link_queue_bytes);
         Arc::new(Self {
             identified,
             context,
@@ -153,12 +98,7 @@ impl QuicLink {
     ) -> PathId {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (id, is_over) = self.with(|state, now| {
-            let id = PathId(state.next_path);
-            state.next_path += 1;
-            let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
-            let measured = measured(&connection);
-            state.paths.insert(id, Path { connection, from, probing, orders, idle_space });
-            state.association.add_path(now, id, measured);
+            let id = state.add_path(now, &connection, probing, from, orders);
             (id, state.farewell.is_some())
         });
         if is_over {
@@ -268,15 +208,8 @@ impl QuicLink {
 
     /// A link of one path has QUIC's own datagrams for what fits them.
     fn send_datagram(&self, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        let only = {
-            let state = self.lock();
-            state.paths.values().next().filter(|_| state.paths.len() == 1).map(|path| path.connection.clone())
-        };
-        if let Some(connection) = only {
-            if connection.datagram_send_buffer_space() < message.len() {
-                Live::add(&self.live.dropped, 1);
-                return Ok(());
-            }
+        let direct = self.lock().direct().cloned();
+        if let Some(connection) = direct {
             match connection.send_datagram(message.clone()) {
                 Ok(()) => return Ok(()),
                 Err(SendDatagramError::ConnectionLost(_)) => return Err(SendError::NoLink(self.identified.link)),
@@ -315,13 +248,7 @@ impl QuicLink {
 
     /// A connection is over, with all that had arrived on it delivered.
     pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
-        let is_last = self.with(|state, now| {
-            if let Some(path) = state.paths.remove(&id) {
-                state.past = state.past.plus(&path.connection);
-            }
-            state.association.remove_path(now, id);
-            state.paths.is_empty()
-        });
+        let is_last = self.with(|state, now| state.remove_path(now, id));
         // Who closes one connection on purpose closes the link.
         let is_closed = matches!(error, ConnectionError::ApplicationClosed(_));
         if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
@@ -386,7 +313,7 @@ impl QuicLink {
     pub(crate) fn info(&self) -> LinkInfo {
         let state = self.lock();
         let paths: Vec<_> = state.association.paths().filter_map(|view| state.describe(&view)).collect();
-        let traffic = state.paths.values().fold(state.past, |sum, path| sum.plus(&path.connection));
+        let traffic = state.traffic();
         let rtt = paths.iter().filter(|path| path.answers).map(|path| path.rtt).min();
         LinkInfo {
             bytes_sent: traffic.sent,
@@ -398,69 +325,6 @@ impl QuicLink {
             duplicates: state.association.counts().1,
             paths,
             ..self.identified.describe(rtt.unwrap_or(self.identified.rtt))
-        }
-    }
-}
-
-impl State {
-    /// The peer has all of a chunk.
-    pub(super) fn acknowledged(&mut self, now: Instant, copy: CopyId, measured: Measured) {
-        self.association.acknowledged(now, copy, measured);
-    }
-
-    fn carry_out(&self, action: Action) {
-        let (path, order) = match action {
-            Action::Transmit { path, copy, content, priority } => (path, Order::Transmit { copy, content, priority }),
-            Action::Cancel { path, copy } => (path, Order::Cancel(copy)),
-            Action::Probe { path, on } => {
-                return if let Some(path) = self.paths.get(&path) {
-                    path.probing.set(on);
-                };
-            }
-        };
-        if let Some(path) = self.paths.get(&path) {
-            // Who does not listen any more is about to lose its path.
-            let _ = path.orders.send(order);
-        }
-    }
-
-    /// Whether something has not arrived that still can.
-    fn has_unsent(&self) -> bool {
-        let has_datagrams = |path: &Path| path.connection.datagram_send_buffer_space() < path.idle_space;
-        !self.paths.is_empty() && (!self.association.is_idle() || self.paths.values().any(has_datagrams))
-    }
-
-    fn longest_rtt(&self) -> Duration {
-        self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default()
-    }
-
-    fn describe(&self, view: &PathView) -> Option<PathInfo> {
-        let path = self.paths.get(&view.path)?;
-        let connection = &path.connection;
-        let stats = connection.stats();
-        Some(PathInfo {
-            local: path.from.or_else(|| connection.local_ip()),
-            remote: connection.remote_address(),
-            answers: view.answers,
-            rtt: view.measured.rtt,
-            rate: view.rate,
-            outstanding: view.outstanding as u64,
-            bytes_sent: stats.udp_tx.bytes,
-            bytes_received: stats.udp_rx.bytes,
-            retransmissions: stats.path.lost_packets,
-            repeated: view.counts.repeated,
-            losses: view.counts.losses,
-        })
-    }
-}
-
-impl Traffic {
-    fn plus(self, connection: &Connection) -> Self {
-        let stats = connection.stats();
-        Self {
-            sent: self.sent + stats.udp_tx.bytes,
-            received: self.received + stats.udp_rx.bytes,
-            lost: self.lost + stats.path.lost_packets,
         }
     }
 }

@@ -16,6 +16,7 @@ mod settings;
 #[cfg(feature = "simulated")]
 pub(crate) mod simulated;
 mod socket;
+mod state;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

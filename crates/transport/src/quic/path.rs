@@ -9,7 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream, VarInt};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::link::{QuicLink, measured};
+use super::link::QuicLink;
+use super::state::measured;
 use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
 
 /// What the association wants done on a path.

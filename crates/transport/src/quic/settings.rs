@@ -25,7 +25,7 @@ const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
 /// Round trip assumed before one is measured; QUIC's default is a third of a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Room for datagrams that wait, in each direction, bytes.
-const DATAGRAM_BUFFER: usize = 1 << 20;
+pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
 /// Bytes that a peer may have sent and we not have read.
 const RECEIVE_WINDOW: u32 = 4 << 20;
 /// Bytes of handshakes that strangers may have us hold.

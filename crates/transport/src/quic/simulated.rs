@@ -1,7 +1,9 @@
 //! An end that is a real QUIC connection, driven without its runtime. Messages
 //! travel as in `quic://`: a datagram, or a stream for each.
 
-use std::collections::{BTreeMap, VecDeque};
+mod streams;
+
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,17 +12,19 @@ use aws_lc_rs::{hkdf, hmac};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, ReadError, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit, VarInt,
+    EndpointConfig, Event, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit,
 };
-use roost_proto::Channel;
+use roost_proto::{Channel, Delivery};
 
+use self::streams::Streams;
 use super::greeting::{Hello, Welcome};
-use super::link::{CLOSE_TIMEOUT, CLOSED, as_sent};
+use super::link::{CLOSE_TIMEOUT, CLOSED};
 use super::plain::Plain;
 use super::probing::Probing;
 use super::sentence;
-use super::settings::transport;
-use crate::association::{Action, Association, CopyId, Delivery, Measured, PathId};
+use super::settings::{DATAGRAM_BUFFER, transport};
+use super::state::{DIRECT_AHEAD, as_sent};
+use crate::association::{Action, Association, Measured, PathId};
 use crate::config::Limits;
 use crate::simulated::{End, Happening, Parcel, UDP_BYTES};
 
@@ -46,19 +50,6 @@ pub(crate) struct QuicEnd {
     probing: Probing,
     streams: Streams,
     buffer: Vec<u8>,
-}
-
-/// The streams of the path.
-#[derive(Default)]
-struct Streams {
-    /// What is to be written on streams of their own; a greeting is no copy.
-    waiting: VecDeque<(Option<CopyId>, [Bytes; 2], i32)>,
-    /// Streams that are not written to their end, and what is left.
-    writing: BTreeMap<StreamId, Vec<Bytes>>,
-    /// Whose acknowledgement is waited for.
-    sent: BTreeMap<StreamId, CopyId>,
-    /// Streams that have not been read to their end.
-    reading: BTreeMap<StreamId, Vec<u8>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -279,79 +270,18 @@ impl QuicEnd {
     }
 }
 
-impl Streams {
-    /// Opens streams for what waits, and writes on all what they take.
-    fn write(&mut self, connection: &mut Connection) {
-        while !self.waiting.is_empty()
-            && let Some(id) = connection.streams().open(Dir::Uni)
-        {
-            let Some((copy, content, priority)) = self.waiting.pop_front() else { return };
-            self.writing.insert(id, content.to_vec());
-            self.sent.extend(copy.map(|copy| (id, copy)));
-            // It has just been opened.
-            let _ = connection.send_stream(id).set_priority(priority);
-        }
-        self.writing.retain(|id, chunks| {
-            let mut stream = connection.send_stream(*id);
-            if let Ok(written) = stream.write_chunks(chunks) {
-                chunks.drain(..written.chunks);
-            }
-            let is_written = chunks.iter().all(Bytes::is_empty);
-            // It is open, for it was just written to.
-            let _ = is_written.then(|| stream.finish());
-            !is_written
-        });
-    }
-
-    fn cancel(&mut self, connection: &mut Connection, copy: CopyId) {
-        self.waiting.retain(|(waiting, ..)| *waiting != Some(copy));
-        let Some(id) = self.sent.iter().find(|(_, sent)| **sent == copy).map(|(id, _)| *id) else { return };
-        self.sent.remove(&id);
-        self.writing.remove(&id);
-        // Nothing to reset if it is acknowledged already.
-        let _ = connection.send_stream(id).reset(VarInt::from_u32(0));
-    }
-
-    /// Reads what there is of a stream; answers all of it once it is whole.
-    fn read(&mut self, connection: &mut Connection, id: StreamId) -> Option<Vec<u8>> {
-        let body = self.reading.get_mut(&id)?;
-        let mut stream = connection.recv_stream(id);
-        let mut chunks = stream.read(true).ok()?;
-        let outcome = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => body.extend_from_slice(&chunk.bytes),
-                Ok(None) => break Ok(true),
-                Err(ReadError::Blocked) => break Ok(false),
-                Err(ReadError::Reset(_)) => break Err(()),
-            }
-        };
-        // Whatever it has to tell the other end leaves with the next packets.
-        let _ = chunks.finalize();
-        match outcome {
-            Ok(true) => self.reading.remove(&id),
-            Ok(false) => None,
-            Err(()) => {
-                self.reading.remove(&id);
-                None
-            }
-        }
-    }
-}
-
 impl End for QuicEnd {
-    fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
+    fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
         let (Phase::Up, Some((_, connection))) = (&self.phase, &mut self.connection) else { return };
-        if channel == Channel::Datagram {
+        if channel == Channel::Datagram && self.association.is_idle() {
             let mut datagrams = connection.datagrams();
-            if datagrams.send_buffer_space() < message.len() {
-                return;
-            }
-            if !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
+            let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
+            if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
                 return self.settle(now);
             }
         }
         let rtt = self.measured().rtt;
-        self.association.send(now, as_sent(channel, &Delivery::default(), message, now, rtt));
+        self.association.send(now, as_sent(channel, delivery, message, now, rtt));
         self.settle(now);
     }
 

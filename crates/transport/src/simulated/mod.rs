@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::{Channel, Scheme, Time};
+use roost_proto::{Channel, Delivery, Scheme, Time};
 
 use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};
@@ -85,7 +85,7 @@ impl FromStr for Detail {
 
 /// What each kind of end does; see [`LinkEnd`].
 pub(crate) trait End {
-    fn send(&mut self, now: Instant, channel: Channel, message: Bytes);
+    fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
     fn abort(&mut self, now: Instant, reason: &str);
     fn handle_packet(&mut self, now: Instant, content: &[u8]);
@@ -158,7 +158,12 @@ impl LinkEnd {
     /// Takes a message; what does not fit the queue any more is lost, as it is
     /// in the product.
     pub fn send(&mut self, now: Time, channel: Channel, message: Bytes) {
-        self.0.send(instant(now), channel, message);
+        self.send_as(now, channel, &Delivery::default(), message);
+    }
+
+    /// The same, with a say in how.
+    pub fn send_as(&mut self, now: Time, channel: Channel, delivery: &Delivery, message: Bytes) {
+        self.0.send(instant(now), channel, delivery, message);
     }
 
     /// Ends the link after what was sent has left. No [`Happening::Down`] follows.

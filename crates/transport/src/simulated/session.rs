@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::Channel;
+use roost_proto::{Channel, Delivery};
 
 use super::attire::{Attire, SEGMENT_BYTES};
 use super::stream::Stream;
@@ -210,7 +210,7 @@ impl SessionEnd {
             self.session.decay(u32::try_from(times).unwrap_or(u32::MAX));
         }
         while self.session.has_room()
-            && let Some(segment) = stream.segment(SEGMENT_BYTES)
+            && let Some(segment) = stream.segment(now, SEGMENT_BYTES)
         {
             // There is room.
             let _ = self.session.send_reliable(0, segment);
@@ -254,13 +254,13 @@ impl SessionEnd {
 }
 
 impl End for SessionEnd {
-    fn send(&mut self, now: Instant, channel: Channel, message: Bytes) {
+    fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
         if !matches!(self.phase, Phase::Up) {
             return;
         }
         match (&mut self.stream, channel) {
             // What is sent at one time leaves in one go, with the next packets.
-            (Some(stream), _) => return stream.push(channel, message),
+            (Some(stream), _) => return stream.push(now, (channel, delivery), message),
             // What does not fit the queue is lost.
             (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(flow, message)),
             (None, Channel::Datagram) => {

@@ -1,8 +1,10 @@
 //! The bytes of a TCP connection: messages in frames, frames in TLS records,
 //! records in full segments.
 
+use std::time::Instant;
+
 use bytes::{Buf, Bytes, BytesMut};
-use roost_proto::Channel;
+use roost_proto::{Channel, Delivery};
 
 use crate::config::Limits;
 use crate::tcp::frame::{self, Frame};
@@ -27,8 +29,8 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Takes a message; what does not fit the queue is lost, as in the product.
-    pub(super) fn push(&mut self, channel: Channel, message: Bytes) {
-        self.queue.push(channel, message, Limits::default().link_queue_bytes);
+    pub(super) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes) {
+        self.queue.push(now, how, message, Limits::default().link_queue_bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -37,10 +39,10 @@ impl Stream {
 
     /// The next segment, of at most so many bytes. As without Nagle's
     /// algorithm, what there is leaves at once.
-    pub(super) fn segment(&mut self, most: usize) -> Option<Bytes> {
+    pub(super) fn segment(&mut self, now: Instant, most: usize) -> Option<Bytes> {
         while self.written.len() < WRITE_BATCH && !self.queue.is_empty() {
             let mut plain = Vec::new();
-            self.queue.take(&mut plain);
+            self.queue.take(now, &mut plain);
             for content in plain.chunks(RECORD_BYTES) {
                 self.written.extend_from_slice(&(content.len() as u16).to_be_bytes());
                 self.written.extend_from_slice(&[0; RECORD_HEAD - 2]);
@@ -76,10 +78,11 @@ mod tests {
     #[test]
     fn segments_are_full_whatever_the_messages() {
         let mut stream = Stream::default();
+        let (now, usual) = (Instant::now(), Delivery::default());
         let reliable = Channel::Reliable { flow: 1 };
-        (0..6).for_each(|_| stream.push(reliable, vec![7; 16_400].into()));
-        stream.push(Channel::Datagram, vec![8; 10].into());
-        let segments: Vec<_> = std::iter::from_fn(|| stream.segment(1448)).collect();
+        (0..6).for_each(|_| stream.push(now, (reliable, &usual), vec![7; 16_400].into()));
+        stream.push(now, (Channel::Datagram, &usual), vec![8; 10].into());
+        let segments: Vec<_> = std::iter::from_fn(|| stream.segment(now, 1448)).collect();
         let (last, full) = segments.split_last().unwrap();
         assert!(full.iter().all(|segment| segment.len() == 1448) && last.len() < 1448);
         // A hundred thousand bytes in three round trips, with ten segments at first.

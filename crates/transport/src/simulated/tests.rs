@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use roost_proto::random::SplitMix64;
+use roost_proto::{Profile, Service};
 
 use super::*;
 
@@ -119,8 +120,10 @@ fn datagrams_are_lost_but_over_tcp() {
         let mut pair = Pair::new(kind, 0, 3);
         pair.run(Duration::from_secs(1));
         pair.loss = 30;
-        (0..100).for_each(|_| pair.ends[1].send(pair.now, Channel::Datagram, vec![1; 200].into()));
-        pair.run(Duration::from_secs(10));
+        for _ in 0..10 {
+            (0..10).for_each(|_| pair.ends[1].send(pair.now, Channel::Datagram, vec![1; 200].into()));
+            pair.run(Duration::from_secs(2));
+        }
         pair.messages(0).len()
     };
     // One packet of QUIC carries several of them.
@@ -202,5 +205,65 @@ fn a_handshake_over_more_than_a_second_knows_its_round_trip() {
             let [(_, Happening::Up { rtt })] = &seen[..] else { panic!("{kind:?}: {seen:?}") };
             assert!((2 * FAR..3 * FAR).contains(rtt), "{kind:?}: {rtt:?}");
         }
+    }
+}
+
+/// Bulk that takes seconds is under way; the others come in the order of their
+/// urgency, whichever was sent first, and wait for what is in the network only.
+#[test]
+fn what_is_urgent_does_not_wait_behind_bulk() {
+    for kind in [TCP, QUIC] {
+        let mut pair = Pair::new(kind, 0, 1);
+        // A tenth of a megabit, so to speak: whatever is sent waits for room.
+        pair.delay = FAR;
+        pair.run(Duration::from_secs(5));
+        let of = |service| Delivery::of(service);
+        let send = |pair: &mut Pair, mark: u8, delivery: Delivery, bytes: usize| {
+            let flow = Channel::Reliable { flow: mark.into() };
+            pair.ends[0].send_as(pair.now, flow, &delivery, vec![mark; bytes].into());
+        };
+        (0..60).for_each(|_| send(&mut pair, 9, of(Service::Image), 16_000));
+        pair.run(200 * MS);
+        let urgent = [(4, of(Service::Video)), (2, of(Service::Track)), (0, Delivery::CONTROL)];
+        urgent.into_iter().for_each(|(mark, delivery)| send(&mut pair, mark, delivery, 4_000));
+        pair.run(Duration::from_secs(60));
+        let order: Vec<u8> = pair.messages(1).iter().map(|message| message[0]).collect();
+        assert_eq!(order.len(), 63, "{kind:?}");
+        let at = |mark| order.iter().position(|other| *other == mark).unwrap();
+        assert!(at(0) < at(2) && at(2) < at(4) && at(4) < 30, "{kind:?}: {order:?}");
+    }
+}
+
+/// Datagrams are lost, and what is not there in time is not sent again.
+#[test]
+fn what_is_to_steer_by_comes_in_time_or_never() {
+    let delivery = Delivery::asked(Service::Video, Some(Profile::Piloting));
+    let life = delivery.life.unwrap();
+    for kind in [UDP, QUIC] {
+        let mut pair = Pair::new(kind, 0, 7);
+        pair.run(Duration::from_secs(1));
+        pair.loss = 5;
+        let mut sent = Vec::new();
+        for number in 0..400_u16 {
+            sent.push(pair.now);
+            let message = [&number.to_be_bytes()[..], &[0; 700]].concat();
+            pair.ends[0].send_as(pair.now, Channel::Datagram, &delivery, message.into());
+            pair.run(10 * MS);
+        }
+        pair.run(Duration::from_secs(5));
+        let came = pair.seen[1].iter().filter_map(|(at, seen)| match seen {
+            Happening::Message(message) => Some((*at, u16::from_be_bytes([message[0], message[1]]))),
+            _ => None,
+        });
+        let mut seen = [false; 400];
+        for (at, number) in came {
+            let number = usize::from(number);
+            assert!(!std::mem::replace(&mut seen[number], true), "{kind:?}: {number} came twice");
+            // Given up after its life and a round trip, and then still on its way.
+            let took = at.since(sent[number]);
+            assert!(took <= life + 4 * DELAY, "{kind:?}: {number} took {took:?}");
+        }
+        let count = seen.iter().filter(|came| **came).count();
+        assert!((250..400).contains(&count), "{kind:?}: {count}");
     }
 }

@@ -3,12 +3,12 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_identity::tls::refusal_from_tls_error;
 use roost_identity::{Side, Standing};
-use roost_proto::Channel;
+use roost_proto::{Channel, Delivery};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 
@@ -92,13 +92,13 @@ impl TcpLink {
     }
 
     /// Queues a message.
-    pub(crate) fn send(&self, channel: Channel, message: Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
         let link = self.identified.link;
         let mut queue = self.lock();
         if queue.farewell.is_some() {
             return Err(SendError::NoLink(link));
         }
-        match queue.push(channel, message, self.context.limits.link_queue_bytes) {
+        match queue.push(Instant::now(), (channel, delivery), message, self.context.limits.link_queue_bytes) {
             Pushed::Queued => {}
             Pushed::Dropped => {
                 Live::add(&self.live.dropped, 1);
@@ -164,7 +164,7 @@ impl TcpLink {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
-            let farewell = self.lock().take(&mut bytes);
+            let farewell = self.lock().take(Instant::now(), &mut bytes);
             if let Some(reason) = farewell {
                 Frame::Close(reason).write(&mut bytes);
                 stream.write_all(&bytes).await?;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use roost_identity::Side;
 use roost_identity::tls::{self, refusal_from_tls_error};
 use roost_proto::{DialId, RoleSet, Scheme};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
@@ -39,6 +40,10 @@ use crate::udp::Bucket;
 const BACKLOG: i32 = 1024;
 /// How long to wait when the system has no file descriptor for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes that may wait in the system and have not been sent: what is more
+/// urgent waits for no more than these, and for what is under way.
+const UNSENT: u32 = 32 * 1024;
 
 /// How long somebody who has connected may take to send a first byte.
 const FIRST_BYTE: Duration = Duration::from_secs(1);
@@ -127,8 +132,7 @@ impl Tcp {
         let started = Instant::now();
         let stream = TcpStream::connect(to).await.map_err(|error| sentence(&error))?;
         let rtt = started.elapsed();
-        // Only costs time if it fails.
-        let _ = stream.set_nodelay(true);
+        be_prompt(&stream);
         let tally = Arc::<Tally>::default();
         let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
         let connected = TlsConnector::from(config).connect(to.ip().into(), stream).await;
@@ -201,8 +205,7 @@ impl Listener {
 
     /// The handshake with somebody who dialled us.
     async fn greet(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
-        // Only costs time if it fails.
-        let _ = stream.set_nodelay(true);
+        be_prompt(&stream);
         let tally = Arc::<Tally>::default();
         let stream = Counted::new(stream, Arc::clone(&tally), Arc::clone(&self.live));
         let started = Instant::now();
@@ -218,6 +221,13 @@ impl Listener {
         parts.announce(stream, tally, passed, from, rtt, None);
         Ok(())
     }
+}
+
+/// Has the system send small messages at once and hold little back. Where it
+/// cannot, that only costs time.
+fn be_prompt(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
 }
 
 /// What a new link is made of.

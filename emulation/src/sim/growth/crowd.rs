@@ -249,6 +249,7 @@ impl<'a> Crowd<'a> {
                 deadline: PATIENCE,
                 provider: None,
                 scope: Scope::default(),
+                profile: None,
                 trace: false,
             };
             let machine = self.world.machine_of(Part::Node(*asker));

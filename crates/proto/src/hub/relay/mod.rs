@@ -19,6 +19,7 @@ use self::table::{Relay, Side};
 use super::requests::Key;
 use super::{Hub, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
+use crate::delivery::Profile;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
@@ -41,7 +42,7 @@ impl Hub {
         key: Key,
         asker_link: LinkId,
         (provider, provider_link): (NodeId, LinkId),
-        service: Service,
+        (service, profile): (Service, Option<Profile>),
     ) -> Result<RequestId, Reason> {
         let (total, limits) = (self.relays.len(), &self.config.limits);
         let neighbour = self.neighbours.get_mut(key.asker).ok_or(Reason::Unreachable)?;
@@ -56,8 +57,9 @@ impl Hub {
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
         let heard = now;
-        self.relays
-            .insert(id, Relay { key, asker_link, provider, provider_link, service, accepted, ended, heard, listed });
+        let relay =
+            Relay { key, asker_link, provider, provider_link, service, profile, accepted, ended, heard, listed };
+        self.relays.insert(id, relay);
         self.counters.relays += 1;
         Ok(id)
     }
@@ -79,13 +81,13 @@ impl Hub {
             self.lose_provider(now, id);
             return true;
         }
-        let Some((link, channel, other)) = self.relays.pass(now, (id, side), from.link, header.kind) else {
+        let Some((link, channel, delivery, other)) = self.relays.pass(now, (id, side), from.link, header.kind) else {
             return true;
         };
         let message = with_id(bytes, &header, other);
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
-        self.out.push_back(Transmit::Message { link, channel, traffic: Traffic::Payload, message });
+        self.out.push_back(Transmit::Message { link, channel, delivery, traffic: Traffic::Payload, message });
         if stops {
             self.end_relay(id, None, None);
             if side == Side::Asker {

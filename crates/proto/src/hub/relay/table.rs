@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::header::kind;
 use super::{IDLE, LINGER};
+use crate::delivery::{Delivery, Profile};
 use crate::hub::requests::Key;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Channel;
 use crate::service::Service;
 use crate::time::Time;
+use crate::wire::{Accept, Offer};
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
@@ -30,11 +32,22 @@ pub(super) struct Relay {
     pub(super) provider: NodeId,
     pub(super) provider_link: LinkId,
     pub(super) service: Service,
+    pub(super) profile: Option<Profile>,
     pub(super) accepted: bool,
     pub(super) ended: bool,
     pub(super) heard: Time,
     /// The time under which it stands in `timers`; no later than its end.
     pub(super) listed: Time,
+}
+
+impl Relay {
+    fn delivery(&self) -> Delivery {
+        Delivery::asked(self.service, self.profile)
+    }
+
+    fn must_be_whole(&self) -> bool {
+        !self.service.is_stream() || self.profile.is_some_and(Profile::is_whole)
+    }
 }
 
 /// From where a message comes.
@@ -149,6 +162,12 @@ impl Relays {
         self.table.get(&id).is_some_and(|relay| relay.accepted)
     }
 
+    /// How the data goes that must not overtake its acceptance, if it must not.
+    pub(in crate::hub) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
+        let is_inline = matches!(&accept.offer, Offer::Object { inline: Some(_), .. });
+        self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
+    }
+
     /// Takes note of a message that one side sent over `link`, and says where
     /// it goes, how, and under which id.
     pub(super) fn pass(
@@ -157,25 +176,25 @@ impl Relays {
         (id, side): (RequestId, Side),
         link: LinkId,
         kind: u32,
-    ) -> Option<(LinkId, Channel, RequestId)> {
+    ) -> Option<(LinkId, Channel, Delivery, RequestId)> {
         let relay = self.table.get_mut(&id)?;
         relay.heard = now;
-        let (to, other) = match side {
+        let (to, delivery, other) = match side {
             Side::Asker => {
                 relay.asker_link = link;
-                (relay.provider_link, id)
+                (relay.provider_link, Delivery::CONTROL, id)
             }
             Side::Provider => {
                 relay.provider_link = link;
-                (relay.asker_link, relay.key.id)
+                (relay.asker_link, relay.delivery(), relay.key.id)
             }
         };
-        let datagram = kind == kind::PACKET || kind == kind::REPORT && relay.service.is_stream();
+        let datagram = (kind == kind::PACKET || kind == kind::REPORT) && !relay.must_be_whole();
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
         if kind == kind::END {
             self.ended(now, id);
         }
-        Some((to, channel, other))
+        Some((to, channel, delivery, other))
     }
 
     /// A flow that has been silent for too long, and whether it had ended. Puts

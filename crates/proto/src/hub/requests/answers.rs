@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::RETRY_AFTER;
 use super::table::{Choice, Key, Stage};
+use crate::delivery::Delivery;
 use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
@@ -134,14 +135,17 @@ impl Hub {
             *accepted = true;
         }
         // What follows on the flow must not overtake it.
-        let flows = matches!(&accept.offer, Offer::Object { inline: None, .. });
+        let flow = self.relays.flow_after(&accept);
         accept.id = key.id;
         let (link, traffic) = (asked.link, Traffic::Lookup);
         let message = Message::Accept(accept).encode();
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
-        let channel = if flows { Channel::Reliable { flow: key.id.0 } } else { Channel::Datagram };
-        self.out.push_back(Transmit::Message { link, channel, traffic, message });
+        let (channel, delivery) = match flow {
+            Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
+            None => (Channel::Datagram, Delivery::CONTROL),
+        };
+        self.out.push_back(Transmit::Message { link, channel, delivery, traffic, message });
     }
 
     /// A requester no longer wants it, before there was a flow to stop.

@@ -10,7 +10,7 @@ use crate::hub::{Hub, Outcome, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::time::Time;
-use crate::wire::{Carry, Forward, Message, Reason, Step};
+use crate::wire::{Carry, Forward, Message, Params, Reason, Step};
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a
@@ -34,11 +34,12 @@ impl Hub {
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, asker_link) = (asked.service, asked.link);
+        let what = (service, Params::profile_of(asked.params));
         let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
             return self.dial_for(key, choice, allowed);
         };
         let relay = match relay {
-            true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), service)?),
+            true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), what)?),
             false => None,
         };
         match choice {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::{Config, Event};
 use crate::address::{Address, SchemeSet};
+use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::scope::Scope;
@@ -44,6 +45,8 @@ pub struct Wanted {
     pub provider: Option<Provider>,
     /// How far the provider may be.
     pub scope: Scope,
+    /// What matters most of its delivery.
+    pub profile: Option<Profile>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
 }

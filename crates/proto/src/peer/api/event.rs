@@ -178,6 +178,9 @@ pub struct Summary {
     pub packets: u64,
     /// Datagrams that never came.
     pub lost: u64,
+    /// Datagrams of a stream to steer by ([`Profile::Piloting`](crate::Profile::Piloting))
+    /// that were not there in time, whether they came afterwards or never; dropped.
+    pub late: u64,
     /// Datagrams that came after one with a greater number; delivered nevertheless.
     pub reordered: u64,
     /// Datagrams that came once more; dropped.

@@ -1,0 +1,182 @@
+//! How messages are to be delivered: what transports are asked to do for each,
+//! and what requests may ask for.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use minicbor::{Decode, Encode};
+
+use crate::service::Service;
+
+/// Over which of its paths an association sends a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Each chunk over the path where it is through first: for throughput.
+    #[default]
+    Stripe,
+    /// Over all paths at once: for what must be there at the first attempt.
+    Duplicate,
+    /// Over the first path, and the next only while that does not answer: for
+    /// networks where the others cost.
+    Backup,
+}
+
+/// How a message is to be delivered, beside its channel. A transport does what
+/// it can: over UDP and TCP, which have one path, classes make no difference;
+/// over UDP datagrams never wait, so that none goes before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Over which paths.
+    pub class: Class,
+    /// Which waiting message leaves first: 0 is the most urgent, 7 the least.
+    /// All messages of a flow must have the same. Default 3.
+    pub priority: u8,
+    /// After how long, beyond the round trip, a message that has not arrived is
+    /// of no use any more and is given up, wherever it is. Default: never for
+    /// reliable messages, for datagrams half a second or four round trips.
+    pub life: Option<Duration>,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self { class: Class::Stripe, priority: 3, life: None }
+    }
+}
+
+/// The priority of a service under [`Profile::Piloting`], and of one under
+/// [`Profile::Command`]: before and after all others.
+const FIRST: u8 = 1;
+const LAST: u8 = 6;
+
+impl Delivery {
+    /// What nodes and hubs say of requests, leases and one another: little, and
+    /// what others wait for.
+    pub const CONTROL: Self = Self { class: Class::Duplicate, priority: 0, life: None };
+
+    /// The data of a service: track before sensor, video, image.
+    pub const fn of(service: Service) -> Self {
+        let priority = match service {
+            Service::Track => 2,
+            Service::Sensor => 3,
+            Service::Video => 4,
+            Service::Image => 5,
+        };
+        Self { class: Class::Stripe, priority, life: None }
+    }
+
+    /// The data of a request that asked for it in a particular way.
+    pub fn asked(service: Service, profile: Option<Profile>) -> Self {
+        let usual = Self::of(service);
+        match profile {
+            None | Some(Profile::Surveillance) => usual,
+            Some(Profile::Command) => Self { priority: LAST, ..usual },
+            Some(Profile::Piloting) => {
+                let life = Profile::Piloting.life().filter(|_| service.is_stream());
+                Self { class: Class::Duplicate, priority: FIRST, life }
+            }
+        }
+    }
+}
+
+/// What matters to who asks, from the mission requirements of *Using SCTP to
+/// Improve QoS and Network Fault-Tolerance of DRE Systems* (2004). Without one
+/// a stream's datagrams may be lost or overtake one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+#[non_exhaustive]
+pub enum Profile {
+    /// To steer by: the lowest latency. Over all paths at once and before all
+    /// other data; what of a stream is late is dropped, and counted.
+    #[n(0)]
+    Piloting,
+    /// To see everything as it happens: a stream comes whole and in order, and
+    /// goes on where it was when the association breaks.
+    #[n(1)]
+    Surveillance,
+    /// To decide by: fidelity, whatever time it takes. As surveillance, but
+    /// after all other data.
+    #[n(2)]
+    Command,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Piloting, Self::Surveillance, Self::Command];
+
+    /// The profile's name in flags and queries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Piloting => "piloting",
+            Self::Surveillance => "surveillance",
+            Self::Command => "command",
+        }
+    }
+
+    /// How much longer than the quickest a datagram of a stream may take and
+    /// still be of use; `None` where it always is. A quarter of a second is
+    /// about what people who steer notice.
+    pub const fn life(self) -> Option<Duration> {
+        match self {
+            Self::Piloting => Some(Duration::from_millis(250)),
+            Self::Surveillance | Self::Command => None,
+        }
+    }
+
+    /// Whether a stream must come whole and in order.
+    pub const fn is_whole(self) -> bool {
+        matches!(self, Self::Surveillance | Self::Command)
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text names no profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown profile {0:?}: expected piloting, surveillance or command")]
+pub struct ParseProfileError(String);
+
+impl FromStr for Profile {
+    type Err = ParseProfileError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| ParseProfileError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_goes_before_track_sensor_video_and_image() {
+        let services = [Service::Track, Service::Sensor, Service::Video, Service::Image];
+        let order = [Delivery::CONTROL].into_iter().chain(services.map(Delivery::of));
+        assert!(order.map(|delivery| delivery.priority).is_sorted_by(|before, after| before < after));
+    }
+
+    #[test]
+    fn piloting_goes_before_all_data_and_command_after_it() {
+        for service in Service::ALL {
+            let [first, usual, last] = [Some(Profile::Piloting), None, Some(Profile::Command)]
+                .map(|profile| Delivery::asked(service, profile).priority);
+            let all = Service::ALL.map(|service| Delivery::of(service).priority);
+            assert!(all.iter().all(|other| first < *other && *other < last) && all.contains(&usual));
+            assert!(Delivery::CONTROL.priority < first);
+        }
+        // An object is of no use in parts.
+        assert_eq!(Delivery::asked(Service::Image, Some(Profile::Piloting)).life, None);
+    }
+
+    #[test]
+    fn a_profile_is_read_by_its_name() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        assert!("watching".parse::<Profile>().is_err());
+    }
+}

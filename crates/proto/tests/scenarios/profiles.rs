@@ -1,0 +1,87 @@
+//! What requests ask of their delivery, and get.
+
+use roost_proto::peer::Summary;
+use roost_proto::{Profile, Role, Service};
+
+use crate::world::seeds::for_few_seeds;
+use crate::world::{HostId, MS, SECOND, World};
+use crate::{ANYWHERE, finished, three};
+
+const WHOLE: [Profile; 2] = [Profile::Surveillance, Profile::Command];
+
+/// Asks for eight seconds of video while the associations between provider and
+/// requester break so many times.
+fn watched(
+    (world, provider, requester): (&mut World, HostId, HostId),
+    profile: Option<Profile>,
+    breaks: usize,
+) -> Summary {
+    let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
+        (wanted.duration, wanted.profile) = (Some(8 * SECOND), profile);
+    });
+    for _ in 0..breaks {
+        world.run(1700 * MS);
+        world.break_links(provider, requester);
+        world.break_links(requester, provider);
+    }
+    finished(world, requester, ticket)
+}
+
+#[track_caller]
+fn is_whole(seed: u64, summary: &Summary) {
+    assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}: {summary:?}");
+    assert_eq!((summary.lost, summary.late, summary.reordered), (0, 0, 0), "seed {seed}: {summary:?}");
+}
+
+#[test]
+fn who_watches_misses_nothing_where_much_is_lost() {
+    for_few_seeds(|seed| {
+        for (role, profile) in [(Role::SuperNode, WHOLE[0]), (Role::Server, WHOLE[0]), (Role::SuperNode, WHOLE[1])] {
+            let (mut world, _, provider, requester) = three(seed, role);
+            (world.path.loss, world.path.spread) = (50, 30 * MS);
+            is_whole(seed, &watched((&mut world, provider, requester), Some(profile), 0));
+            let usual = watched((&mut world, provider, requester), None, 0);
+            assert!(usual.lost > 0 && usual.reordered > 0, "seed {seed}: nothing happened: {usual:?}");
+            world.run(10 * SECOND);
+            assert!(world.status(provider).sessions.is_empty(), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn who_watches_misses_nothing_when_associations_break() {
+    for_few_seeds(|seed| {
+        let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+        (world.path.loss, world.path.spread) = (20, 30 * MS);
+        let summary = watched((&mut world, provider, requester), Some(Profile::Surveillance), 4);
+        is_whole(seed, &summary);
+        let usual = watched((&mut world, provider, requester), None, 4);
+        assert!(usual.lost > 0, "seed {seed}: nothing happened: {usual:?}");
+    });
+}
+
+#[test]
+fn who_steers_gets_nothing_late_and_is_told_how_much_was() {
+    for_few_seeds(|seed| {
+        let (mut world, _, provider, requester) = three(seed, Role::SuperNode);
+        let on_time = watched((&mut world, provider, requester), Some(Profile::Piloting), 0);
+        is_whole(seed, &on_time);
+        // A quarter of a second and as much again: half of it is late. Some never comes.
+        (world.path.loss, world.path.spread) = (20, 500 * MS);
+        let late = watched((&mut world, provider, requester), Some(Profile::Piloting), 0);
+        assert_eq!(late.packets + late.late, on_time.packets, "seed {seed}: {late:?}");
+        let part = late.late as f64 / on_time.packets as f64;
+        assert!((0.4..0.65).contains(&part) && late.lost == 0, "seed {seed}: {late:?}");
+    });
+}
+
+#[test]
+fn an_object_is_whole_under_every_profile() {
+    for profile in Profile::ALL {
+        let (mut world, _, _, requester) = three(1, Role::SuperNode);
+        world.path.loss = 50;
+        let wanted = |wanted: &mut roost_proto::peer::Wanted| wanted.profile = Some(profile);
+        let ticket = world.request_with(requester, Service::Image, ANYWHERE, wanted);
+        is_whole(1, &finished(&mut world, requester, ticket));
+    }
+}

@@ -1,0 +1,183 @@
+//! What a QUIC link consists of: its association, and a connection for each path.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn::Connection;
+use roost_proto::{Channel, Delivery};
+use tokio::sync::mpsc;
+
+use super::path::Order;
+use super::probing::Probing;
+use crate::association::{Action, Association, CopyId, Measured, Message, PathId, PathView};
+use crate::link::PathInfo;
+
+/// How long a datagram is of use, at least. Over several paths it is repeated
+/// where it is late, which QUIC's own datagrams are not.
+const DATAGRAM_LIFE: Duration = Duration::from_millis(500);
+/// Bytes of QUIC's own datagrams that may wait before others.
+pub(super) const DIRECT_AHEAD: usize = 4 << 10;
+
+/// The association of a link, and the connections that are its paths.
+pub(super) struct State {
+    pub(super) association: Association,
+    pub(super) paths: BTreeMap<PathId, Path>,
+    next_path: u32,
+    /// What the task that keeps the time waits for.
+    pub(super) armed: Option<Instant>,
+    pub(super) farewell: Option<String>,
+    /// Bytes of connections that are gone.
+    past: Traffic,
+}
+
+/// A connection of the link.
+pub(super) struct Path {
+    pub(super) connection: Connection,
+    /// Our address, if we dialled from one in particular.
+    from: Option<IpAddr>,
+    probing: Probing,
+    orders: mpsc::UnboundedSender<Order>,
+    /// Room for datagrams while none waits.
+    idle_space: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Traffic {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+}
+
+/// What a connection knows about its path.
+pub(super) fn measured(connection: &Connection) -> Measured {
+    let path = connection.stats().path;
+    Measured { rtt: path.rtt, window: path.cwnd }
+}
+
+/// How the association sends a message of the owner's. It cannot know before a
+/// round trip that one has arrived.
+pub(super) fn as_sent(channel: Channel, how: &Delivery, body: Bytes, now: Instant, rtt: Duration) -> Message {
+    let life = how.life.map(|life| life + rtt);
+    let (flow, life) = match channel {
+        Channel::Reliable { flow } => (Some(flow), life),
+        Channel::Datagram => (None, life.or(Some(DATAGRAM_LIFE.max(4 * rtt)))),
+    };
+    Message { body, flow, class: how.class, priority: how.priority, deadline: life.map(|life| now + life) }
+}
+
+impl State {
+    pub(super) fn new(queue_bytes: usize) -> Self {
+        Self {
+            association: Association::new(queue_bytes),
+            paths: BTreeMap::new(),
+            next_path: 0,
+            armed: None,
+            farewell: None,
+            past: Traffic::default(),
+        }
+    }
+
+    /// Uses a connection as another path.
+    pub(super) fn add_path(
+        &mut self,
+        now: Instant,
+        connection: &Connection,
+        probing: Probing,
+        from: Option<IpAddr>,
+        orders: mpsc::UnboundedSender<Order>,
+    ) -> PathId {
+        let id = PathId(self.next_path);
+        self.next_path += 1;
+        let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
+        let measured = measured(&connection);
+        self.paths.insert(id, Path { connection, from, probing, orders, idle_space });
+        self.association.add_path(now, id, measured);
+        id
+    }
+
+    /// A connection is over; answers whether it was the last.
+    pub(super) fn remove_path(&mut self, now: Instant, id: PathId) -> bool {
+        if let Some(path) = self.paths.remove(&id) {
+            self.past = self.past.plus(&path.connection);
+        }
+        self.association.remove_path(now, id);
+        self.paths.is_empty()
+    }
+
+    /// The connection on which a datagram may leave at once as one of QUIC's
+    /// own, which keep no order with what the association sends, have no
+    /// priority and are not given up: there is one path, and nothing waits.
+    pub(super) fn direct(&self) -> Option<&Connection> {
+        let path = self.paths.values().next().filter(|_| self.paths.len() == 1)?;
+        let ahead = path.idle_space.saturating_sub(path.connection.datagram_send_buffer_space());
+        (ahead <= DIRECT_AHEAD && self.association.is_idle()).then_some(&path.connection)
+    }
+
+    /// What went over all its connections.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.paths.values().fold(self.past, |sum, path| sum.plus(&path.connection))
+    }
+
+    /// The peer has all of a chunk.
+    pub(super) fn acknowledged(&mut self, now: Instant, copy: CopyId, measured: Measured) {
+        self.association.acknowledged(now, copy, measured);
+    }
+
+    pub(super) fn carry_out(&self, action: Action) {
+        let (path, order) = match action {
+            Action::Transmit { path, copy, content, priority } => (path, Order::Transmit { copy, content, priority }),
+            Action::Cancel { path, copy } => (path, Order::Cancel(copy)),
+            Action::Probe { path, on } => {
+                return if let Some(path) = self.paths.get(&path) {
+                    path.probing.set(on);
+                };
+            }
+        };
+        if let Some(path) = self.paths.get(&path) {
+            // Who does not listen any more is about to lose its path.
+            let _ = path.orders.send(order);
+        }
+    }
+
+    /// Whether something has not arrived that still can.
+    pub(super) fn has_unsent(&self) -> bool {
+        let has_datagrams = |path: &Path| path.connection.datagram_send_buffer_space() < path.idle_space;
+        !self.paths.is_empty() && (!self.association.is_idle() || self.paths.values().any(has_datagrams))
+    }
+
+    pub(super) fn longest_rtt(&self) -> Duration {
+        self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default()
+    }
+
+    pub(super) fn describe(&self, view: &PathView) -> Option<PathInfo> {
+        let path = self.paths.get(&view.path)?;
+        let connection = &path.connection;
+        let stats = connection.stats();
+        Some(PathInfo {
+            local: path.from.or_else(|| connection.local_ip()),
+            remote: connection.remote_address(),
+            answers: view.answers,
+            rtt: view.measured.rtt,
+            rate: view.rate,
+            outstanding: view.outstanding as u64,
+            bytes_sent: stats.udp_tx.bytes,
+            bytes_received: stats.udp_rx.bytes,
+            retransmissions: stats.path.lost_packets,
+            repeated: view.counts.repeated,
+            losses: view.counts.losses,
+        })
+    }
+}
+
+impl Traffic {
+    fn plus(self, connection: &Connection) -> Self {
+        let stats = connection.stats();
+        Self {
+            sent: self.sent + stats.udp_tx.bytes,
+            received: self.received + stats.udp_rx.bytes,
+            lost: self.lost + stats.path.lost_packets,
+        }
+    }
+}
