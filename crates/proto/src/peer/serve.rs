@@ -226,10 +226,10 @@ impl Provide {
 
     /// Ends a session and tells the requester.
     fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
-        if let Some(session) = self.sessions.get(&id) {
-            if let Phase::Streaming(_) | Phase::Sending(_) = &session.phase {
-                session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
-            }
+        if let Some(session) = self.sessions.get(&id)
+            && let Phase::Streaming(_) | Phase::Sending(_) = &session.phase
+        {
+            session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
         }
         self.finish(core, id, Some(reason));
     }
