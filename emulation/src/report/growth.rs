@@ -57,7 +57,8 @@ fn of_lookups(sizes: &[Size], name: &str, title: &str, of: fn(&Lookups) -> f64, 
 
 fn traffic(sizes: &[Size]) -> Figure {
     let line = |tier: usize| drawn(TIERS[tier], sizes.iter().map(|size| (size.nodes, size.uplinks[tier].mean)));
-    let title = "What a home sends to other super nodes stays the same; a top's share grows with what is below it";
+    let title =
+        "What a home says to other super nodes, without headers, stays the same; a top says more with more below it";
     let all = [line(0), line(1), line(2)];
     figure("growth-traffic", title, &all, sizes.iter().map(|size| size.nodes), |bits| rate(bits / 1e6))
 }
