@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
+use crate::congestion::Congestion;
+
 /// The most hosts one endpoint names: one for each network path.
 pub const MAX_HOSTS: usize = 4;
 
@@ -103,7 +105,7 @@ impl fmt::Debug for SchemeSet {
 }
 
 /// Where to listen or whom to call, as an operator writes it:
-/// `udp://host:port`, `tcp://host:port`, `quic://host1+host2:port`.
+/// `udp://host:port`, `tcp://host:port`, `quic://host1+host2:port?cc=rate`.
 ///
 /// Hosts are names or IP addresses; the driver resolves names. An IPv6 address
 /// stands in brackets.
@@ -115,11 +117,16 @@ pub struct Endpoint {
     pub hosts: Vec<String>,
     /// The port; 0 lets the system choose when listening.
     pub port: u16,
+    /// The congestion control of all links from and to here, if not the usual
+    /// one; only `quic` has a choice, and only who listens.
+    pub congestion: Option<Congestion>,
 }
 
 /// Why a text is no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an endpoint: {reason}; expected udp://HOST:PORT, tcp://HOST:PORT or quic://HOST1+HOST2:PORT")]
+#[error(
+    "{text:?} is not an endpoint: {reason}; expected udp://HOST:PORT, tcp://HOST:PORT or quic://HOST1+HOST2:PORT[?cc=rate]"
+)]
 pub struct ParseEndpointError {
     text: String,
     reason: &'static str,
@@ -132,6 +139,7 @@ impl FromStr for Endpoint {
         let wrong = |reason| ParseEndpointError { text: text.to_owned(), reason };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let scheme: Scheme = scheme.parse().map_err(|_| wrong("its scheme is unknown"))?;
+        let (rest, option) = rest.split_once('?').map_or((rest, None), |(rest, option)| (rest, Some(option)));
         let (hosts, port) = rest.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?;
         let hosts: Vec<String> = hosts
@@ -144,7 +152,13 @@ impl FromStr for Endpoint {
         if hosts.len() > 1 && scheme != Scheme::Quic {
             return Err(wrong("only quic takes more than one host"));
         }
-        Ok(Self { scheme, hosts, port })
+        if option.is_some() && scheme != Scheme::Quic {
+            return Err(wrong("only quic has a choice of congestion control"));
+        }
+        let name = option.map(|option| option.strip_prefix("cc=").ok_or_else(|| wrong("the only option is ?cc=")));
+        let congestion = name.transpose()?.map(str::parse).transpose();
+        let congestion = congestion.map_err(|_| wrong("its congestion control is not cubic, rate, udt or bbr"))?;
+        Ok(Self { scheme, hosts, port, congestion })
     }
 }
 
@@ -164,7 +178,8 @@ impl fmt::Display for Endpoint {
             let plus = if index == 0 { "" } else { "+" };
             if host.contains(':') { write!(f, "{plus}[{host}]")? } else { write!(f, "{plus}{host}")? }
         }
-        write!(f, ":{}", self.port)
+        write!(f, ":{}", self.port)?;
+        self.congestion.map_or(Ok(()), |congestion| write!(f, "?cc={congestion}"))
     }
 }
 
@@ -227,7 +242,7 @@ fn is_confined(host: &IpAddr) -> bool {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts = self.hosts.iter().map(ToString::to_string).collect();
-        Endpoint { scheme: self.scheme, hosts, port: self.port }.fmt(f)
+        Endpoint { scheme: self.scheme, hosts, port: self.port, congestion: None }.fmt(f)
     }
 }
 
@@ -278,7 +293,13 @@ mod tests {
 
     #[test]
     fn endpoints_print_as_they_are_read() {
-        for text in ["udp://127.0.0.1:7700", "tcp://sn1.example:0", "quic://10.0.0.1+10.0.1.1:7700", "udp://[::1]:9"] {
+        for text in [
+            "udp://127.0.0.1:7700",
+            "tcp://sn1.example:0",
+            "quic://10.0.0.1+10.0.1.1:7700",
+            "udp://[::1]:9",
+            "quic://[::1]:9?cc=rate",
+        ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
     }
@@ -295,6 +316,9 @@ mod tests {
             ("udp://::1:1", "host is malformed"),
             ("tcp://a+b:1", "only quic"),
             ("quic://a+b+c+d+e:1", "more than four"),
+            ("quic://h:1?cc=reno", "is not cubic, rate, udt or bbr"),
+            ("quic://h:1?rate", "the only option is ?cc="),
+            ("tcp://h:1?cc=udt", "only quic has a choice"),
         ] {
             let error = text.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

@@ -21,6 +21,7 @@
 pub mod address;
 mod backoff;
 pub mod block;
+pub mod congestion;
 pub mod delivery;
 pub mod directory;
 pub mod flow;
@@ -38,6 +39,7 @@ pub mod time;
 pub mod wire;
 
 pub use address::{Address, Endpoint, Scheme, SchemeSet};
+pub use congestion::Congestion;
 pub use delivery::{Class, Delivery, Profile};
 pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};

@@ -120,7 +120,7 @@ async fn listen(shared: &Shared, endpoint: &Endpoint) -> Result<Address, BindErr
         let bound = match endpoint.scheme {
             Scheme::Udp => shared.udp.listen(at),
             Scheme::Tcp => shared.tcp.listen(at),
-            Scheme::Quic => shared.quic.listen(at),
+            Scheme::Quic => shared.quic.listen(at, endpoint.congestion.unwrap_or_default()),
         };
         let bound = bound.map_err(|source| BindError::Listen { endpoint: endpoint.clone(), source })?;
         address.port = bound.port();

@@ -88,7 +88,7 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
 
 /// The address of the hub's endpoint.
 async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {
-    let Endpoint { scheme, hosts, port } = &args.hub;
+    let Endpoint { scheme, hosts, port, .. } = &args.hub;
     if args.transport.is_some_and(|transport| transport != *scheme) {
         return Err(Failure::usage(format!(
             "--transport differs from that of {}: give the hub's other endpoint",

@@ -66,7 +66,8 @@ impl Maker {
         let policy = Policy::new(&identity).map_err(|error| Failure::failed(error.to_string()))?;
         let id = identity.node();
         let scheme = self.hub.scheme;
-        let listen = host.map(|host| Endpoint { scheme, hosts: vec![host], port: 0 }).into_iter().collect();
+        let listen =
+            host.map(|host| Endpoint { scheme, hosts: vec![host], port: 0, congestion: None }).into_iter().collect();
         let limits = Limits::default();
         let admit = RoleSet::only(Role::Node);
         let config = Config { identity: Arc::new(identity), policy, listen, admit, limits };

@@ -219,6 +219,15 @@ impl Settings {
         self.read(key, units::rate_bps)
     }
 
+    /// Under which endpoints others reach us.
+    fn advertised(&self) -> Result<Vec<Endpoint>, ConfigError> {
+        let advertised: Vec<Endpoint> = self.list("advertise")?;
+        match advertised.iter().find(|endpoint| endpoint.congestion.is_some()) {
+            Some(endpoint) => Err(self.wrong("advertise", &endpoint.to_string(), ONLY_LISTENING.to_owned())),
+            None => Ok(advertised),
+        }
+    }
+
     /// A list of hubs with the endpoints of each.
     ///
     /// # Errors
@@ -273,8 +282,15 @@ impl Settings {
     }
 }
 
+/// What to say of a congestion control at an endpoint of others.
+const ONLY_LISTENING: &str = "?cc= is chosen where we listen: give it to `listen`";
+
 /// The endpoints of one hub: one, or several with commas between them.
 fn parse_hub(text: &str) -> Result<Vec<Endpoint>, String> {
     let endpoints: Result<Vec<_>, _> = text.split(',').map(|part| part.trim().parse::<Endpoint>()).collect();
-    endpoints.map_err(|error| error.to_string())
+    let endpoints = endpoints.map_err(|error| error.to_string())?;
+    match endpoints.iter().any(|endpoint| endpoint.congestion.is_some()) {
+        true => Err(ONLY_LISTENING.to_owned()),
+        false => Ok(endpoints),
+    }
 }

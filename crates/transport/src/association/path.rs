@@ -114,9 +114,17 @@ impl Path {
     /// Whether another chunk of `bytes` may be put on it now. Twice what the
     /// path and a short queue hold lets the rate grow as fast as any congestion
     /// control does, and bounds what is stuck when it dies.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    ///
+    /// What is put on a path that is `alone` could go nowhere else: there is so
+    /// much that the congestion control, whose window may double until the next
+    /// acknowledgement, never waits for it.
+    pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
         let floor = 2 * CHUNK_BYTES;
-        let most = usize::try_from(self.measured.window).unwrap_or(usize::MAX).saturating_add(floor);
+        let window = usize::try_from(self.measured.window).unwrap_or(usize::MAX);
+        if alone {
+            return self.outstanding + bytes <= window.saturating_mul(2).saturating_add(floor);
+        }
+        let most = window.saturating_add(floor);
         let held = (self.min_rtt + QUEUE).as_secs_f64();
         let wanted = self.rate.known().map_or(floor, |rate| (2.0 * rate * held) as usize);
         self.outstanding == 0 || self.outstanding + bytes <= wanted.clamp(floor, most)
@@ -142,7 +150,7 @@ impl Path {
             ahead: self.outstanding,
             delivered: self.rate.delivered,
             delivered_at: self.rate.delivered_at,
-            was_full: !self.has_room(CHUNK_BYTES),
+            was_full: !self.has_room(CHUNK_BYTES, false),
         }
     }
 

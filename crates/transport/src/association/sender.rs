@@ -192,7 +192,7 @@ impl Sender {
         self.chunks.insert(id, InFlight { chunk, copies: Vec::new() });
         self.transmit(now, id, first);
         if class == Class::Duplicate {
-            let others = self.usable().filter(|(path, it)| *path != first && it.has_room(bytes));
+            let others = self.usable().filter(|(path, it)| *path != first && it.has_room(bytes, false));
             for path in others.map(|(path, _)| path).collect::<Vec<_>>() {
                 self.transmit(now, id, path);
             }
@@ -202,10 +202,11 @@ impl Sender {
     /// The path for a new chunk, if one has room.
     fn choose(&self, class: Class, bytes: usize) -> Option<PathId> {
         let mut usable = self.usable();
+        let has_room = |path: &Path| path.has_room(bytes, self.paths.len() == 1);
         match class {
-            Class::Backup => usable.next().filter(|(_, path)| path.has_room(bytes)),
+            Class::Backup => usable.next().filter(|(_, path)| has_room(path)),
             Class::Stripe | Class::Duplicate => {
-                usable.filter(|(_, path)| path.has_room(bytes)).min_by_key(|(_, path)| path.eta(bytes))
+                usable.filter(|(_, path)| has_room(path)).min_by_key(|(_, path)| path.eta(bytes))
             }
         }
         .map(|(path, _)| path)

@@ -5,6 +5,7 @@
 //! still end in a refusal. Of several hosts, the dialler begins with the first
 //! that answers, and adds the others as further paths.
 
+mod congestion;
 mod greeting;
 mod link;
 mod path;
@@ -18,6 +19,7 @@ pub(crate) mod simulated;
 mod socket;
 mod state;
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -25,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime, TokioRuntime};
 use roost_identity::{Refusal, Side};
-use roost_proto::{DialId, LinkId, RoleSet, Scheme};
+use roost_proto::{Congestion, DialId, LinkId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -62,6 +64,8 @@ struct Inner {
     server: quinn::ServerConfig,
     /// The listening ones, then at most one for dialling in each family.
     endpoints: RwLock<Vec<Endpoint>>,
+    /// What was chosen for the addresses that we listen at.
+    congestion: RwLock<HashMap<SocketAddr, Congestion>>,
 }
 
 impl Quic {
@@ -75,13 +79,16 @@ impl Quic {
             crowd: Crowd::new(context.limits.handshakes),
             context,
             endpoints: RwLock::default(),
+            congestion: RwLock::default(),
         };
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
 
-    /// Listens; answers the address.
-    pub(crate) fn listen(&self, at: SocketAddr) -> io::Result<SocketAddr> {
+    /// Listens; answers the address. What is chosen here holds for links from and to it.
+    pub(crate) fn listen(&self, at: SocketAddr, congestion: Congestion) -> io::Result<SocketAddr> {
         let endpoint = self.inner.open(at, Some(self.inner.server.clone()))?;
+        let chosen = &self.inner.congestion;
+        chosen.write().unwrap_or_else(PoisonError::into_inner).insert(endpoint.local_addr()?, congestion);
         let task = tokio::spawn(accept(Arc::clone(&self.inner), endpoint.clone(), Arc::clone(&self.busy)));
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(task.abort_handle());
         endpoint.local_addr()
@@ -179,9 +186,10 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
         Live::add(&inner.live.turned_away, u64::from(displaced));
         let (inner, busy) = (Arc::clone(&inner), Arc::clone(&busy));
         let port = endpoint.local_addr().map_or(0, |at| at.port());
+        let probing = inner.probing(&endpoint);
         tokio::spawn(async move {
             let from = incoming.remote_address();
-            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, port, &busy));
+            let greeting = timeout(limits.handshake_timeout, inner.greet(incoming, probing, port, &busy));
             // Who has lost the place was counted by the one that took it.
             let Some(greeted) = place.hold(greeting).await else { return };
             Live::add(&inner.live.failed_handshakes, u64::from(!matches!(greeted, Ok(Ok(())))));
@@ -204,6 +212,13 @@ impl Inner {
 
     fn endpoints(&self) -> Vec<Endpoint> {
         self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The congestion control of a new connection of an endpoint.
+    fn probing(&self, endpoint: &Endpoint) -> Probing {
+        let chosen = self.congestion.read().unwrap_or_else(PoisonError::into_inner);
+        let at = endpoint.local_addr().ok();
+        Probing::new(at.and_then(|at| chosen.get(&at).copied()).unwrap_or_default())
     }
 
     /// The endpoints at addresses of their own.
@@ -229,15 +244,14 @@ impl Inner {
         expect: RoleSet,
         has_several: bool,
     ) -> Result<(Connection, Probing), String> {
-        let probing = Probing::default();
+        let probing = self.probing(endpoint);
         let config = settings::client(&self.context, expect, &probing, has_several)?;
         let connecting = endpoint.connect_with(config, to, &to.ip().to_string()).map_err(|error| error.to_string())?;
         Ok((connecting.await.map_err(|error| self.failed(&error))?, probing))
     }
 
     /// The handshake with somebody who dialled us.
-    async fn greet(&self, incoming: Incoming, port: u16, busy: &Arc<()>) -> Result<(), String> {
-        let probing = Probing::default();
+    async fn greet(&self, incoming: Incoming, probing: Probing, port: u16, busy: &Arc<()>) -> Result<(), String> {
         let hosts = self.hosts(port);
         let server = settings::accepting(&self.server, &self.context, &probing, hosts.len() > 1);
         let connecting = incoming.accept_with(server).map_err(|error| self.failed(&error))?;

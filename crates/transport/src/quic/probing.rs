@@ -11,20 +11,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use quinn::congestion::{Controller, ControllerFactory, CubicConfig};
+use quinn::congestion::{Controller, ControllerFactory};
 use quinn_proto::RttEstimator;
+use roost_proto::Congestion;
+
+use super::congestion;
 
 /// By how much a probed path's window is widened, bytes: thousands of
 /// heartbeats, each of which counts as under way until the path is back.
 const ROOM: u64 = 1 << 20;
 
 /// Makes the congestion control of one connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Probing {
+    congestion: Congestion,
     on: Arc<AtomicBool>,
 }
 
 impl Probing {
+    pub(super) fn new(congestion: Congestion) -> Self {
+        Self { congestion, on: Arc::default() }
+    }
+
     /// Lets probes pass, or no more.
     pub(super) fn set(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
@@ -33,7 +41,7 @@ impl Probing {
 
 impl ControllerFactory for Probing {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
-        let inner = Arc::new(CubicConfig::default()).build(now, mtu);
+        let inner = congestion::controller(self.congestion, now, mtu);
         Box::new(Widened { inner, on: Arc::clone(&self.on) })
     }
 }

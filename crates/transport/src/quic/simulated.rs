@@ -14,7 +14,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
     EndpointConfig, Event, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit,
 };
-use roost_proto::{Channel, Delivery};
+use roost_proto::{Channel, Congestion, Delivery};
 
 use self::streams::Streams;
 use super::greeting::{Hello, Welcome};
@@ -79,8 +79,8 @@ impl ConnectionIdGenerator for Numbered {
 }
 
 impl QuicEnd {
-    pub(crate) fn dial(now: Instant) -> Self {
-        let mut end = Self::new(now, false);
+    pub(crate) fn dial(now: Instant, congestion: Congestion) -> Self {
+        let mut end = Self::new(now, congestion, false);
         let mut config = ClientConfig::new(Arc::new(Plain));
         config.transport_config(transport(Limits::default().packet(), &end.probing, false));
         config.initial_dst_cid_provider(Arc::new(|| ConnectionId::new(&[7; 20])));
@@ -89,18 +89,18 @@ impl QuicEnd {
         end
     }
 
-    pub(crate) fn accept(now: Instant) -> Self {
-        Self::new(now, true)
+    pub(crate) fn accept(now: Instant, congestion: Congestion) -> Self {
+        Self::new(now, congestion, true)
     }
 
-    fn new(now: Instant, by_peer: bool) -> Self {
+    fn new(now: Instant, congestion: Congestion, by_peer: bool) -> Self {
         let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(by_peer); 64]);
         let mut config = EndpointConfig::new(Arc::new(reset));
         // A greased bit would make a packet look like none of QUIC, and tells nothing here.
         config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
         let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
         let mut server = ServerConfig::new(Arc::new(Plain), Arc::new(token));
-        let probing = Probing::default();
+        let probing = Probing::new(congestion);
         server.transport_config(transport(Limits::default().packet(), &probing, false));
         Self {
             endpoint: Endpoint::new(Arc::new(config), by_peer.then(|| Arc::new(server)), false, None),
@@ -114,6 +114,23 @@ impl QuicEnd {
             streams: Streams::default(),
             buffer: Vec::new(),
         }
+    }
+
+    /// Sends a message; `false` if there is no room for it.
+    pub(crate) fn offer(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) -> bool {
+        let (Phase::Up, Some((_, connection))) = (&self.phase, &mut self.connection) else { return false };
+        if channel == Channel::Datagram && self.association.is_idle() {
+            let mut datagrams = connection.datagrams();
+            let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
+            if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
+                self.settle(now);
+                return true;
+            }
+        }
+        let rtt = self.measured().rtt;
+        let is_taken = self.association.send(now, as_sent(channel, delivery, message, now, rtt));
+        self.settle(now);
+        is_taken
     }
 
     /// Does all that follows from what has just been done.
@@ -272,17 +289,7 @@ impl QuicEnd {
 
 impl End for QuicEnd {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
-        let (Phase::Up, Some((_, connection))) = (&self.phase, &mut self.connection) else { return };
-        if channel == Channel::Datagram && self.association.is_idle() {
-            let mut datagrams = connection.datagrams();
-            let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
-            if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
-                return self.settle(now);
-            }
-        }
-        let rtt = self.measured().rtt;
-        self.association.send(now, as_sent(channel, delivery, message, now, rtt));
-        self.settle(now);
+        self.offer(now, channel, delivery, message);
     }
 
     fn close(&mut self, now: Instant, reason: &str) {

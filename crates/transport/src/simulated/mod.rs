@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_proto::{Channel, Delivery, Scheme, Time};
+use roost_proto::{Channel, Congestion, Delivery, Scheme, Time};
 
 use crate::multicast::{MAX_MULTICAST_BYTES, OVERHEAD};
 use crate::quic::simulated::{self as quic, QuicEnd};
@@ -136,7 +136,7 @@ impl LinkEnd {
     pub fn dial(scheme: Scheme, detail: Detail, now: Time) -> Self {
         let now = instant(now);
         Self(match (scheme, detail) {
-            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now)),
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now, Congestion::default())),
             _ => Box::new(SessionEnd::dial(Attire::of(scheme), now)),
         })
     }
@@ -145,7 +145,7 @@ impl LinkEnd {
     pub fn accept(scheme: Scheme, detail: Detail, now: Time) -> Self {
         let now = instant(now);
         Self(match (scheme, detail) {
-            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now)),
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now, Congestion::default())),
             _ => Box::new(SessionEnd::accept(Attire::of(scheme), now)),
         })
     }

@@ -245,3 +245,24 @@ proptest! {
         prop_assert!(world.sender.paths().all(|path| path.outstanding <= 1));
     }
 }
+
+/// What is put on the only path leaves by its congestion control: the
+/// association has twice the window there, whatever rate it has seen.
+#[test]
+fn the_only_path_never_waits_for_the_association() {
+    let now = Instant::now();
+    let measured = Measured { rtt: 100 * MS, window: 500_000 };
+    let put_on_first = |paths: u32| {
+        let mut association = Association::new(4 << 20);
+        (0..paths).for_each(|path| association.add_path(now, PathId(path), measured));
+        (0..40).for_each(|frame| assert!(association.send(now, message(frame, Some(1), 60_000))));
+        let actions = std::iter::from_fn(|| association.poll_action());
+        let bytes = actions.filter_map(|action| match action {
+            Action::Transmit { path: PathId(0), content, .. } => Some(content.iter().map(Bytes::len).sum::<usize>()),
+            _ => None,
+        });
+        bytes.sum::<usize>()
+    };
+    let (alone, of_two) = (put_on_first(1), put_on_first(2));
+    assert!((980_000..1_030_000).contains(&alone) && of_two < 50_000, "{alone}, {of_two}");
+}

@@ -1,0 +1,337 @@
+//! Congestion control by a model of the path: as much is under way as its rate
+//! and its shortest round trip hold, and a little more now and then to see
+//! whether the rate has grown. A loss by itself says nothing, so that radio and
+//! satellite links are filled.
+//!
+//! The idea is that of BBR (Cardwell et al. 2016), without its rate output,
+//! which quinn does not have: everything is said by the window.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use quinn::congestion::Controller;
+use quinn_proto::RttEstimator;
+
+use super::INITIAL_WINDOW;
+use super::delivery::Delivery;
+
+/// What may be under way while the path is explored, in parts of what it holds.
+/// Its growth, a byte for each that arrives, doubles it each round trip, until
+/// the rate does not: then a queue as long as the path holds is not overrun.
+const STARTUP_GAIN: f64 = 2.0;
+/// The same while the queue of that is taken down.
+const DRAIN_GAIN: f64 = 0.5;
+/// The same from then on, each for a round trip: is there more? Take down what
+/// that has queued, and go on. Who has a tenth more than its share under way is
+/// not starved by those that fill the queue.
+const CYCLE: [f64; 8] = [1.3, 0.85, 1.08, 1.08, 1.08, 1.08, 1.08, 1.08];
+/// The step that takes the queue down, which lasts until it is gone or for so
+/// many round trips.
+const DRAINING: usize = 1;
+const LONGEST_DRAIN: u32 = 4;
+/// Where the cycle begins.
+const FIRST_STEP: usize = 2;
+/// The least time of a step.
+const SHORTEST_STEP: Duration = Duration::from_millis(10);
+/// The path is explored as long as its rate grows by this in a round, but for
+/// so many rounds.
+const GROWTH: f64 = 1.25;
+const FLAT_ROUNDS: u32 = 3;
+/// A round loses too much for chance, or its shortest round trip has so much
+/// queue in it: the path is full.
+const MUCH_LOSS: f64 = 0.02;
+const QUEUED_RTT: f64 = 1.2;
+const QUEUED: Duration = Duration::from_millis(3);
+/// Rounds before losses count: until then a single one is too much.
+const FEW_ROUNDS: u32 = 4;
+/// A round of the cycle that loses as much, and more than so many packets, has
+/// overrun the queue: less than this part of what was under way then may be, and
+/// in each cycle from then on so much more.
+const FEW_LOSSES: f64 = 4.0;
+const CEILING: f64 = 0.7;
+const CEILING_GROWTH: f64 = 1.25;
+/// The greatest rate of so many rounds and as many again twice over counts.
+const PEAK_ROUNDS: u32 = 5;
+/// Acknowledgements that are held back, or come in clumps, are worth so much of
+/// the rate and so many packets.
+const CLUMP: Duration = Duration::from_millis(2);
+const CLUMP_PACKETS: f64 = 6.0;
+/// The least window, packets.
+const LEAST_PACKETS: f64 = 8.0;
+/// After so long and so many round trips the shortest is measured anew, with
+/// this part of what the path holds for two of them and so long: who came when
+/// others had filled the queue takes that for the path, and more than its share.
+const RTT_LIFE: Duration = Duration::from_secs(10);
+const RTT_LIFE_ROUNDS: u32 = 40;
+const RTT_PROBE: Duration = Duration::from_millis(100);
+const RTT_PROBE_GAIN: f64 = 0.7;
+/// It grows by this at most each time: what looks like a longer path may be a
+/// queue that others keep full.
+const RTT_GROWTH: f64 = 1.1;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Rate {
+    mtu: f64,
+    phase: Phase,
+    delivery: Delivery,
+    peak: Peak,
+    /// The shortest round trip, and when it was measured.
+    base: Option<(Duration, Instant)>,
+    round: Round,
+    rounds: u32,
+    in_flight: u64,
+    /// What may be under way at most, bytes, since more was too much.
+    ceiling: f64,
+    /// When the queue of the startup was gone.
+    drained_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The window grows; the greatest rate so far, and rounds since it grew.
+    Startup { window: f64, best: f64, flat: u32 },
+    /// The queue of the startup is taken down.
+    Drain,
+    /// A step of [`CYCLE`], since when.
+    Cruise { step: usize, since: Instant },
+    /// The shortest round trip is measured again, since when, and what it is.
+    Measure { since: Instant, shortest: Option<Duration> },
+}
+
+/// What happened in one round trip: until all has arrived that was under way
+/// at its beginning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    ends: u64,
+    arrived: u64,
+    lost: u64,
+    /// What was lost of that which left since the queue of the startup was gone.
+    overrun: u64,
+    shortest: Option<Duration>,
+    /// The most that was under way.
+    most: u64,
+    /// Whether there was not always enough to send.
+    was_idle: bool,
+}
+
+/// The greatest rate of the last rounds, bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peak([f64; 3]);
+
+impl Peak {
+    fn get(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn note(&mut self, rate: f64) {
+        self.0[0] = self.0[0].max(rate);
+    }
+
+    fn age(&mut self) {
+        self.0 = [0.0, self.0[0], self.0[1]];
+    }
+}
+
+impl Phase {
+    const fn start() -> Self {
+        Self::Startup { window: INITIAL_WINDOW as f64, best: 0.0, flat: 0 }
+    }
+}
+
+impl Rate {
+    pub(super) fn new(now: Instant, mtu: u16) -> Self {
+        Self {
+            mtu: mtu.into(),
+            phase: Phase::start(),
+            delivery: Delivery::new(now),
+            peak: Peak::default(),
+            base: None,
+            round: Round::default(),
+            rounds: 0,
+            in_flight: 0,
+            ceiling: f64::INFINITY,
+            drained_at: None,
+        }
+    }
+
+    /// What the path holds, bytes; none before it is known.
+    fn held(&self) -> Option<f64> {
+        self.base.map(|(base, _)| self.peak.get() * base.as_secs_f64()).filter(|held| *held > 0.0)
+    }
+
+    pub(super) fn left(&mut self, now: Instant, bytes: u64) {
+        self.delivery.left(now, self.in_flight == 0);
+        self.in_flight += bytes;
+        self.round.most = self.round.most.max(self.in_flight);
+    }
+
+    pub(super) fn arrived(&mut self, now: Instant, sent: Instant, bytes: u64, is_idle: bool) {
+        let took = now.saturating_duration_since(sent);
+        self.note_round_trip(now, took);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.round.arrived += bytes;
+        self.round.was_idle |= is_idle;
+        self.round.shortest = Some(self.round.shortest.map_or(took, |shortest| shortest.min(took)));
+        if let Phase::Startup { window, .. } = &mut self.phase
+            && !is_idle
+        {
+            *window += bytes as f64;
+        }
+        let least = self.base.map_or(Duration::ZERO, |(base, _)| base);
+        if let Some(rate) = self.delivery.arrived(now, sent, bytes, least) {
+            self.peak.note(rate);
+        }
+    }
+
+    fn note_round_trip(&mut self, now: Instant, took: Duration) {
+        if let Phase::Measure { shortest, .. } = &mut self.phase {
+            *shortest = Some(shortest.map_or(took, |shortest| shortest.min(took)));
+        }
+        self.base = match self.base {
+            Some(base) if base.0 <= took => Some(base),
+            _ => Some((took, now)),
+        };
+    }
+
+    /// All acknowledgements of a packet have been taken.
+    pub(super) fn acknowledged(&mut self, now: Instant, in_flight: u64) {
+        self.in_flight = in_flight;
+        if self.delivery.delivered >= self.round.ends {
+            self.end_round();
+            self.round = Round { ends: self.delivery.delivered + in_flight, ..Round::default() };
+        }
+        let Some((base, measured)) = self.base else { return };
+        let is_drained = self.held().is_some_and(|held| in_flight as f64 <= held);
+        if is_drained && matches!(self.phase, Phase::Drain) {
+            self.drained_at = Some(now);
+        }
+        self.phase = match self.phase {
+            Phase::Drain if is_drained => Phase::Cruise { step: FIRST_STEP, since: now },
+            Phase::Cruise { .. } if now.saturating_duration_since(measured) > RTT_LIFE.max(RTT_LIFE_ROUNDS * base) => {
+                Phase::Measure { since: now, shortest: None }
+            }
+            Phase::Cruise { step, since } => {
+                let lasted = now.saturating_duration_since(since);
+                let is_over = lasted >= base.max(SHORTEST_STEP);
+                let still_drains = step == DRAINING && !is_drained && lasted < LONGEST_DRAIN * base;
+                match is_over && !still_drains {
+                    true => self.next_step(now, step),
+                    false => self.phase,
+                }
+            }
+            Phase::Measure { since, shortest } if now.saturating_duration_since(since) > RTT_PROBE.max(2 * base) => {
+                let most = base.mul_f64(RTT_GROWTH);
+                self.base = Some((shortest.map_or(base, |shortest| shortest.min(most)), now));
+                Phase::Cruise { step: FIRST_STEP, since: now }
+            }
+            other => other,
+        };
+    }
+
+    fn next_step(&mut self, now: Instant, step: usize) -> Phase {
+        let step = (step + 1) % CYCLE.len();
+        if step == 0 {
+            self.ceiling *= CEILING_GROWTH;
+        }
+        Phase::Cruise { step, since: now }
+    }
+
+    fn end_round(&mut self) {
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(PEAK_ROUNDS) && !self.round.was_idle {
+            self.peak.age();
+        }
+        let (peak, is_full) = (self.peak.get(), self.is_full());
+        let overrun = self.round.overrun as f64;
+        if overrun > FEW_LOSSES * self.mtu && overrun > MUCH_LOSS * (overrun + self.round.arrived as f64) {
+            self.ceiling = self.ceiling.min(CEILING * self.round.most as f64);
+        }
+        if let Phase::Startup { best, flat, .. } = &mut self.phase {
+            if peak >= *best * GROWTH {
+                (*best, *flat) = (peak, 0);
+            } else if !self.round.was_idle {
+                *flat += 1;
+            }
+            if *flat >= FLAT_ROUNDS || is_full {
+                self.phase = Phase::Drain;
+            }
+        }
+    }
+
+    /// Whether the round that ends shows that the path is full.
+    fn is_full(&self) -> bool {
+        let Round { arrived, lost, shortest, .. } = self.round;
+        let loses = self.rounds > FEW_ROUNDS && lost as f64 > MUCH_LOSS * (lost + arrived) as f64;
+        let queues =
+            shortest.zip(self.base).is_some_and(|(shortest, (base, _))| shortest > base.mul_f64(QUEUED_RTT) + QUEUED);
+        loses || queues
+    }
+
+    /// Bytes were lost, the last of which left at `sent`.
+    pub(super) fn lost(&mut self, sent: Instant, bytes: u64, is_persistent: bool) {
+        self.round.lost += bytes;
+        if self.drained_at.is_some_and(|at| at < sent) {
+            self.round.overrun += bytes;
+        }
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        if is_persistent {
+            // Nothing has arrived for several round trips: it may be another path now.
+            (self.phase, self.peak, self.base) = (Phase::start(), Peak::default(), None);
+            (self.ceiling, self.drained_at) = (f64::INFINITY, None);
+        }
+    }
+
+    pub(super) fn allowed(&self) -> u64 {
+        let slack = self.peak.get() * CLUMP.as_secs_f64() + CLUMP_PACKETS * self.mtu;
+        let gain = match self.phase {
+            Phase::Startup { window, .. } => {
+                let most = self.held().map_or(window, |held| (STARTUP_GAIN * held).max(INITIAL_WINDOW as f64));
+                return window.min(most).max(LEAST_PACKETS * self.mtu) as u64;
+            }
+            Phase::Drain => DRAIN_GAIN,
+            Phase::Cruise { step, .. } => CYCLE[step],
+            Phase::Measure { .. } => RTT_PROBE_GAIN,
+        };
+        (gain * self.held().unwrap_or_default() + slack).min(self.ceiling).max(LEAST_PACKETS * self.mtu) as u64
+    }
+}
+
+impl Controller for Rate {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        self.left(now, bytes);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, _rtt: &RttEstimator) {
+        // The estimator's shortest round trip begins with one that is assumed.
+        self.arrived(now, sent, bytes, app_limited);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
+        self.acknowledged(now, in_flight);
+    }
+
+    fn on_congestion_event(&mut self, _now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
+        self.lost(sent, lost_bytes, is_persistent);
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
+    }
+
+    fn window(&self) -> u64 {
+        self.allowed()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        INITIAL_WINDOW
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,258 @@
+//! Flows that share a bottleneck, in virtual time: real QUIC connections with
+//! real associations over them, each kept busy with an object to send.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use roost_proto::random::SplitMix64;
+use roost_proto::{Channel, Congestion, Delivery};
+
+use crate::quic::simulated::QuicEnd;
+use crate::simulated::{End, Happening};
+
+/// Messages of an object.
+const MESSAGE_BYTES: u64 = 60_000;
+/// A queue holds this much at least.
+const LEAST_QUEUE: u64 = 30 * 1500;
+
+/// What is between the two sides, the same each way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub(super) mbit: f64,
+    pub(super) rtt_ms: u64,
+    /// Of the packets behind the bottleneck.
+    pub(super) loss: f64,
+    /// In parts of what the link holds in a round trip.
+    pub(super) queue: f64,
+}
+
+impl Path {
+    fn bytes_per_second(&self) -> f64 {
+        self.mbit * 1e6 / 8.0
+    }
+
+    fn rtt(&self) -> Duration {
+        Duration::from_millis(self.rtt_ms)
+    }
+
+    fn queue_bytes(&self) -> u64 {
+        ((self.bytes_per_second() * self.rtt().as_secs_f64() * self.queue) as u64).max(LEAST_QUEUE)
+    }
+}
+
+/// One direction of the path.
+struct Lane {
+    path: Path,
+    free_at: Instant,
+    /// When each packet is there, for which flow.
+    under_way: VecDeque<(Instant, usize, Bytes)>,
+    offered: u64,
+    dropped: u64,
+    /// Seconds of queue that packets found.
+    waited: Vec<f64>,
+}
+
+impl Lane {
+    fn new(path: Path, now: Instant) -> Self {
+        Self { path, free_at: now, under_way: VecDeque::new(), offered: 0, dropped: 0, waited: Vec::new() }
+    }
+
+    fn take(&mut self, now: Instant, flow: usize, bytes: u32, content: Bytes, random: &mut SplitMix64) {
+        let wait = self.free_at.saturating_duration_since(now);
+        self.offered += 1;
+        self.waited.push(wait.as_secs_f64());
+        if wait.as_secs_f64() * self.path.bytes_per_second() + f64::from(bytes) > self.path.queue_bytes() as f64 {
+            self.dropped += 1;
+            return;
+        }
+        let took = Duration::from_secs_f64(f64::from(bytes) / self.path.bytes_per_second());
+        self.free_at = self.free_at.max(now) + took;
+        let is_lost = (random.below(1 << 32) as f64) < self.path.loss * (1_u64 << 32) as f64;
+        if !is_lost {
+            self.under_way.push_back((self.free_at + self.path.rtt() / 2, flow, content));
+        }
+    }
+}
+
+/// An object on its way from one end to the other.
+struct Flow {
+    begins: Instant,
+    ends: Option<[QuicEnd; 2]>,
+    congestion: Congestion,
+    left: u64,
+    /// Bytes that arrived, by the second since all began.
+    arrived: Vec<u64>,
+    failed: Option<String>,
+    done_at: Option<Instant>,
+    size: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Of each flow: bytes that arrived, by the second.
+    pub(super) arrived: Vec<Vec<u64>>,
+    /// How long the first took.
+    pub(super) took: Duration,
+    pub(super) failures: Vec<String>,
+    path: Path,
+    pub(super) offered: u64,
+    waited: Vec<f64>,
+}
+
+impl Outcome {
+    /// What of the link the first flow had, from its first packet to its last.
+    pub(super) fn goodput(&self) -> f64 {
+        let bytes: u64 = self.arrived[0].iter().sum();
+        bytes as f64 / self.took.as_secs_f64() / self.path.bytes_per_second()
+    }
+
+    /// The same of some flow between two seconds.
+    pub(super) fn between(&self, flow: usize, from: usize, to: usize) -> f64 {
+        let bytes: u64 = self.arrived[flow].iter().skip(from).take(to - from).sum();
+        bytes as f64 / (to - from) as f64 / self.path.bytes_per_second()
+    }
+
+    /// Packets at the bottleneck beyond those that the bytes and the losses behind it need.
+    pub(super) fn waste(&self) -> f64 {
+        let bytes: u64 = self.arrived.iter().flatten().sum();
+        // What a packet of 1200 bytes has of a message.
+        let needed = bytes as f64 / 1160.0 / (1.0 - self.path.loss);
+        self.offered as f64 / needed - 1.0
+    }
+
+    /// The mean queue, in parts of what the link holds in a round trip.
+    pub(super) fn queue(&self) -> f64 {
+        let mean = self.waited.iter().sum::<f64>() / self.waited.len() as f64;
+        mean / self.path.rtt().as_secs_f64()
+    }
+
+    /// How evenly the flows share what they have between two seconds: 1 if all have the same.
+    pub(super) fn fairness(&self, from: usize, to: usize) -> f64 {
+        let shares: Vec<f64> = (0..self.arrived.len()).map(|flow| self.between(flow, from, to)).collect();
+        let sum: f64 = shares.iter().sum();
+        sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+    }
+}
+
+/// Sends an object of so many bytes with each of these, the next five seconds
+/// after the one before, and stops when the first has arrived or after `limit`.
+pub(super) fn transfer(path: Path, flows: &[Congestion], bytes: u64, limit: Duration, seed: u64) -> Outcome {
+    World::new(path, flows, bytes, seed).run(limit)
+}
+
+struct World {
+    began: Instant,
+    now: Instant,
+    flows: Vec<Flow>,
+    lanes: [Lane; 2],
+    random: SplitMix64,
+    message: Bytes,
+}
+
+impl World {
+    fn new(path: Path, flows: &[Congestion], bytes: u64, seed: u64) -> Self {
+        let (now, mut random) = (Instant::now(), SplitMix64::new(seed));
+        let mut flow = |(number, congestion): (u64, &Congestion)| Flow {
+            begins: now + random.jitter(Duration::from_secs(5)) * number as u32,
+            ends: None,
+            congestion: *congestion,
+            left: bytes,
+            arrived: Vec::new(),
+            failed: None,
+            done_at: None,
+            size: bytes,
+        };
+        Self {
+            began: now,
+            now,
+            flows: (0..).zip(flows).map(&mut flow).collect(),
+            lanes: [Lane::new(path, now), Lane::new(path, now)],
+            random,
+            message: vec![7; MESSAGE_BYTES as usize].into(),
+        }
+    }
+
+    fn run(mut self, limit: Duration) -> Outcome {
+        let until = self.began + limit;
+        while self.now < until && self.flows[0].done_at.is_none() && self.flows[0].failed.is_none() {
+            self.step();
+            self.now = self.next().map_or(until, |next| next.max(self.now));
+        }
+        let took = self.flows[0].done_at.unwrap_or(until) - self.began;
+        let [lane, _] = self.lanes;
+        Outcome {
+            arrived: self.flows.iter().map(|flow| flow.arrived.clone()).collect(),
+            took,
+            failures: self.flows.into_iter().filter_map(|flow| flow.failed).collect(),
+            path: lane.path,
+            offered: lane.offered,
+            waited: lane.waited,
+        }
+    }
+
+    fn step(&mut self) {
+        let Self { began, now, flows, lanes, random, message } = self;
+        for side in 0..2 {
+            while lanes[side].under_way.front().is_some_and(|(at, ..)| at <= now) {
+                let Some((_, flow, content)) = lanes[side].under_way.pop_front() else { break };
+                if let Some(ends) = &mut flows[flow].ends {
+                    ends[1 - side].handle_packet(*now, &content);
+                }
+            }
+        }
+        for (number, flow) in flows.iter_mut().enumerate() {
+            if flow.begins > *now {
+                continue;
+            }
+            let congestion = flow.congestion;
+            let ends =
+                flow.ends.get_or_insert_with(|| [QuicEnd::dial(*now, congestion), QuicEnd::accept(*now, congestion)]);
+            for (side, end) in ends.iter_mut().enumerate() {
+                if end.deadline().is_some_and(|at| at <= *now) {
+                    end.handle_timeout(*now);
+                }
+                while let Some(happening) = end.poll_happening() {
+                    match happening {
+                        Happening::Message(message) if side == 1 => {
+                            let second = now.duration_since(*began).as_secs() as usize;
+                            flow.arrived.resize(flow.arrived.len().max(second + 1), 0);
+                            flow.arrived[second] += message.len() as u64;
+                        }
+                        Happening::Down { reason } => flow.failed = Some(reason),
+                        _ => {}
+                    }
+                }
+            }
+            let bytes = flow.left.min(MESSAGE_BYTES);
+            while flow.left > 0
+                && ends[0].offer(
+                    *now,
+                    Channel::Reliable { flow: 1 },
+                    &Delivery::default(),
+                    message.slice(..flow.left.min(bytes) as usize),
+                )
+            {
+                flow.left -= flow.left.min(bytes);
+            }
+            if flow.arrived.iter().sum::<u64>() == flow.size {
+                flow.done_at.get_or_insert(*now);
+            }
+            for (side, end) in ends.iter_mut().enumerate() {
+                while let Some(parcel) = end.poll_packet(*now) {
+                    lanes[side].take(*now, number, parcel.bytes, parcel.content, random);
+                }
+            }
+        }
+    }
+
+    /// When something happens next.
+    fn next(&mut self) -> Option<Instant> {
+        let arrivals = self.lanes.iter().filter_map(|lane| lane.under_way.front().map(|(at, ..)| *at));
+        let starts = self.flows.iter().filter(|flow| flow.ends.is_none()).map(|flow| flow.begins);
+        let due: Vec<Instant> = arrivals.chain(starts).collect();
+        let ends = self.flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
+        ends.filter_map(End::deadline).chain(due).min()
+    }
+}

@@ -1,0 +1,113 @@
+//! Objects over the paths on which bulk transfer is measured, and what the
+//! formulae say. `ROOST_SEEDS=N` runs each path with N seeds.
+
+mod bottleneck;
+mod laws;
+
+use std::time::Duration;
+
+use roost_proto::Congestion;
+
+use super::INITIAL_WINDOW;
+use crate::association::MAX_CHUNK_BYTES;
+use bottleneck::{Path, transfer};
+
+const LOSSY: Path = Path { mbit: 10.0, rtt_ms: 150, loss: 0.005, queue: 1.0 };
+const REGIONAL: Path = Path { mbit: 40.0, rtt_ms: 17, loss: 0.004, queue: 1.0 };
+const SATELLITE: Path = Path { mbit: 20.0, rtt_ms: 600, loss: 0.001, queue: 1.0 };
+const CLEAN: Path = Path { mbit: 200.0, rtt_ms: 100, loss: 0.0, queue: 1.0 };
+const NEARLY_CLEAN: Path = Path { loss: 0.0001, ..CLEAN };
+/// On which flows share.
+const SHARED: Path = Path { loss: 0.0, ..REGIONAL };
+
+const MB: u64 = 1_000_000;
+/// Longer than any transfer takes that is as quick as it should be.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How many seeds to run where so many are usual.
+fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    let asked = std::env::var("ROOST_SEEDS").ok().and_then(|text| text.parse().ok());
+    1..=asked.unwrap_or(usual)
+}
+
+/// Whether `rate` fills a path to this part with an object, from the dial on,
+/// without waste and without a standing queue. Packets of 1200 bytes carry 95 %
+/// at most.
+fn is_filled(path: Path, bytes: u64, least: f64) {
+    for seed in seeds(1) {
+        let outcome = transfer(path, &[Congestion::Rate], bytes, LIMIT, seed);
+        assert_eq!(outcome.failures, Vec::<String>::new());
+        let (goodput, waste, queue) = (outcome.goodput(), outcome.waste(), outcome.queue());
+        assert!(goodput >= least, "seed {seed}: {goodput:.3} of the link");
+        assert!(waste <= 0.06, "seed {seed}: {waste:.3} sent in vain");
+        assert!(queue <= 0.35, "seed {seed}: {queue:.3} of a round trip in the queue");
+    }
+}
+
+#[test]
+fn rate_fills_a_thin_lossy_path() {
+    is_filled(LOSSY, 20 * MB, 0.86);
+}
+
+#[test]
+fn rate_fills_a_regional_path() {
+    is_filled(REGIONAL, 30 * MB, 0.90);
+}
+
+#[test]
+fn rate_fills_a_path_over_a_satellite() {
+    is_filled(SATELLITE, 50 * MB, 0.73);
+}
+
+#[test]
+fn rate_fills_a_long_fat_path() {
+    is_filled(CLEAN, 100 * MB, 0.73);
+    is_filled(NEARLY_CLEAN, 100 * MB, 0.73);
+}
+
+#[test]
+fn a_random_loss_costs_cubic_most_of_the_path_and_rate_nothing() {
+    let goodput = |congestion| transfer(LOSSY, &[congestion], 5 * MB, LIMIT, 1).goodput();
+    let (cubic, udt, rate) = (goodput(Congestion::Cubic), goodput(Congestion::Udt), goodput(Congestion::Rate));
+    assert!(cubic < 0.3 && rate > 3.0 * cubic && udt > 1.2 * cubic, "cubic {cubic:.2}, udt {udt:.2}, rate {rate:.2}");
+}
+
+/// How evenly two share, the second of which begins about 5 s later.
+fn evenness(first: Congestion, second: Congestion) -> f64 {
+    let of_seed = |seed| transfer(SHARED, &[first, second], u64::MAX, Duration::from_secs(30), seed).fairness(12, 30);
+    let all: Vec<f64> = seeds(2).map(of_seed).collect();
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+#[test]
+fn flows_of_the_same_control_share_evenly() {
+    let (rate, udt) = (evenness(Congestion::Rate, Congestion::Rate), evenness(Congestion::Udt, Congestion::Udt));
+    assert!(rate >= 0.9 && udt >= 0.95, "rate {rate:.3}, udt {udt:.3}");
+}
+
+#[test]
+fn rate_and_cubic_share_evenly_whoever_comes_first() {
+    let (before, after) =
+        (evenness(Congestion::Rate, Congestion::Cubic), evenness(Congestion::Cubic, Congestion::Rate));
+    assert!(before >= 0.9 && after >= 0.85, "rate first {before:.3}, cubic first {after:.3}");
+}
+
+/// A stream with more than 1024 gaps ends a connection of quinn. The longest
+/// stream here is a chunk; the least that a packet carries of it is a kilobyte
+/// but for the last, so that it is never in more pieces than this.
+#[test]
+fn no_stream_can_have_gaps_enough_to_end_the_connection() {
+    assert!(MAX_CHUNK_BYTES / 1000 + 1 < 1024 / 32);
+    for seed in seeds(20) {
+        let overrun = [Congestion::Cubic, Congestion::Bbr, Congestion::Rate, Congestion::Udt][seed as usize % 4];
+        let path = Path { queue: if seed % 8 < 4 { 0.5 } else { 4.0 }, ..NEARLY_CLEAN };
+        let outcome = transfer(path, &[overrun], 8 * MB, LIMIT, seed);
+        assert_eq!(outcome.failures, Vec::<String>::new(), "{overrun}, seed {seed}");
+        assert!(outcome.goodput() > 0.0 && outcome.took < LIMIT, "{overrun}, seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_sent_before_anything_is_known_is_little() {
+    assert!(INITIAL_WINDOW <= 40_000);
+}

@@ -1,0 +1,269 @@
+//! UDT's congestion control: a rate that grows by what seems to be free, and
+//! falls by a ninth with a loss (Gu and Grossman, *UDT: UDP-based data transfer
+//! for high-speed wide area networks*, 2007).
+//!
+//! Faithful to UDT4 but for what QUIC does not tell: the receiver's arrival rate
+//! is the rate of acknowledged bytes, and the capacity, for which UDT times
+//! pairs of packets, is the greatest such rate of the last half minute to minute.
+//! So a link that was never filled is not known to be any faster, and the rate
+//! then grows as slowly as UDT's near its capacity, by 1.2 Mbit/s each second.
+//!
+//! Beyond that follows from it, whatever the round trip: with random losses of a
+//! part `p` the rate is `3 sqrt(a / p)` packets per second, where `a` is its
+//! growth in packets per second squared, 100 at the least.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use quinn::congestion::Controller;
+use quinn_proto::RttEstimator;
+use roost_proto::random::SplitMix64;
+
+/// The interval of control.
+const SYN: Duration = Duration::from_millis(10);
+/// The window before anything is known, packets; and what is added to it later.
+const FIRST_PACKETS: f64 = 16.0;
+/// The greatest window of the beginning, packets: UDT's flow window.
+const MOST_PACKETS: f64 = 25_600.0;
+/// By how much longer the time between packets is after a loss.
+const DECREASE: f64 = 1.125;
+/// The most such steps of an epoch.
+const MOST_DECREASES: u32 = 5;
+/// The least growth in an interval, packets.
+const LEAST_INCREASE: f64 = 0.01;
+/// Of the growth of 1 in ten bits that are free, for packets of a byte.
+const BETA: f64 = 1.5e-6;
+/// What is free counts only for a ninth while the rate is under that of the last loss.
+const CAUTION: f64 = 1.0 / 9.0;
+/// The rate of arrival is smoothed by so much of the new.
+const SMOOTHING: f64 = 1.0 / 8.0;
+/// The greatest rate of one to two such times is the capacity.
+const CAPACITY_LIFE: Duration = Duration::from_secs(30);
+/// Acknowledgements come in clumps, worth so much time and so many packets.
+const CLUMP: f64 = 0.002;
+const CLUMP_PACKETS: f64 = 6.0;
+/// The least window, packets.
+const LEAST_PACKETS: f64 = 2.0;
+/// What the rare steps after a loss are drawn from: any number, always the same.
+const SEED: u64 = 4;
+
+/// By how much the rate grows in an interval if `free` packets per second seem
+/// to be: in steps of ten, packets.
+pub(super) fn increase(free: f64, packet_bytes: f64) -> f64 {
+    if free <= 0.0 {
+        return LEAST_INCREASE;
+    }
+    let decade = (free * packet_bytes * 8.0).log10().ceil();
+    LEAST_INCREASE.max(10_f64.powf(decade) * BETA / packet_bytes)
+}
+
+/// See the module. Rates are in packets per second.
+#[derive(Clone, Debug)]
+pub(super) struct Udt {
+    mtu: f64,
+    srtt: Duration,
+    /// The window of the beginning, which doubles with each round trip; none after it.
+    slow_start: Option<f64>,
+    rate: f64,
+    /// The rate at the last loss of a new epoch.
+    cut_rate: f64,
+    /// Packets that had left by then belong to that epoch.
+    cut_at: Instant,
+    epoch: Epoch,
+    has_lost: bool,
+    arrival: Arrival,
+    next_syn: Instant,
+    random: SplitMix64,
+}
+
+/// From one first loss to the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    /// Losses told in an epoch, smoothed, and in this one.
+    usual: f64,
+    losses: u32,
+    decreases: u32,
+    /// Each so manieth loss is another step down.
+    spacing: u32,
+}
+
+/// How fast packets arrive.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    packets: f64,
+    since: Instant,
+    smoothed: Option<f64>,
+    greatest: [f64; 2],
+    greatest_since: Instant,
+}
+
+impl Arrival {
+    const fn new(now: Instant) -> Self {
+        Self { packets: 0.0, since: now, smoothed: None, greatest: [0.0; 2], greatest_since: now }
+    }
+
+    fn measure(&mut self, now: Instant, srtt: Duration) {
+        let took = now.saturating_duration_since(self.since);
+        if took < SYN.max(srtt / 4) {
+            return;
+        }
+        let rate = self.packets / took.as_secs_f64();
+        self.smoothed = Some(self.smoothed.map_or(rate, |old| old + SMOOTHING * (rate - old)));
+        (self.packets, self.since) = (0.0, now);
+        if now.saturating_duration_since(self.greatest_since) > CAPACITY_LIFE {
+            self.greatest = [0.0, self.greatest[0]];
+            self.greatest_since = now;
+        }
+        self.greatest[0] = self.greatest[0].max(self.smoothed.unwrap_or(rate));
+    }
+
+    fn capacity(&self) -> f64 {
+        self.greatest[0].max(self.greatest[1])
+    }
+}
+
+impl Udt {
+    pub(super) fn new(now: Instant, mtu: u16) -> Self {
+        Self {
+            mtu: mtu.into(),
+            srtt: Duration::ZERO,
+            slow_start: Some(FIRST_PACKETS),
+            rate: 0.0,
+            cut_rate: 0.0,
+            cut_at: now,
+            epoch: Epoch::default(),
+            has_lost: false,
+            arrival: Arrival::new(now),
+            next_syn: now + SYN,
+            random: SplitMix64::new(SEED),
+        }
+    }
+
+    pub(super) fn arrived(&mut self, bytes: u64, srtt: Duration) {
+        self.arrival.packets += bytes as f64 / self.mtu;
+        self.srtt = srtt;
+        if let Some(window) = &mut self.slow_start {
+            *window += bytes as f64 / self.mtu;
+        }
+    }
+
+    /// What the interval of control asks for; a clump of acknowledgements may
+    /// end several.
+    pub(super) fn acknowledged(&mut self, now: Instant) {
+        self.arrival.measure(now, self.srtt);
+        if self.slow_start.is_some_and(|window| window > MOST_PACKETS) {
+            self.end_slow_start(now);
+        }
+        while self.next_syn <= now {
+            self.next_syn += SYN;
+            if self.slow_start.is_none() && !std::mem::take(&mut self.has_lost) {
+                self.grow();
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let mut free = self.arrival.capacity() - self.rate;
+        if self.rate < self.cut_rate {
+            free = free.min(self.arrival.capacity() * CAUTION);
+        }
+        self.rate += increase(free, self.mtu) / SYN.as_secs_f64();
+    }
+
+    fn end_slow_start(&mut self, now: Instant) {
+        let Some(window) = self.slow_start.take() else { return };
+        let by_window = window / (self.srtt + SYN).as_secs_f64();
+        self.rate = self.arrival.smoothed.filter(|rate| *rate > 0.0).unwrap_or(by_window);
+        (self.cut_rate, self.cut_at) = (self.rate, now);
+    }
+
+    /// Packets were lost, the last of which left at `sent`.
+    pub(super) fn lost(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        if self.slow_start.is_some() {
+            return self.end_slow_start(now);
+        }
+        self.has_lost = true;
+        let packets = (bytes as f64 / self.mtu).round().max(1.0) as u32;
+        if sent > self.cut_at {
+            self.begin_epoch(now);
+            self.go_on_losing(now, packets - 1);
+        } else {
+            self.go_on_losing(now, packets);
+        }
+    }
+
+    fn begin_epoch(&mut self, now: Instant) {
+        let Epoch { usual, losses, .. } = self.epoch;
+        let usual = (usual * 7.0 / 8.0 + f64::from(losses) / 8.0).ceil();
+        // At most the losses of an epoch.
+        let spacing = self.random.below(usual as u64 + 1).max(1) as u32;
+        self.epoch = Epoch { usual, losses: 1, decreases: 1, spacing };
+        self.cut_rate = self.rate;
+        self.slow_down(now);
+    }
+
+    /// More losses of the same epoch: few of them slow down again.
+    fn go_on_losing(&mut self, now: Instant, packets: u32) {
+        for _ in 0..packets {
+            self.epoch.losses += 1;
+            if self.epoch.decreases < MOST_DECREASES && self.epoch.losses.is_multiple_of(self.epoch.spacing) {
+                self.epoch.decreases += 1;
+                self.slow_down(now);
+            }
+        }
+    }
+
+    fn slow_down(&mut self, now: Instant) {
+        self.rate /= DECREASE;
+        self.cut_at = now;
+    }
+
+    /// Packets per second.
+    #[cfg(test)]
+    pub(super) const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    pub(super) fn allowed(&self) -> u64 {
+        let packets = self.slow_start.unwrap_or_else(|| {
+            let wanted = self.rate * (self.srtt.as_secs_f64() + CLUMP) + CLUMP_PACKETS;
+            let arrival = self.arrival.smoothed.unwrap_or(self.rate);
+            wanted.min(arrival * (self.srtt + SYN).as_secs_f64() + FIRST_PACKETS)
+        });
+        (packets.max(LEAST_PACKETS) * self.mtu) as u64
+    }
+}
+
+impl Controller for Udt {
+    fn on_ack(&mut self, _now: Instant, _sent: Instant, bytes: u64, _app_limited: bool, rtt: &RttEstimator) {
+        self.arrived(bytes, rtt.get());
+    }
+
+    fn on_end_acks(&mut self, now: Instant, _in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
+        self.acknowledged(now);
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, _is_persistent: bool, lost_bytes: u64) {
+        self.lost(now, sent, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
+    }
+
+    fn window(&self) -> u64 {
+        self.allowed()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        (FIRST_PACKETS * self.mtu) as u64
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
