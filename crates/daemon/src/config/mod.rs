@@ -294,3 +294,14 @@ fn parse_hub(text: &str) -> Result<Vec<Endpoint>, String> {
         false => Ok(endpoints),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::parse_hub;
+
+    #[test]
+    fn congestion_control_is_not_chosen_for_others() {
+        assert!(parse_hub("quic://sn1:7701,udp://sn1:7700").is_ok());
+        assert!(parse_hub("quic://sn1:7701?cc=rate").unwrap_err().contains("give it to `listen`"));
+    }
+}

@@ -131,6 +131,13 @@ impl Outbox {
         }
     }
 
+    /// Whether what waits fills a chunk, or ends a message that was begun: to
+    /// wait would not make it any larger.
+    pub(super) fn has_chunk(&self) -> bool {
+        let front = self.level().and_then(|level| self.queues[level].front());
+        self.queued_bytes >= CHUNK_BYTES || front.is_some_and(|waiting| waiting.begun.is_some())
+    }
+
     /// The most urgent queue with something in it.
     fn level(&self) -> Option<usize> {
         self.queues.iter().position(|queue| !queue.is_empty())

@@ -117,7 +117,8 @@ impl Path {
     ///
     /// What is put on a path that is `alone` could go nowhere else: there is so
     /// much that the congestion control, whose window may double until the next
-    /// acknowledgement, never waits for it.
+    /// acknowledgement, never waits for it. But what does not fill a chunk waits
+    /// as on other paths, so that it is packed with what comes.
     pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
         let floor = 2 * CHUNK_BYTES;
         let window = usize::try_from(self.measured.window).unwrap_or(usize::MAX);

@@ -202,7 +202,8 @@ impl Sender {
     /// The path for a new chunk, if one has room.
     fn choose(&self, class: Class, bytes: usize) -> Option<PathId> {
         let mut usable = self.usable();
-        let has_room = |path: &Path| path.has_room(bytes, self.paths.len() == 1);
+        let alone = self.paths.len() == 1 && self.outbox.has_chunk();
+        let has_room = |path: &Path| path.has_room(bytes, alone);
         match class {
             Class::Backup => usable.next().filter(|(_, path)| has_room(path)),
             Class::Stripe | Class::Duplicate => {
