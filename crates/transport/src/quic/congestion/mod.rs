@@ -39,5 +39,7 @@ pub(super) fn controller(congestion: Congestion, now: Instant, mtu: u16) -> Box<
     }
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(all(test, feature = "simulated"))]
 mod tests;

@@ -2,7 +2,6 @@
 //! formulae say. `ROOST_SEEDS=N` runs each path with N seeds.
 
 mod bottleneck;
-mod laws;
 
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use roost_proto::random::SplitMix64;
 
-use super::super::controller;
-use super::super::rate::Rate;
-use super::super::udt::{Udt, increase};
-use super::*;
+use super::rate::Rate;
+use super::udt::{Udt, increase};
+use super::{INITIAL_WINDOW, controller};
+use roost_proto::Congestion;
 
 const MTU: u16 = 1500;
 const RTT: Duration = Duration::from_millis(50);
