@@ -37,6 +37,10 @@ const REMINDER: Duration = Duration::from_secs(1);
 /// How much of its time a hub keeps for the answer's way back, beyond the round trip.
 const MARGIN: Duration = Duration::from_millis(50);
 
+/// How long a search that was answered early is kept for whoever asks the same
+/// by another way, so that those below are not asked once more.
+const LINGER: Duration = Duration::from_millis(250);
+
 /// How many may wait for the same search.
 const MAX_WAITERS: usize = 1_024;
 
@@ -61,6 +65,7 @@ struct Seeking {
     /// When to look after it next, and when it ends at the latest.
     due: Time,
     until: Time,
+    /// None once it was answered early; then it lingers.
     waiters: Vec<Waiter>,
     awaited: BTreeMap<NodeId, Awaited>,
     /// With the hub that named each; of a node's records the newest only.
@@ -111,10 +116,20 @@ impl Seeks {
         Some(seeking)
     }
 
-    /// The same search for somebody else, if it lasts until then.
-    fn under_way(&mut self, want: &Want, until: Time) -> Option<&mut Seeking> {
-        let id = self.by_want.get(want)?;
-        self.table.get_mut(id).filter(|seeking| seeking.until >= until)
+    /// The same search for somebody else, if it lasts until then or has an answer.
+    fn under_way(&mut self, want: &Want, until: Time) -> Option<(RequestId, &mut Seeking)> {
+        let id = *self.by_want.get(want)?;
+        let seeking = self.table.get_mut(&id).filter(|seeking| seeking.until >= until || seeking.is_over())?;
+        Some((id, seeking))
+    }
+
+    /// Keeps a search that was answered before all had answered.
+    fn keep(&mut self, now: Time, id: RequestId, mut seeking: Seeking) {
+        seeking.until = seeking.until.min(now + LINGER);
+        seeking.due = seeking.until;
+        self.timers.insert((seeking.due, id));
+        self.by_want.insert(seeking.want, id);
+        self.table.insert(id, seeking);
     }
 
     /// Notes when to look after a search next.
@@ -143,7 +158,7 @@ impl Hub {
             return false;
         }
         let want = (query.service, query.area, query.count, course);
-        if let Some(seeking) = self.seeks.under_way(&want, now + patience / 2) {
+        if let Some((id, seeking)) = self.seeks.under_way(&want, now + patience / 2) {
             self.counters.merged_seeks += 1;
             // A repeated lookup is answered once.
             if !seeking.waiters.iter().any(|other| other.is_same(&waiter)) {
@@ -152,6 +167,7 @@ impl Hub {
                 }
                 seeking.waiters.push(waiter);
                 self.count_search(node);
+                self.tend_seek(now, id);
             }
             return true;
         }
@@ -287,10 +303,10 @@ impl Hub {
     }
 
     fn conclude(&mut self, now: Time, id: RequestId) {
-        let Some(seeking) = self.seeks.take(id) else { return };
+        let Some(mut seeking) = self.seeks.take(id) else { return };
         let coverage = self.coverage(now, seeking.reach());
         let (.., course) = seeking.want;
-        for waiter in seeking.waiters {
+        for waiter in std::mem::take(&mut seeking.waiters) {
             if let Some(neighbour) = self.neighbours.get_mut(waiter.node()) {
                 neighbour.searches = neighbour.searches.saturating_sub(1);
             }
@@ -301,6 +317,9 @@ impl Hub {
                 Waiter::Request { key, query } => self.choose(now, key, &query, &seeking.found, coverage),
                 Waiter::Hub { link, id, query, .. } => self.tell_found((link, id), &query, &seeking.found, coverage),
             }
+        }
+        if !seeking.awaited.is_empty() {
+            self.seeks.keep(now, id, seeking);
         }
     }
 }

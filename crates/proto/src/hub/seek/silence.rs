@@ -26,6 +26,9 @@ impl Hub {
     fn ask_instead(&mut self, now: Time, id: RequestId, hub: NodeId) {
         let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
         let Some(Awaited { way, mut instead, .. }) = seeking.awaited.remove(&hub) else { return };
+        if seeking.waiters.is_empty() {
+            return;
+        }
         if instead.is_empty() {
             let above = way == Way::Up;
             let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
@@ -51,6 +54,9 @@ impl Hub {
     /// again, or others in their place.
     fn remind(&mut self, now: Time, id: RequestId) {
         let Some(seeking) = self.seeks.table.get_mut(&id) else { return };
+        if seeking.waiters.is_empty() {
+            return seeking.awaited.clear();
+        }
         if now >= seeking.until {
             seeking.coverage = seeking.coverage.with(Coverage::Partial);
             self.counters.partial_seeks += 1;

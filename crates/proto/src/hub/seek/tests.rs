@@ -1,11 +1,12 @@
 //! Searches at other hubs, case by case.
 
 use super::*;
+use crate::block::Patch;
 use crate::hub::testing::{Bench, HERE, address, node, refused, request, version};
 use crate::hub::{Config, Kind};
 use crate::record::Capacity;
 use crate::service::{Role, ServiceSet};
-use crate::wire::{Mode, Reason, Request};
+use crate::wire::{Mode, Reason, Request, Summary};
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
@@ -257,8 +258,8 @@ fn seek(id: u32, area: Area, way: Way) -> Message {
 }
 
 fn has(cell: Cell) -> Message {
-    let patches = vec![(crate::block::Patch::of(Service::Track, cell), 1)];
-    Message::Summary(crate::wire::Summary { run: 1, version: 1, patches, since: None })
+    let patches = vec![(Patch::of(Service::Track, cell), 1)];
+    Message::Summary(Summary { run: 1, version: 1, patches, since: None })
 }
 
 /// To whom a search goes on, and with which number.
@@ -326,4 +327,46 @@ fn children_that_ask_the_same_are_answered_by_one_search() {
     assert_eq!(asked(&bench.say(children[2], &seek(2, area, Way::Up))).len(), 1);
     let sent = asked(&bench.say(children[0], &seek(2, area, Way::Up)));
     assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], top]);
+}
+
+/// A hub of tier 1 below 101 and 102, with two children that have tracks around HERE.
+fn middle() -> (Bench, [LinkId; 2], [LinkId; 2]) {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.tier = 1;
+    config.parents = vec![vec![address(101)], vec![address(102)]];
+    let mut bench = Bench::with(config);
+    let dialled = std::mem::take(&mut bench.dialled);
+    let parents = [(101, 0), (102, 1)]
+        .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
+    let children = [50, 51].map(|child| {
+        let link = bench.up(child, Role::SuperNode);
+        bench.say(link, &Message::Enrol { tier: 0 });
+        bench.say(link, &has(HERE));
+        link
+    });
+    bench.wait(Duration::from_secs(1));
+    (bench, parents, children)
+}
+
+#[test]
+fn who_asks_by_another_way_what_was_just_found_is_answered_without_asking_below_again() {
+    let (mut bench, [first, second], [has_it, has_not]) = middle();
+    let down = |id: u32| seek(id, Area::At(HERE), Way::Down);
+    let below = asked(&bench.say(first, &down(5)));
+    assert_eq!(below.iter().map(|(link, _)| *link).collect::<Vec<_>>(), [has_it, has_not]);
+    let found = |sent: &[(LinkId, Message)]| match sent {
+        [.., (link, Message::Found(found))] => (*link, found.id, found.candidates.len(), found.coverage),
+        other => panic!("{other:?}"),
+    };
+    let sent = bench.say(has_it, &answer(below[0].1, vec![candidate(9, 1, HERE)]));
+    assert_eq!(found(&sent), (first, RequestId(5), 1, Coverage::First));
+    let sent = bench.say(second, &down(6));
+    assert_eq!(found(&sent), (second, RequestId(6), 1, Coverage::First));
+    assert!(asked(&sent).is_empty(), "{sent:?}");
+    let stray = bench.hub.counters().stray;
+    assert!(bench.say(has_not, &answer(below[1].1, Vec::new())).is_empty());
+    assert_eq!(bench.hub.counters().stray, stray, "it was awaited");
+    // What was found a while ago may have moved.
+    bench.wait(Duration::from_millis(300));
+    assert_eq!(asked(&bench.say(second, &down(7))).len(), 2);
 }
