@@ -56,13 +56,12 @@ fn services() -> impl Strategy<Value = ServiceSet> {
     prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
 }
 
-fn address() -> impl Strategy<Value = Address> {
+/// Boxed, as is whatever many messages have: all of it together overflows a test's stack.
+fn address() -> BoxedStrategy<Address> {
     let scheme = prop::sample::select(Scheme::ALL.to_vec());
-    (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4)).prop_map(|(scheme, port, hosts)| Address {
-        scheme,
-        port,
-        hosts,
-    })
+    (scheme, any::<u16>(), prop::collection::vec(any::<IpAddr>(), 1..=4))
+        .prop_map(|(scheme, port, hosts)| Address { scheme, port, hosts })
+        .boxed()
 }
 
 fn addresses() -> impl Strategy<Value = Vec<Address>> {
@@ -73,33 +72,34 @@ fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..2000).prop_map(Bytes::from)
 }
 
-fn params() -> impl Strategy<Value = Option<Params>> {
+fn params() -> BoxedStrategy<Option<Params>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     prop::option::of(
         (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile)
             .prop_map(|(duration_ms, transports, trace, profile)| Params { duration_ms, transports, trace, profile }),
     )
+    .boxed()
 }
 
-fn candidate() -> impl Strategy<Value = Candidate> {
-    (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
-        |(node, version, cell, services, capacity, addresses)| Candidate {
+fn candidate() -> BoxedStrategy<Candidate> {
+    (node(), version(), cell(), services(), capacity(), addresses())
+        .prop_map(|(node, version, cell, services, capacity, addresses)| Candidate {
             node,
             version,
             cell,
             services,
             capacity,
             addresses,
-        },
-    )
+        })
+        .boxed()
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
     prop::sample::select(vec![Reason::NotFound, Reason::NotYetKnown, Reason::Busy, Reason::Leaving, Reason::Protocol])
 }
 
-fn offer() -> impl Strategy<Value = Offer> {
+fn offer() -> BoxedStrategy<Offer> {
     prop_oneof![
         (any::<u32>(), any::<u32>(), ".{0,40}").prop_map(|(duration_ms, bits_per_second, format)| Offer::Stream {
             duration_ms,
@@ -109,19 +109,20 @@ fn offer() -> impl Strategy<Value = Offer> {
         (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()))
             .prop_map(|(bytes, digest, format, inline)| Offer::Object { bytes, digest, format, inline }),
     ]
+    .boxed()
 }
 
-fn record() -> impl Strategy<Value = Record> {
-    (node(), version(), cell(), services(), capacity(), addresses()).prop_map(
-        |(node, version, cell, services, capacity, addresses)| Record {
+fn record() -> BoxedStrategy<Record> {
+    (node(), version(), cell(), services(), capacity(), addresses())
+        .prop_map(|(node, version, cell, services, capacity, addresses)| Record {
             node,
             version,
             cell,
             services,
             capacity,
             addresses,
-        },
-    )
+        })
+        .boxed()
 }
 
 fn membership_message() -> impl Strategy<Value = Message> {
