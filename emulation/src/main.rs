@@ -136,11 +136,12 @@ enum Command {
   emulate compare 'sweep/client-server_*_star-11' 'sweep/super-node_*_star-11'
 ")]
     Compare(commands::compare::CompareArgs),
-    /// Measure the emulator itself on this machine, against what it is to reach
+    /// Measure the emulator itself on this machine, against what it is to reach; or transports on it
     #[command(before_help = "Examples:
   emulate bench                    all of it, in some minutes
   emulate bench delay rate --for 2s
   emulate bench busy --beside 'make -j2'
+  emulate bench transport          our transports over two links, beside TCP and MPTCP
 ")]
     Bench(commands::bench::BenchArgs),
     /// Measure, in virtual time, what it costs that there are more nodes

@@ -27,8 +27,9 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("roost-supernode", &["roost-daemon", "roost-proto"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
-    // runs the machines over the transport's links in virtual time.
-    ("roost-emulation", &["roost-proto", "roost-control", "roost-terminal", "roost-transport"]),
+    // runs the machines over the transport's links in virtual time, and `emulate
+    // bench transport` measures the transport itself, whose two ends need identities.
+    ("roost-emulation", &["roost-proto", "roost-identity", "roost-control", "roost-terminal", "roost-transport"]),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
 ];

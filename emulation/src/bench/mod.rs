@@ -23,6 +23,7 @@ mod networks;
 mod probe;
 mod program;
 mod row;
+pub mod transport;
 
 use std::collections::BTreeMap;
 use std::fmt;

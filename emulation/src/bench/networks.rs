@@ -24,6 +24,16 @@ pub(super) fn links(directions: impl IntoIterator<Item = Leg>) -> Topology {
     topology
 }
 
+/// The same, but side by side between two hosts, 0 and 1.
+pub(super) fn between_two(directions: impl IntoIterator<Item = Leg>) -> Topology {
+    let hosts = ["from", "to"].map(|name| host(name.to_owned())).to_vec();
+    let nets = directions.into_iter().enumerate().map(|(number, whole)| {
+        let members = [0, 1].map(|host| member(host, &whole)).to_vec();
+        Net { name: format!("link{number}"), kind: NetKind::Link, members, cost: 1.0 }
+    });
+    Topology { name: "bench".to_owned(), hosts, nets: nets.collect(), routing: Routing::None, ..Topology::default() }
+}
+
 /// One direction of a link: its rate, delay, and packets in its queue.
 pub(super) fn direction(rate: Rate, delay: Duration, packets: u32) -> Leg {
     Leg { rate, delay, queue: Queue { limit: packets, ..Queue::DEFAULT }, ..Leg::default() }

@@ -17,6 +17,7 @@ pub mod record;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
+mod transport;
 mod words;
 mod write;
 
@@ -25,4 +26,5 @@ pub use growth::growth;
 pub use measure::{Better, Kind, Measure, Unit, measures};
 pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};
 pub use sweep::{combine, runs};
+pub use transport::transport;
 pub use write::{WriteError, Written, write};

@@ -11,15 +11,19 @@ use super::sender::CopyId;
 /// a path is suspected: timers, and the 1 ms that acknowledgements are held back.
 const SLACK: Duration = Duration::from_millis(7);
 /// The same for a chunk before it is sent on another path as well.
-const LATE_SLACK: Duration = Duration::from_millis(6);
+const LATE_SLACK: Duration = Duration::from_millis(4);
 /// The queue that a path may have to itself beyond what its delay holds.
 const QUEUE: Duration = Duration::from_millis(10);
+/// What a path may always have.
+const FLOOR: usize = 2 * CHUNK_BYTES;
 /// How often a path is probed while there is traffic, at most.
 const HEARTBEAT: Duration = Duration::from_millis(20);
 /// The same when too little is sent to warrant it.
 const IDLE_HEARTBEAT: Duration = Duration::from_secs(30);
 /// A heartbeat and its acknowledgement, with all headers, bytes.
 pub(super) const HEARTBEAT_BYTES: f64 = 140.0;
+/// The same without headers: it tells the round trip and nothing of the rate.
+pub(super) const HEARTBEAT_CHUNK: usize = 1;
 /// Heartbeats take at most this part of a path's rate.
 const HEARTBEAT_SHARE: f64 = 0.02;
 /// A path that has been silent for this many times an interval is probed no
@@ -90,7 +94,7 @@ impl Path {
         Self {
             measured,
             min_rtt: measured.rtt,
-            pace: Pace(None),
+            pace: Pace::new(measured),
             rate: Rate::new(now),
             outstanding: 0,
             copies: BTreeSet::new(),
@@ -120,20 +124,31 @@ impl Path {
     /// acknowledgement, never waits for it. But what does not fill a chunk waits
     /// as on other paths, so that it is packed with what comes.
     pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
-        let floor = 2 * CHUNK_BYTES;
-        let window = usize::try_from(self.measured.window).unwrap_or(usize::MAX);
         if alone {
-            return self.outstanding + bytes <= window.saturating_mul(2).saturating_add(floor);
+            return self.outstanding + bytes <= self.window().saturating_mul(2).saturating_add(FLOOR);
         }
-        let most = window.saturating_add(floor);
+        self.outstanding == 0 || self.outstanding + bytes <= self.room()
+    }
+
+    /// The same for a chunk that another path has room for, too: there it is no
+    /// later for that it waits here, and it leaves the queue when it is there.
+    pub(super) fn has_room_for_copy(&self, bytes: usize) -> bool {
+        self.outstanding == 0 || self.outstanding + bytes <= 2 * self.room()
+    }
+
+    fn room(&self) -> usize {
         let held = (self.min_rtt + QUEUE).as_secs_f64();
-        let wanted = self.rate.known().map_or(floor, |rate| (2.0 * rate * held) as usize);
-        self.outstanding == 0 || self.outstanding + bytes <= wanted.clamp(floor, most)
+        let wanted = self.rate.known().map_or(FLOOR, |rate| (2.0 * rate * held) as usize);
+        wanted.clamp(FLOOR, self.window().saturating_add(FLOOR))
+    }
+
+    fn window(&self) -> usize {
+        usize::try_from(self.measured.window).unwrap_or(usize::MAX)
     }
 
     /// When a chunk of `bytes` would be there, from now.
     pub(super) fn eta(&self, bytes: usize) -> Duration {
-        self.pace.of(self.outstanding + bytes) + self.measured.rtt / 2
+        self.pace.hoped(self.outstanding + bytes) + self.measured.rtt / 2
     }
 
     /// A chunk leaves.
@@ -162,7 +177,9 @@ impl Path {
         self.measured = measured;
         self.min_rtt = self.min_rtt.min(measured.rtt).min(took);
         if !is_back {
-            self.pace.sample(took.saturating_sub(self.min_rtt), departure.ahead);
+            if bytes > HEARTBEAT_CHUNK {
+                self.pace.sample(took.saturating_sub(self.min_rtt), departure.ahead);
+            }
             self.rate.sample(now, bytes, departure, measured.rtt);
         }
         self.progress = now;
@@ -223,24 +240,52 @@ impl Path {
 }
 
 /// How long a byte takes that waits for its turn: what chunks need beyond the
-/// round trip, smoothed, over the bytes that were under way before them. Right
-/// for a path that is never full as well, where a rate would not be.
+/// round trip over the bytes that were under way before them, of the last ones.
+/// Right for a path that is never full as well, where a rate would not be.
+///
+/// The fewer bytes a chunk had before it, the more of what it needed is chance,
+/// and the less it counts.
 #[derive(Debug)]
-struct Pace(Option<f64>);
+struct Pace {
+    seconds_per_byte: f64,
+    /// Bytes that it was taken over.
+    weight: f64,
+    is_measured: bool,
+}
 
-/// Assumed until it is measured: 100 kbit/s.
+/// Counted on until it is measured: 100 kbit/s.
 const ASSUMED_PACE: f64 = 1.0 / 12_500.0;
 /// What a chunk costs beside its bytes.
 const CHUNK_COST: usize = 200;
+/// How many bytes the first guess weighs, and the most that all before the
+/// newest do.
+const GUESS_WEIGHT: f64 = 2048.0;
+const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
 
 impl Pace {
+    /// The first guess is what the congestion control begins with.
+    fn new(measured: Measured) -> Self {
+        let seconds_per_byte = measured.rtt.as_secs_f64() / measured.window.max(1) as f64;
+        Self { seconds_per_byte, weight: GUESS_WEIGHT, is_measured: false }
+    }
+
+    /// To be counted on.
     fn of(&self, bytes: usize) -> Duration {
-        Duration::from_secs_f64(bytes as f64 * self.0.unwrap_or(ASSUMED_PACE))
+        let pace = if self.is_measured { self.seconds_per_byte } else { ASSUMED_PACE };
+        Duration::from_secs_f64(bytes as f64 * pace)
+    }
+
+    /// To be tried.
+    fn hoped(&self, bytes: usize) -> Duration {
+        Duration::from_secs_f64(bytes as f64 * self.seconds_per_byte)
     }
 
     fn sample(&mut self, beyond: Duration, ahead: usize) {
-        let sample = beyond.as_secs_f64() / (ahead + CHUNK_COST) as f64;
-        self.0 = Some(self.0.map_or(sample, |pace| pace + (sample - pace) / 8.0));
+        let ahead = (ahead + CHUNK_COST) as f64;
+        let known = self.seconds_per_byte * self.weight;
+        self.seconds_per_byte = (known + beyond.as_secs_f64()) / (self.weight + ahead);
+        self.weight = (self.weight + ahead).min(MOST_WEIGHT);
+        self.is_measured = true;
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
 use super::outbox::{Chunk, Outbox};
-use super::path::{Departure, HEARTBEAT_BYTES, Measured, Path, PathCounts};
+use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path, PathCounts};
 use super::{Class, Message};
 
 /// How long an association counts as in use after something was sent.
@@ -192,7 +192,7 @@ impl Sender {
         self.chunks.insert(id, InFlight { chunk, copies: Vec::new() });
         self.transmit(now, id, first);
         if class == Class::Duplicate {
-            let others = self.usable().filter(|(path, it)| *path != first && it.has_room(bytes, false));
+            let others = self.usable().filter(|(path, it)| *path != first && it.has_room_for_copy(bytes));
             for path in others.map(|(path, _)| path).collect::<Vec<_>>() {
                 self.transmit(now, id, path);
             }
@@ -332,9 +332,10 @@ impl Sender {
             let copy = CopyId(self.next_id());
             let Some(path) = self.paths.get_mut(&id) else { continue };
             path.beat(now, copy);
-            let departure = path.depart(now, copy, 1);
+            let bytes = HEARTBEAT_CHUNK;
+            let departure = path.depart(now, copy, bytes);
             // It is never late: the silence of the path is noticed without that.
-            self.copies.insert(copy, Copy { chunk: None, path: id, bytes: 1, departure, late_at: now });
+            self.copies.insert(copy, Copy { chunk: None, path: id, bytes, departure, late_at: now });
             let content = [Bytes::from_static(&[HEARTBEAT]), Bytes::new()];
             self.actions.push_back(Action::Transmit { path: id, copy, content, priority: i32::MAX });
         }

@@ -38,6 +38,25 @@ fn frames(world: &mut World, class: Class, seconds: u64) -> Duration {
 }
 
 #[test]
+fn a_frame_goes_over_both_of_two_equal_paths() {
+    // Programs that share processors are never as punctual as a line.
+    let mut world = World::new(vec![Line::new(100.0, 0.1).jitter(0.3), Line::new(100.0, 0.1).jitter(0.3)]);
+    // Heartbeats only, at first, on the path that is not needed.
+    for number in 0..100 {
+        world.run_until(number * 10 * MS);
+        world.send(message(number, None, 8_000));
+    }
+    world.run_to_idle();
+    world.delivered.clear();
+    world.sent.fill(0);
+    let late = frames(&mut world, Class::Stripe, 2);
+    // On one path it would take 5.3 ms.
+    assert!(late < 4 * MS, "{late:?}");
+    let (most, least) = (world.sent.iter().max().unwrap(), world.sent.iter().min().unwrap());
+    assert!(most - least < most / 3, "{:?}", world.sent);
+}
+
+#[test]
 fn a_path_that_dies_in_mid_stream_costs_two_periods_at_most() {
     let mut world = World::new(vec![Line::new(100.0, 0.1).down(1000, 3000), Line::new(100.0, 0.1).down(5000, 7000)]);
     let late = frames(&mut world, Class::Stripe, 9);

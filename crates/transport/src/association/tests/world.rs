@@ -8,19 +8,26 @@ use bytes::Bytes;
 
 use super::super::*;
 
-/// One path: bytes per second, delay one way, of a thousand chunks how many
-/// lose a packet, and when it carries nothing.
+/// One path: bytes per second, delay one way and how much longer it may take,
+/// of a thousand chunks how many lose a packet, and when it carries nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) rate: f64,
     pub(super) delay: Duration,
+    pub(super) jitter: Duration,
     pub(super) loss: u64,
     pub(super) down: Vec<(Duration, Duration)>,
 }
 
 impl Line {
     pub(super) fn new(mbit_s: f64, delay_ms: f64) -> Self {
-        Self { rate: mbit_s * 125_000.0, delay: Duration::from_secs_f64(delay_ms / 1e3), loss: 0, down: Vec::new() }
+        let (rate, delay) = (mbit_s * 125_000.0, Duration::from_secs_f64(delay_ms / 1e3));
+        Self { rate, delay, jitter: Duration::ZERO, loss: 0, down: Vec::new() }
+    }
+
+    pub(super) fn jitter(mut self, ms: f64) -> Self {
+        self.jitter = Duration::from_secs_f64(ms / 1e3);
+        self
     }
 
     pub(super) fn down(mut self, from_ms: u64, to_ms: u64) -> Self {
@@ -201,6 +208,7 @@ impl World {
         if (self.random >> 33) % 1000 < line.loss {
             arrives += line.rtt() + Duration::from_millis(1);
         }
+        arrives += line.jitter.mul_f64((self.random >> 40) as f64 / f64::from(1 << 24));
         self.busy[index] = left;
         self.schedule(arrives, path, Happens::Arrives { copy, content: Bytes::copy_from_slice(content) });
     }

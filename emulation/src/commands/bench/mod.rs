@@ -1,8 +1,11 @@
-//! `emulate bench`: what the emulator itself is worth on this machine.
+//! `emulate bench`: what the emulator itself is worth on this machine, and what
+//! our transports are.
+
+mod transport;
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use roost_emulation::bench::{self, BenchError, Case, Options, Report, Row, Verdict};
 use roost_emulation::lab::Backend;
 use roost_emulation::lab::sandbox::{self, Entry};
@@ -10,6 +13,7 @@ use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
+use self::transport::TransportArgs;
 use super::interrupt;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -18,7 +22,10 @@ const BUSY: f64 = 0.05;
 
 /// `emulate bench`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// What to measure; all of it if nothing is named
     #[arg(value_name = "CASE", value_enum)]
     cases: Vec<What>,
@@ -40,6 +47,25 @@ pub(crate) struct BenchArgs {
     /// Never ask for real-time priority
     #[arg(long, help_heading = "Network")]
     no_realtime: bool,
+}
+
+/// What is measured on the emulator, not of it.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// Measure our transports over two links, beside the kernel's TCP and MPTCP
+    ///
+    /// Two hosts have two links of 100 Mbit/s. Both stay up, or the first loses 1 % of its packets,
+    /// or each is down for 2 s after 4 s, in turn and in silence. Frames are due at a steady rate
+    /// (paced), or are as many as there is room for (throughput), or wait for the answer to the one
+    /// before (ping-pong). A paced frame is late if it comes more than 10 ms after it was due, or
+    /// never; all transports have to keep the order of frames. Rows are of all runs: the mean of
+    /// their rates, the part of all frames, the longest of all; C is what both links carry while up.
+    #[command(before_help = "Examples:
+  emulate bench transport                                 72 rows of three runs of 20 s each
+  emulate bench transport --workload paced --transport quic,kernel-mptcp
+  emulate bench transport --condition failures --seconds 6 --runs 1 --json
+")]
+    Transport(TransportArgs),
 }
 
 /// See [`BenchArgs::cases`].
@@ -86,6 +112,9 @@ impl What {
 
 /// Measures, and prints what was seen beside what was to be seen.
 pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
+    if let Some(Other::Transport(args)) = &args.other {
+        return transport::run(args, output);
+    }
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
     }
@@ -220,7 +249,16 @@ mod tests {
     fn args(cases: &[What]) -> BenchArgs {
         let (length, beside) = (None, None);
         let (markdown, no_realtime) = (false, true);
-        BenchArgs { cases: cases.to_vec(), length, beside, markdown, seed: 1, backend: Backend::Auto, no_realtime }
+        BenchArgs {
+            other: None,
+            cases: cases.to_vec(),
+            length,
+            beside,
+            markdown,
+            seed: 1,
+            backend: Backend::Auto,
+            no_realtime,
+        }
     }
 
     #[test]

@@ -1,0 +1,211 @@
+//! What the two ends of a connection do, whatever the connection is.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Workload;
+use super::frame::{self, Head, Kind};
+use super::tally::{Run, Tally};
+
+/// How long nothing may come before an end takes the other for gone: a TCP
+/// that backs off through an outage of 2 s is silent for up to 5 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+/// From when all is ready to the first frame.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// One end of a connection that keeps the boundaries and the order of frames.
+pub(super) trait End {
+    /// Takes a frame to be sent; waits as long as it has no room for it.
+    fn send(&mut self, frame: Bytes) -> io::Result<()>;
+
+    /// The next frame, unless none comes until then.
+    fn receive(&mut self, until: Instant) -> io::Result<Option<Bytes>>;
+
+    /// Waits, while what was sent goes its way.
+    fn wait(&mut self, until: Instant) -> io::Result<()>;
+}
+
+/// What both ends know.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
+    /// The origin of all clocks.
+    pub(super) origin: Instant,
+    pub(super) workload: Workload,
+    pub(super) frame_bytes: usize,
+    /// From one paced frame to the next.
+    pub(super) period: Duration,
+    pub(super) time: Duration,
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl Setting<'_> {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Sends the workload; answers how many frames that were, how many of them
+    /// could not be begun in time, and what came back.
+    pub(super) fn drive(&self, end: &mut impl End) -> io::Result<Run> {
+        let begin = self.now() + LEAD;
+        end.wait(self.origin + begin)?;
+        let run = match self.workload {
+            Workload::Paced => self.pace(end, begin),
+            Workload::Throughput => self.flood(end, begin),
+            Workload::PingPong => self.ask(end, begin),
+        }?;
+        self.send(end, Kind::End, run.sent, self.now())?;
+        Ok(run)
+    }
+
+    fn send(&self, end: &mut impl End, kind: Kind, number: u64, due: Duration) -> io::Result<()> {
+        let bytes = if kind == Kind::Data { self.frame_bytes } else { 0 };
+        end.send(frame::write(Head { kind, number, due }, bytes))
+    }
+
+    fn is_over(&self, begin: Duration) -> bool {
+        self.now() >= begin + self.time || self.stop.load(Relaxed)
+    }
+
+    /// A frame each period. One that cannot be begun in time is begun as soon
+    /// as it can, and was due all the same.
+    fn pace(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
+        let mut run = Run::default();
+        let mut due = begin;
+        while due < begin + self.time && !self.stop.load(Relaxed) {
+            end.wait(self.origin + due)?;
+            run.missed += u64::from(self.now() > due + self.period);
+            self.send(end, Kind::Data, run.sent, due)?;
+            run.sent += 1;
+            due += self.period;
+        }
+        Ok(run)
+    }
+
+    /// As many frames as there is room for.
+    fn flood(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
+        let mut run = Run::default();
+        while !self.is_over(begin) {
+            self.send(end, Kind::Data, run.sent, self.now())?;
+            run.sent += 1;
+        }
+        Ok(run)
+    }
+
+    /// A frame, its answer, the next.
+    fn ask(&self, end: &mut impl End, begin: Duration) -> io::Result<Run> {
+        let mut run = Run::default();
+        while !self.is_over(begin) {
+            self.send(end, Kind::Data, run.sent, self.now())?;
+            run.sent += 1;
+            // One that came twice, or late, is not the answer.
+            while run.tally.received() < run.sent {
+                let Some(answer) = end.receive(Instant::now() + PATIENCE)? else { return Ok(run) };
+                note(&mut run.tally, &answer, self.now());
+            }
+        }
+        Ok(run)
+    }
+
+    /// Takes what is sent until the end of it, or until nothing comes any more;
+    /// sends it back if it is to be answered.
+    pub(super) fn answer(&self, end: &mut impl End) -> io::Result<Tally> {
+        let mut tally = Tally::default();
+        while let Some(frame) = end.receive(Instant::now() + PATIENCE)? {
+            if note(&mut tally, &frame, self.now()) == Some(Kind::End) {
+                break;
+            }
+            if self.workload == Workload::PingPong {
+                end.send(frame)?;
+            }
+        }
+        Ok(tally)
+    }
+}
+
+fn note(tally: &mut Tally, frame: &[u8], now: Duration) -> Option<Kind> {
+    let Some(head) = frame::read(frame) else {
+        tally.corrupted += 1;
+        return None;
+    };
+    if head.kind == Kind::Data {
+        tally.note(head, frame.len(), now);
+    }
+    Some(head.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// An end whose frames come back to itself, as `trouble` lets them.
+    struct Mirror<F> {
+        frames: VecDeque<Bytes>,
+        trouble: F,
+    }
+
+    impl<F: FnMut(Bytes) -> Vec<Bytes>> End for Mirror<F> {
+        fn send(&mut self, frame: Bytes) -> io::Result<()> {
+            self.frames.extend((self.trouble)(frame));
+            Ok(())
+        }
+
+        fn receive(&mut self, _until: Instant) -> io::Result<Option<Bytes>> {
+            Ok(self.frames.pop_front())
+        }
+
+        fn wait(&mut self, until: Instant) -> io::Result<()> {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            Ok(())
+        }
+    }
+
+    fn setting(workload: Workload, stop: &AtomicBool) -> Setting<'_> {
+        let (origin, period, time) = (Instant::now(), Duration::from_millis(10), Duration::from_millis(55));
+        Setting { origin, workload, frame_bytes: 1000, period, time, stop }
+    }
+
+    #[test]
+    fn paced_frames_are_as_many_as_periods_and_all_are_counted() {
+        let stop = AtomicBool::new(false);
+        let setting = setting(Workload::Paced, &stop);
+        let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame] };
+        let run = setting.drive(&mut end).unwrap();
+        let tally = setting.answer(&mut end).unwrap();
+        assert_eq!((run.sent, tally.received(), tally.bytes), (6, 6, 6000));
+        assert_eq!((tally.duplicated, tally.reordered, tally.corrupted), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_lost_changed_or_doubled_is_seen() {
+        let stop = AtomicBool::new(false);
+        let setting = setting(Workload::Paced, &stop);
+        let mut count = 0;
+        let trouble = |frame: Bytes| {
+            count += 1;
+            match count {
+                1 => vec![],
+                2 => vec![frame.slice(..999)],
+                3 => vec![frame.clone(), frame],
+                _ => vec![frame],
+            }
+        };
+        let mut end = Mirror { frames: VecDeque::new(), trouble };
+        let run = setting.drive(&mut end).unwrap();
+        let tally = setting.answer(&mut end).unwrap();
+        assert_eq!((run.sent, tally.received(), tally.corrupted, tally.duplicated), (6, 4, 1, 1));
+    }
+
+    #[test]
+    fn every_question_waits_for_its_answer() {
+        let stop = AtomicBool::new(false);
+        let setting = setting(Workload::PingPong, &stop);
+        let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame.clone(), frame] };
+        let run = setting.drive(&mut end).unwrap();
+        assert!(run.sent > 1 && run.tally.received() == run.sent && run.tally.duplicated + 1 == run.sent);
+    }
+}

@@ -1,0 +1,361 @@
+//! Measures transports over two links of 100 Mbit/s between two hosts: ours,
+//! and the kernel's TCP and MPTCP beside them.
+//!
+//! The workloads and conditions are those of *Using SCTP to Improve QoS and
+//! Network Fault-Tolerance of DRE Systems* (2004). Frames carry their number,
+//! the time at which they were due, and a checksum; all are of one flow, so
+//! that each transport has to keep their order.
+//!
+//! - **paced** frames are due at a steady rate; one that cannot be begun in time
+//!   is begun as soon as it can, and was due all the same. A frame is late if it
+//!   comes more than 10 ms after it was due, which is the period at 100 Hz.
+//! - **throughput** is as many frames as there is room for.
+//! - **ping-pong** is a frame, its answer, the next.
+//!
+//! Both ends, and the carrier of the lab, share the processors.
+
+mod end;
+mod frame;
+mod kernel;
+mod network;
+mod ours;
+mod reference;
+mod row;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::end::{PATIENCE, Setting};
+use self::kernel::Stream;
+use self::network::{RECEIVER, SENDER};
+use self::ours::{Members, Ours};
+pub use self::reference::{Reference, references};
+pub use self::row::Row;
+use self::tally::Run;
+use super::machine::Snapshot;
+use super::{Bench, BenchError, Options, system};
+use crate::lab::Lab;
+
+/// The port of every receiver.
+const PORT: u16 = 7000;
+/// How long a network goes on changing after the last frame was begun.
+const AFTER: Duration = Duration::from_secs(30);
+
+/// What befalls the links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// Nothing.
+    BothUp,
+    /// The first loses 1 % of its packets, each way.
+    Loss,
+    /// Each is up for 4 s and down for 2 s, in turn: one always is up. What is
+    /// sent on one that is down vanishes, and nobody is told.
+    Failures,
+}
+
+/// What carries frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// `quic://` over both links, each chunk on the path where it is through first.
+    QuicStripe,
+    /// The same, each chunk on both.
+    QuicDuplicate,
+    /// `udp://` over the first link.
+    Udp,
+    /// `tcp://` over the first link.
+    Tcp,
+    /// TCP of the kernel, unencrypted, over the first link.
+    KernelTcp,
+    /// MPTCP of the kernel, unencrypted, over both links.
+    KernelMptcp,
+}
+
+/// How frames are sent; see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Workload {
+    /// At a steady rate.
+    Paced,
+    /// As many as there is room for.
+    Throughput,
+    /// Each after the answer to the one before.
+    PingPong,
+}
+
+macro_rules! named {
+    ($type:ident, $what:literal, $($variant:ident => $name:literal),+ $(,)?) => {
+        impl $type {
+            /// All of them, in the order in which they are measured.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Its name on command lines, in tables and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            /// Reads a name.
+            fn from_str(text: &str) -> Result<Self, String> {
+                let found = Self::ALL.iter().find(|one| one.name() == text);
+                found.copied().ok_or_else(|| {
+                    format!("`{text}` is no {}: write {}", $what, [$($name),+].join(", "))
+                })
+            }
+        }
+    };
+}
+
+named!(Condition, "condition", BothUp => "both-up", Loss => "loss", Failures => "failures");
+named!(
+    Transport,
+    "transport",
+    QuicStripe => "quic-stripe",
+    QuicDuplicate => "quic-duplicate",
+    Udp => "udp",
+    Tcp => "tcp",
+    KernelTcp => "kernel-tcp",
+    KernelMptcp => "kernel-mptcp",
+);
+named!(Workload, "workload", Paced => "paced", Throughput => "throughput", PingPong => "ping-pong");
+
+/// One combination that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What befalls the links.
+    pub condition: Condition,
+    /// What carries the frames.
+    pub transport: Transport,
+    /// How they are sent.
+    pub workload: Workload,
+    /// Their length: 32 bytes at least, 64 KiB at most.
+    pub frame_bytes: u32,
+    /// How many are due in a second, of paced ones.
+    pub hz: u32,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { condition, transport, workload, frame_bytes, hz } = self;
+        write!(f, "{condition}, {transport}, {workload} of {frame_bytes} bytes")?;
+        if *workload == Workload::Paced { write!(f, " at {hz} Hz") } else { Ok(()) }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// A row for each combination, in their order.
+    pub rows: Vec<Row>,
+    /// What could not be measured and why, and what else a reader should know: a sentence each.
+    pub notes: Vec<String>,
+    /// How many combinations could not be measured.
+    pub unmeasured: usize,
+    /// What it was measured on.
+    pub machine: BTreeMap<String, String>,
+    /// The part of the machine that other programs used meanwhile.
+    pub beside: Option<f64>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures each of `cells`, in their order and each in `runs` runs of `time`,
+/// [inside a sandbox](crate::lab::sandbox::enter).
+///
+/// `watch` hears which run begins. When `stop` is set it ends within a second
+/// or so, with the rows that were complete by then.
+///
+/// # Errors
+/// When a lab cannot be made, or breaks. A transport that fails, or is not
+/// there, is no error: a note says so.
+pub fn run(
+    cells: &[Cell],
+    time: Duration,
+    runs: u32,
+    options: &Options,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Cell),
+) -> Result<Report, BenchError> {
+    let (began, before) = (Instant::now(), Snapshot::take());
+    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
+    let mut report = Report::default();
+    let without_mptcp = kernel::mptcp_is_missing();
+    report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(Cell::is_mptcp)));
+    let members = Members::new().map_err(system("make the certificates of a group"))?;
+    for cell in cells {
+        if cell.is_mptcp() && without_mptcp.is_some() {
+            report.unmeasured += 1;
+            continue;
+        }
+        match all_runs(&mut bench, &members, cell, time, runs, &mut report.notes, watch)? {
+            Some(runs) => report.rows.push(Row::of(cell, &runs)),
+            None if bench.is_stopped() => break,
+            None => report.unmeasured += 1,
+        }
+    }
+    report.beside = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before)));
+    report.machine = bench.facts;
+    // Hosts' own does not matter here.
+    report.machine.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+impl Cell {
+    fn is_mptcp(&self) -> bool {
+        self.transport == Transport::KernelMptcp
+    }
+}
+
+/// All runs of a combination; none if one of them failed or was stopped.
+fn all_runs(
+    bench: &mut Bench<'_>,
+    members: &Members,
+    cell: &Cell,
+    time: Duration,
+    runs: u32,
+    notes: &mut Vec<String>,
+    watch: &mut dyn FnMut(&Cell),
+) -> Result<Option<Vec<Run>>, BenchError> {
+    let mut seen = Vec::new();
+    for _ in 0..runs {
+        watch(cell);
+        let lab = bench.lab(&network::of(cell.condition, time + AFTER))?;
+        let run = one_run(bench, &lab, members, cell, time);
+        if bench.is_stopped() {
+            return Ok(None);
+        }
+        let overruns = lab.overruns()?;
+        if overruns > 0 {
+            notes.push(format!("{cell}: {overruns} packets were lost because this machine was too slow"));
+        }
+        match run {
+            Ok(run) => seen.push(run),
+            Err(error) => {
+                notes.push(format!("{cell}: not measured: {error}"));
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(seen))
+}
+
+/// Sends and receives, in a thread of each host.
+fn one_run(bench: &Bench<'_>, lab: &Lab, members: &Members, cell: &Cell, time: Duration) -> io::Result<Run> {
+    if cell.is_mptcp() {
+        kernel::prepare_mptcp(lab)?;
+    }
+    let setting = Setting {
+        origin: Instant::now(),
+        workload: cell.workload,
+        frame_bytes: cell.frame_bytes as usize,
+        period: Duration::from_secs(1) / cell.hz.max(1),
+        time,
+        stop: bench.stop,
+    };
+    let ends = &Ends { lab, members, cell, setting };
+    let (is_ready, ready) = sync_channel(1);
+    let (run, tally) = thread::scope(|scope| {
+        // The other end hears of a receiver that has gone before it was ready.
+        let receiver = scope.spawn(move || lab.run_in(RECEIVER, || ends.receive(|| is_ready.send(()).unwrap_or(()))));
+        let run = lab.run_in(SENDER, move || ends.send(&ready));
+        let tally = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (run, tally)
+    });
+    let tally = tally.map_err(io::Error::other)?;
+    let run = run.map_err(io::Error::other)??;
+    // What ping-pong shows is seen by the end that asks.
+    let tally = if cell.workload == Workload::PingPong { run.tally } else { tally? };
+    Ok(Run { tally, ..run })
+}
+
+/// The two ends of a run.
+struct Ends<'a> {
+    lab: &'a Lab,
+    members: &'a Members,
+    cell: &'a Cell,
+    setting: Setting<'a>,
+}
+
+impl Ends<'_> {
+    fn receive(&self, ready: impl FnOnce()) -> io::Result<tally::Tally> {
+        let transport = self.cell.transport;
+        match transport {
+            Transport::KernelTcp | Transport::KernelMptcp => {
+                self.setting.answer(&mut Stream::accept(transport, ready)?)
+            }
+            _ => {
+                let hosts = self.addresses(RECEIVER)?;
+                let mut end = Ours::accept(transport, &self.members.receiver, &hosts, ready)?;
+                let tally = self.setting.answer(&mut end)?;
+                end.finish();
+                Ok(tally)
+            }
+        }
+    }
+
+    fn send(&self, ready: &Receiver<()>) -> io::Result<Run> {
+        let peer = self.addresses(RECEIVER)?;
+        if ready.recv_timeout(PATIENCE).is_err() {
+            return Err(io::Error::other("the receiver does not listen"));
+        }
+        let transport = self.cell.transport;
+        match transport {
+            Transport::KernelTcp | Transport::KernelMptcp => {
+                let mut end = Stream::connect(transport, kernel::address(self.lab, 0, RECEIVER)?)?;
+                let run = self.begin(&mut end)?;
+                end.finish()?;
+                Ok(run)
+            }
+            _ => {
+                let mut end = Ours::dial(transport, &self.members.sender, &self.addresses(SENDER)?, &peer)?;
+                let run = self.begin(&mut end)?;
+                end.finish();
+                Ok(run)
+            }
+        }
+    }
+
+    /// From now on, what is to befall the links does.
+    fn begin(&self, end: &mut impl end::End) -> io::Result<Run> {
+        self.lab.begin().map_err(io::Error::other)?;
+        self.setting.drive(end)
+    }
+
+    /// Where a host is, at the links that the transport uses.
+    fn addresses(&self, host: usize) -> io::Result<Vec<Ipv4Addr>> {
+        let links = if matches!(self.cell.transport, Transport::Udp | Transport::Tcp) { 1 } else { 2 };
+        (0..links).map(|link| kernel::address(self.lab, link, host)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_read_by_its_name() {
+        assert!(Condition::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        assert!(Transport::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        assert!(Workload::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        let refused = "sctp".parse::<Transport>().unwrap_err();
+        assert!(refused.starts_with("`sctp` is no transport: write quic-stripe, quic-duplicate, udp"), "{refused}");
+    }
+}

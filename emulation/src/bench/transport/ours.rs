@@ -1,0 +1,207 @@
+//! Our own transports, as the daemons have them: one thread, one event loop.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use roost_identity::group::Group;
+use roost_identity::{Identity, Policy};
+use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Class, Config, Delivery, Event, Events, Limits, SendError, bind};
+use tokio::runtime::Runtime;
+use tokio::time::timeout_at;
+
+use super::end::{End, PATIENCE};
+use super::{PORT, Transport};
+
+/// All frames are of one flow, which keeps their order.
+const CHANNEL: Channel = Channel::Reliable { flow: 1 };
+/// The largest packet that plain Ethernet takes: of QUIC inside IPv6 and UDP,
+/// of DTLS inside its records as well.
+const QUIC_PACKET_BYTES: usize = 1452;
+const PACKET_BYTES: usize = 1400;
+/// How long it takes until it is looked whether there is room again.
+const NO_ROOM: Duration = Duration::from_millis(1);
+/// The most events taken at once.
+const BATCH: usize = 256;
+
+/// The members of a group of two.
+pub(super) struct Members {
+    pub(super) sender: Arc<Identity>,
+    pub(super) receiver: Arc<Identity>,
+}
+
+impl Members {
+    pub(super) fn new() -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let group = Group::init(&folder.path().join("group"), "bench").map_err(io::Error::other)?;
+        let member = |name: &str, role| group.issue_in_memory(name, role).map(Arc::new).map_err(io::Error::other);
+        Ok(Self { sender: member("sender", Role::Node)?, receiver: member("receiver", Role::SuperNode)? })
+    }
+}
+
+/// One end of a link of ours.
+pub(super) struct Ours {
+    runtime: Runtime,
+    transport: roost_transport::Transport,
+    events: Events,
+    batch: Vec<Event>,
+    frames: VecDeque<Bytes>,
+    link: Option<LinkId>,
+    /// Why the link is over.
+    over: Option<String>,
+    delivery: Delivery,
+}
+
+impl Ours {
+    /// Opens the transport at these addresses of this host.
+    fn open(transport: Transport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listen =
+            Endpoint { scheme: scheme(transport), hosts: hosts.iter().map(ToString::to_string).collect(), port: PORT };
+        let packet_bytes = if listen.scheme == Scheme::Quic { QUIC_PACKET_BYTES } else { PACKET_BYTES };
+        let config = Config {
+            identity: Arc::clone(identity),
+            policy: Policy::new(identity).map_err(io::Error::other)?,
+            listen: vec![listen],
+            admit: RoleSet::ALL,
+            limits: Limits { packet_bytes, ..Limits::default() },
+        };
+        let (handle, events) = runtime.block_on(bind(config)).map_err(io::Error::other)?;
+        let class = if transport == Transport::QuicDuplicate { Class::Duplicate } else { Class::Stripe };
+        let delivery = Delivery { class, ..Delivery::default() };
+        let (batch, frames) = (Vec::with_capacity(BATCH), VecDeque::new());
+        Ok(Self { runtime, transport: handle, events, batch, frames, link: None, over: None, delivery })
+    }
+
+    /// Listens; `ready` is called once somebody may dial.
+    pub(super) fn accept(
+        transport: Transport,
+        identity: &Arc<Identity>,
+        hosts: &[Ipv4Addr],
+        ready: impl FnOnce(),
+    ) -> io::Result<Self> {
+        let mut end = Self::open(transport, identity, hosts)?;
+        ready();
+        end.await_link()?;
+        Ok(end)
+    }
+
+    /// Dials, and waits for all paths.
+    pub(super) fn dial(
+        transport: Transport,
+        identity: &Arc<Identity>,
+        hosts: &[Ipv4Addr],
+        peer: &[Ipv4Addr],
+    ) -> io::Result<Self> {
+        let mut end = Self::open(transport, identity, hosts)?;
+        let hosts = peer.iter().map(|host| IpAddr::V4(*host)).collect();
+        let address = Address { scheme: scheme(transport), port: PORT, hosts };
+        let dial = || end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
+        end.runtime.block_on(async { dial() });
+        let link = end.await_link()?;
+        let due = Instant::now() + PATIENCE;
+        let has_all = |end: &Self| end.transport.link(link).is_some_and(|info| info.paths.len() >= peer.len());
+        while scheme(transport) == Scheme::Quic && !has_all(&end) {
+            if Instant::now() > due {
+                return Err(io::Error::other("not all paths came up"));
+            }
+            end.take_events(Instant::now() + NO_ROOM)?;
+        }
+        Ok(end)
+    }
+
+    fn await_link(&mut self) -> io::Result<LinkId> {
+        let due = Instant::now() + PATIENCE;
+        loop {
+            if let Some(link) = self.link {
+                return Ok(link);
+            }
+            if Instant::now() > due {
+                return Err(io::Error::other("no link came up"));
+            }
+            self.take_events(due)?;
+        }
+    }
+
+    /// Waits for events until then, while the transport does its work.
+    fn take_events(&mut self, until: Instant) -> io::Result<()> {
+        if let Some(reason) = &self.over {
+            return Err(io::Error::other(reason.clone()));
+        }
+        let Self { runtime, events, batch, .. } = self;
+        // What was not there in time is there the next time.
+        let _ = runtime.block_on(async { timeout_at(until.into(), events.recv_many(batch, BATCH)).await });
+        for event in self.batch.drain(..) {
+            match event {
+                Event::Up { link, .. } => self.link = Some(link),
+                Event::Message { message, .. } => self.frames.push_back(message),
+                // What came before it is still to be taken.
+                Event::Down { reason, .. } | Event::DialFailed { reason, .. } => self.over = Some(reason),
+                Event::Multicast { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the link once the other end has everything.
+    pub(super) fn finish(self) {
+        let Self { runtime, transport, mut events, .. } = self;
+        runtime.block_on(async {
+            let mut rest = Vec::new();
+            let drive = async {
+                loop {
+                    events.recv_many(&mut rest, BATCH).await;
+                    rest.clear();
+                }
+            };
+            tokio::select! {
+                () = transport.shutdown(PATIENCE) => {}
+                () = drive => {}
+            }
+        });
+    }
+}
+
+const fn scheme(transport: Transport) -> Scheme {
+    match transport {
+        Transport::Udp => Scheme::Udp,
+        Transport::Tcp => Scheme::Tcp,
+        _ => Scheme::Quic,
+    }
+}
+
+impl End for Ours {
+    fn send(&mut self, frame: Bytes) -> io::Result<()> {
+        let link = self.link.ok_or(io::ErrorKind::NotConnected)?;
+        loop {
+            match self.transport.send_as(link, CHANNEL, &self.delivery, frame.clone()) {
+                Ok(()) => break,
+                Err(SendError::Full(_)) => self.take_events(Instant::now() + NO_ROOM)?,
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        self.transport.flush();
+        Ok(())
+    }
+
+    fn receive(&mut self, until: Instant) -> io::Result<Option<Bytes>> {
+        loop {
+            let frame = self.frames.pop_front();
+            if frame.is_some() || Instant::now() >= until {
+                return Ok(frame);
+            }
+            self.take_events(until)?;
+        }
+    }
+
+    fn wait(&mut self, until: Instant) -> io::Result<()> {
+        while Instant::now() < until {
+            self.take_events(until)?;
+        }
+        Ok(())
+    }
+}

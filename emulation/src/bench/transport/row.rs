@@ -1,0 +1,188 @@
+//! What all runs of a workload come to.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::tally::Run;
+use super::{Cell, Condition, Transport, Workload, network};
+
+/// One transport under one condition with one workload, over all its runs. What
+/// a workload does not show is none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What befell the links.
+    #[serde(serialize_with = "condition")]
+    pub condition: Condition,
+    /// What carried the frames.
+    #[serde(serialize_with = "transport")]
+    pub transport: Transport,
+    /// How frames were sent.
+    #[serde(serialize_with = "workload")]
+    pub workload: Workload,
+    /// Bytes of a frame.
+    pub frame_bytes: u32,
+    /// Frames a second that were due, of paced ones.
+    pub hz: Option<u32>,
+    /// Payload from the first frame to the last, Mbit/s: the mean of all runs.
+    pub mbps: Option<f64>,
+    /// The same of the worst run.
+    pub mbps_least: Option<f64>,
+    /// The mean, of throughput: % of the rates of both links while they are up.
+    pub capacity_pct: Option<f64>,
+    /// Paced frames that came more than 10 ms after they were due, or never: %.
+    pub late_pct: Option<f64>,
+    /// Paced frames that could not be begun before the next was due: %.
+    pub missed_pct: Option<f64>,
+    /// The longest time from one frame to the next, ms.
+    pub max_gap_ms: Option<f64>,
+    /// Mean delay: from when a paced frame was due to when it came, from when
+    /// another was begun to when it or, of ping-pong, its answer came; ms.
+    pub avg_ms: Option<f64>,
+    /// What 99 % were not longer than.
+    pub p99_ms: Option<f64>,
+    /// The longest.
+    pub max_ms: Option<f64>,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that never came.
+    pub lost: u64,
+    /// Frames that came again.
+    pub duplicated: u64,
+    /// Frames that came after later ones.
+    pub reordered: u64,
+    /// Frames that were not as they had been sent.
+    pub corrupted: u64,
+    /// Runs.
+    pub runs: u32,
+}
+
+fn condition<S: Serializer>(value: &Condition, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}
+
+fn transport<S: Serializer>(value: &Transport, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}
+
+fn workload<S: Serializer>(value: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}
+
+impl Row {
+    /// What these runs come to.
+    pub(super) fn of(cell: &Cell, runs: &[Run]) -> Self {
+        let sum = |count: fn(&Run) -> u64| runs.iter().map(count).sum::<u64>();
+        let (sent, late) = (sum(|run| run.sent), sum(|run| run.tally.late()));
+        let lost = sum(|run| run.sent.saturating_sub(run.tally.received()));
+        let part = |count: u64| (sent > 0).then(|| round(100.0 * count as f64 / sent as f64));
+        let is_paced = cell.workload == Workload::Paced;
+        let is_one_way = cell.workload != Workload::PingPong;
+        let rates: Vec<f64> = runs.iter().filter(|_| is_one_way).filter_map(rate).collect();
+        let mut delays: Vec<Duration> = runs.iter().flat_map(|run| &run.tally.delays).copied().collect();
+        delays.sort_unstable();
+        let total: Duration = delays.iter().sum();
+        let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+        let capacity = network::capacity_mbps(cell.condition);
+        let gap = runs.iter().map(|run| run.tally.max_gap).max();
+        Self {
+            condition: cell.condition,
+            transport: cell.transport,
+            workload: cell.workload,
+            frame_bytes: cell.frame_bytes,
+            hz: is_paced.then_some(cell.hz),
+            mbps: mean.map(round),
+            mbps_least: rates.iter().copied().min_by(f64::total_cmp).map(round),
+            capacity_pct: mean.filter(|_| !is_paced).map(|mean| round(100.0 * mean / capacity)),
+            late_pct: part(late + lost).filter(|_| is_paced),
+            missed_pct: part(sum(|run| run.missed)).filter(|_| is_paced),
+            max_gap_ms: gap.filter(|_| is_one_way).map(ms),
+            avg_ms: (!delays.is_empty()).then(|| ms(total / delays.len() as u32)),
+            p99_ms: delays.get(delays.len() * 99 / 100).copied().map(ms),
+            max_ms: delays.last().copied().map(ms),
+            sent,
+            lost,
+            duplicated: sum(|run| run.tally.duplicated),
+            reordered: sum(|run| run.tally.reordered),
+            corrupted: sum(|run| run.tally.corrupted),
+            runs: runs.len() as u32,
+        }
+    }
+}
+
+/// Payload bits a second, in millions.
+fn rate(run: &Run) -> Option<f64> {
+    let span = run.tally.span().as_secs_f64();
+    (span > 0.0).then(|| run.tally.bytes as f64 * 8.0 / 1e6 / span)
+}
+
+fn ms(time: Duration) -> f64 {
+    round(time.as_secs_f64() * 1e3)
+}
+
+/// To three decimals: more is noise.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::transport::frame::{Head, Kind};
+    use crate::bench::transport::tally::Tally;
+
+    /// Frames each 10 ms that come after these delays; none is lost there.
+    fn run(delays_ms: &[Option<u64>]) -> Run {
+        let mut tally = Tally::default();
+        for (number, delay) in delays_ms.iter().enumerate() {
+            let due = Duration::from_millis(10) * number as u32;
+            let Some(delay) = delay else { continue };
+            let head = Head { kind: Kind::Data, number: number as u64, due };
+            tally.note(head, 12_500, due + Duration::from_millis(*delay));
+        }
+        Run { sent: delays_ms.len() as u64, missed: 1, tally }
+    }
+
+    fn cell(workload: Workload) -> Cell {
+        let (condition, transport) = (Condition::Loss, Transport::QuicStripe);
+        Cell { condition, transport, workload, frame_bytes: 12_500, hz: 100 }
+    }
+
+    #[test]
+    fn runs_are_added_up() {
+        let runs = [run(&[Some(1), Some(3), None, Some(11)]), run(&[Some(1), Some(1), Some(1), Some(1)])];
+        let row = Row::of(&cell(Workload::Paced), &runs);
+        assert_eq!((row.sent, row.lost, row.runs), (8, 1, 2));
+        assert_eq!((row.late_pct, row.missed_pct, row.max_gap_ms), (Some(25.0), Some(25.0), Some(28.0)));
+        assert_eq!((row.avg_ms, row.p99_ms, row.max_ms), (Some(2.714), Some(11.0), Some(11.0)));
+        // 3 frames of 0.1 Mbit in 40 ms, and 4 in 30 ms.
+        assert_eq!((row.mbps, row.mbps_least), (Some(10.417), Some(7.5)));
+    }
+
+    #[test]
+    fn what_a_workload_does_not_show_is_none() {
+        let row = Row::of(&cell(Workload::PingPong), &[run(&[Some(1), Some(3)])]);
+        assert_eq!((row.mbps, row.late_pct, row.hz, row.max_gap_ms), (None, None, None, None));
+        assert_eq!(row.avg_ms, Some(2.0));
+        let nothing = Row::of(&cell(Workload::Throughput), &[Run::default()]);
+        assert_eq!((nothing.mbps, nothing.avg_ms, nothing.lost), (None, None, 0));
+        let half = run(&[Some(0), Some(0)]);
+        let row = Row::of(&cell(Workload::Throughput), &[half]);
+        // 0.2 Mbit in 10 ms of 200 Mbit/s.
+        assert_eq!((row.mbps, row.capacity_pct), (Some(20.0), Some(10.0)));
+    }
+
+    #[test]
+    fn rows_have_the_names_that_others_read() {
+        let row = serde_json::to_value(Row::of(&cell(Workload::Paced), &[run(&[Some(1)])])).unwrap();
+        assert_eq!(
+            (&row["condition"], &row["transport"], &row["workload"]),
+            (&"loss".into(), &"quic-stripe".into(), &"paced".into())
+        );
+        for name in
+            ["frame_bytes", "mbps", "late_pct", "max_gap_ms", "avg_ms", "p99_ms", "max_ms", "lost", "duplicated"]
+        {
+            assert!(row.get(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What was seen of the frames of a run.
+
+use std::time::Duration;
+
+use super::frame::Head;
+
+/// A frame that comes so much after it was due is late; the period of frames at 100 Hz.
+pub(super) const LATE: Duration = Duration::from_millis(10);
+
+/// Frames as they come in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tally {
+    /// Which have come, by number.
+    seen: Vec<bool>,
+    /// The greatest number that has come, and one.
+    next: u64,
+    first: Option<Duration>,
+    last: Duration,
+    pub(super) bytes: u64,
+    /// From one frame to the next, the longest.
+    pub(super) max_gap: Duration,
+    /// From when each was due, or was sent, to when it came, or its answer did.
+    pub(super) delays: Vec<Duration>,
+    pub(super) duplicated: u64,
+    /// Came after one with a greater number.
+    pub(super) reordered: u64,
+    /// Not as it was sent.
+    pub(super) corrupted: u64,
+}
+
+impl Tally {
+    /// A frame of `bytes` has come, `now` after the origin of all clocks.
+    pub(super) fn note(&mut self, head: Head, bytes: usize, now: Duration) {
+        let place = head.number as usize;
+        if self.seen.len() <= place {
+            self.seen.resize(place + 1, false);
+        }
+        if std::mem::replace(&mut self.seen[place], true) {
+            self.duplicated += 1;
+            return;
+        }
+        self.reordered += u64::from(head.number < self.next);
+        self.next = self.next.max(head.number + 1);
+        match self.first {
+            None => self.first = Some(now),
+            Some(_) => self.max_gap = self.max_gap.max(now.saturating_sub(self.last)),
+        }
+        self.last = now;
+        self.bytes += bytes as u64;
+        self.delays.push(now.saturating_sub(head.due));
+    }
+
+    /// How many different frames have come.
+    pub(super) fn received(&self) -> u64 {
+        self.delays.len() as u64
+    }
+
+    /// From the first to the last.
+    pub(super) fn span(&self) -> Duration {
+        self.last.saturating_sub(self.first.unwrap_or(self.last))
+    }
+
+    /// How many came late.
+    pub(super) fn late(&self) -> u64 {
+        self.delays.iter().filter(|delay| **delay > LATE).count() as u64
+    }
+}
+
+/// A run: what was sent, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Run {
+    pub(super) sent: u64,
+    /// Frames that the sender could not begin before the next was due.
+    pub(super) missed: u64,
+    pub(super) tally: Tally,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::transport::frame::Kind;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn tally(frames: &[(u64, u64)]) -> Tally {
+        let mut tally = Tally::default();
+        for (number, at) in frames {
+            let head = Head { kind: Kind::Data, number: *number, due: ms(number * 10) };
+            tally.note(head, 100, ms(*at));
+        }
+        tally
+    }
+
+    #[test]
+    fn frames_are_late_ten_milliseconds_after_they_were_due() {
+        let tally = tally(&[(0, 1), (1, 20), (2, 31), (3, 90)]);
+        assert_eq!((tally.late(), tally.received(), tally.bytes), (2, 4, 400));
+        assert_eq!((tally.max_gap, tally.span()), (ms(59), ms(89)));
+        assert_eq!(tally.delays, [ms(1), ms(10), ms(11), ms(60)]);
+    }
+
+    #[test]
+    fn what_comes_twice_or_out_of_order_is_counted() {
+        let tally = tally(&[(0, 1), (2, 2), (1, 3), (2, 4), (3, 5)]);
+        assert_eq!((tally.received(), tally.duplicated, tally.reordered), (4, 1, 1));
+        assert_eq!(Tally::default().span(), Duration::ZERO);
+    }
+}

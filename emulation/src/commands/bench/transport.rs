@@ -1,0 +1,266 @@
+//! `emulate bench transport`: what our transports are worth, beside the kernel's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::bench::Options;
+use roost_emulation::bench::transport::{self, Cell, Condition, Report, Row, Transport, Workload};
+use roost_emulation::lab::Backend;
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_emulation::report as figures;
+use roost_terminal::{Output, SCHEMA, Steps, Table};
+use serde_json::json;
+
+use crate::commands::interrupt;
+use crate::failure::{Code, Failure, Outcome};
+
+/// The bytes of frames, and how many are due in a second, where none are named.
+const PACED_BYTES: [u32; 1] = [64 << 10];
+const THROUGHPUT_BYTES: [u32; 2] = [64 << 10, 1 << 10];
+const PING_PONG_BYTES: [u32; 1] = [1 << 10];
+const HZ: u32 = 100;
+/// The longest frame: the longest message of the overlay.
+const MAX_FRAME: i64 = 64 << 10;
+/// From here on other work on this machine is worth a word.
+const BUSY: f64 = 0.05;
+
+/// `emulate bench transport`.
+#[derive(Debug, Args)]
+pub(crate) struct TransportArgs {
+    /// Only this condition: both-up, loss or failures; may be given more than once
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',')]
+    condition: Vec<Condition>,
+    /// Only this transport: quic-stripe, quic-duplicate or quic for both, udp, tcp, kernel-tcp,
+    /// kernel-mptcp; may be given more than once
+    #[arg(long, value_name = "TRANSPORT", value_delimiter = ',', value_parser = transports)]
+    transport: Vec<Several>,
+    /// Only this workload: paced, throughput or ping-pong; may be given more than once
+    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',')]
+    workload: Vec<Workload>,
+    /// Frames of so many bytes, several sizes one after the other; without it 65536 paced, 65536
+    /// and 1024 for throughput, 1024 for ping-pong. Shorter ones than a head of 32 bytes are as long as that
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=MAX_FRAME))]
+    frame: Vec<u32>,
+    /// Paced frames so many times a second, several rates one after the other
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [HZ], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    hz: Vec<u32>,
+    /// How long each run takes
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// How many runs each row is made of
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// Leave the figures (SVG) in this folder, beside what others have measured
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// What losses are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
+    seed: u64,
+    /// How packets get to the core: auto, tap or veth
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
+    backend: Backend,
+    /// Never ask for real-time priority
+    #[arg(long, help_heading = "Network")]
+    no_realtime: bool,
+}
+
+/// What one name of a transport stands for.
+type Several = (Transport, Option<Transport>);
+
+/// Reads the name of a transport, or of both classes of `quic://`.
+fn transports(text: &str) -> Result<Several, String> {
+    match text {
+        "quic" => Ok((Transport::QuicStripe, Some(Transport::QuicDuplicate))),
+        _ => text.parse().map(|one| (one, None)),
+    }
+}
+
+/// Measures, and prints what was seen.
+pub(crate) fn run(args: &TransportArgs, output: Output) -> Outcome {
+    if let Entry::Done(code) = sandbox::enter()? {
+        return Err(Failure::Passed(code));
+    }
+    let interrupted = interrupt::note()?;
+    let cells = args.cells();
+    let steps = Steps::start(output, "bench transport", cells.len() * args.runs as usize);
+    let mut begun = 0;
+    let mut watch = |cell: &Cell| {
+        steps.say(format!("bench transport: {cell}"));
+        if begun > 0 {
+            steps.advance();
+        }
+        begun += 1;
+    };
+    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
+    let time = Duration::from_secs(args.seconds.into());
+    let report = transport::run(&cells, time, args.runs, &options, interrupted.flag(), &mut watch)?;
+    drop(steps);
+    if let Some(folder) = &args.figures {
+        draw(folder, &report, output)?;
+    }
+    show(&report, output)?;
+    interrupted.check()?;
+    match report.unmeasured {
+        0 => Ok(()),
+        1 => Err(Failure::new(Code::Missing, "one combination could not be measured, see above".to_owned())),
+        several => Err(Failure::new(Code::Missing, format!("{several} combinations could not be measured, see above"))),
+    }
+}
+
+impl TransportArgs {
+    /// What is to be measured: by workload, so that what is compared stands, and runs, side by side.
+    fn cells(&self) -> Vec<Cell> {
+        let named: Vec<Transport> =
+            self.transport.iter().flat_map(|(one, other)| [Some(*one), *other]).flatten().collect();
+        let mut cells = Vec::new();
+        for workload in chosen(Workload::ALL, &self.workload) {
+            let hz: &[u32] = if workload == Workload::Paced { &self.hz } else { &[HZ] };
+            for (frame_bytes, hz) in
+                self.frames(workload).iter().flat_map(|bytes| hz.iter().map(move |hz| (*bytes, *hz)))
+            {
+                for condition in chosen(Condition::ALL, &self.condition) {
+                    let transports = chosen(Transport::ALL, &named);
+                    cells.extend(transports.map(|transport| Cell { condition, transport, workload, frame_bytes, hz }));
+                }
+            }
+        }
+        cells
+    }
+
+    fn frames(&self, workload: Workload) -> &[u32] {
+        match workload {
+            _ if !self.frame.is_empty() => &self.frame,
+            Workload::Paced => &PACED_BYTES,
+            Workload::Throughput => &THROUGHPUT_BYTES,
+            Workload::PingPong => &PING_PONG_BYTES,
+        }
+    }
+}
+
+/// Those that are named, or all if none is.
+fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterator<Item = T> {
+    all.iter().copied().filter(|one| named.is_empty() || named.contains(one))
+}
+
+fn draw(folder: &Path, report: &Report, output: Output) -> Outcome {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
+    for (name, svg) in figures::transport(&report.rows) {
+        let path = folder.join(format!("{name}.svg"));
+        std::fs::write(&path, svg).map_err(|error| Failure::file("write", &path, &error))?;
+        output.say(format!("Wrote {}", path.display()));
+    }
+    Ok(())
+}
+
+fn show(report: &Report, output: Output) -> Outcome {
+    if output.is_json() {
+        let Report { rows, notes, machine, beside, seconds, .. } = report;
+        return Ok(output.json(&json!({
+            "schema": SCHEMA,
+            "rows": rows,
+            "notes": notes,
+            "machine": machine,
+            "beside": beside,
+            "seconds": seconds,
+        }))?);
+    }
+    let mut table = Table::new(&[
+        "WORKLOAD",
+        ">BYTES",
+        ">HZ",
+        "CONDITION",
+        "TRANSPORT",
+        ">Mbit/s",
+        ">OF C %",
+        ">LATE %",
+        ">GAP ms",
+        ">AVG ms",
+        ">p99 ms",
+        ">MAX ms",
+        ">LOST",
+        ">TWICE",
+    ]);
+    report.rows.iter().for_each(|row| table.row(cells(row)));
+    output.table(&table)?;
+    report.notes.iter().for_each(|note| output.say(note));
+    output.say(closing(report));
+    Ok(())
+}
+
+fn cells(row: &Row) -> [String; 14] {
+    let number = |value: Option<f64>, decimals: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+    };
+    [
+        row.workload.to_string(),
+        row.frame_bytes.to_string(),
+        row.hz.map_or_else(|| "-".to_owned(), |hz| hz.to_string()),
+        row.condition.to_string(),
+        row.transport.to_string(),
+        number(row.mbps, 1),
+        number(row.capacity_pct, 1),
+        number(row.late_pct, 2),
+        number(row.max_gap_ms, 1),
+        number(row.avg_ms, 3),
+        number(row.p99_ms, 2),
+        number(row.max_ms, 1),
+        row.lost.to_string(),
+        row.duplicated.to_string(),
+    ]
+}
+
+fn closing(report: &Report) -> String {
+    let fact = |name: &str| report.machine.get(name).map_or("?", String::as_str);
+    let wrong: u64 = report.rows.iter().map(|row| row.reordered + row.corrupted).sum();
+    let wrong = if wrong == 0 { "no frame" } else { &format!("{wrong} frames") };
+    let mut text = format!(
+        "{wrong} came out of order or changed; {} processors, Linux {}, packets by {}, real-time priority: {}; {:.0} s",
+        fact("processors"),
+        fact("kernel"),
+        fact("backend"),
+        fact("realtime"),
+        report.seconds
+    );
+    if let Some(part) = report.beside.filter(|part| *part >= BUSY) {
+        text += &format!("\nOther programs, and the kernel, used {:.0} % of this machine meanwhile.", part * 100.0);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: TransportArgs,
+    }
+
+    fn cells(line: &str) -> Vec<Cell> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default()
+    }
+
+    #[test]
+    fn all_is_measured_unless_something_is_named() {
+        assert_eq!(cells("").len(), 3 * 6 * 4);
+        assert!(cells("").iter().all(|cell| cell.hz == 100));
+        assert_eq!(cells("--condition loss --transport udp --workload ping-pong").len(), 1);
+        let both = cells("--condition loss --transport quic --workload throughput");
+        let transports: Vec<Transport> = both.iter().map(|cell| cell.transport).collect();
+        assert_eq!(transports, [Transport::QuicStripe, Transport::QuicDuplicate].repeat(2));
+        assert_eq!(cells("--transport sctp").len(), 0);
+    }
+
+    #[test]
+    fn sizes_and_rates_are_combined() {
+        let cells = cells("--condition loss --transport udp --workload paced --frame 0,8192 --hz 5,100");
+        let seen: Vec<(u32, u32)> = cells.iter().map(|cell| (cell.frame_bytes, cell.hz)).collect();
+        assert_eq!(seen, [(0, 5), (0, 100), (8192, 5), (8192, 100)]);
+        assert_eq!(self::cells("--frame 65537").len(), 0);
+    }
+}
