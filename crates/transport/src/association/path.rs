@@ -247,45 +247,47 @@ impl Path {
 /// and the less it counts.
 #[derive(Debug)]
 struct Pace {
-    seconds_per_byte: f64,
-    /// Bytes that it was taken over.
-    weight: f64,
-    is_measured: bool,
+    /// What the congestion control begins with, seconds per byte.
+    guess: f64,
+    /// What the last chunks took.
+    seconds: f64,
+    /// What was under way before them, and their own.
+    bytes: f64,
 }
 
 /// Counted on until it is measured: 100 kbit/s.
 const ASSUMED_PACE: f64 = 1.0 / 12_500.0;
 /// What a chunk costs beside its bytes.
 const CHUNK_COST: usize = 200;
-/// How many bytes the first guess weighs, and the most that all before the
-/// newest do.
+/// How many bytes the guess weighs.
 const GUESS_WEIGHT: f64 = 2048.0;
+/// How many bytes the last chunks weigh, at most.
 const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
 
 impl Pace {
-    /// The first guess is what the congestion control begins with.
     fn new(measured: Measured) -> Self {
-        let seconds_per_byte = measured.rtt.as_secs_f64() / measured.window.max(1) as f64;
-        Self { seconds_per_byte, weight: GUESS_WEIGHT, is_measured: false }
+        let guess = measured.rtt.as_secs_f64() / measured.window.max(1) as f64;
+        Self { guess, seconds: 0.0, bytes: 0.0 }
     }
 
     /// To be counted on.
     fn of(&self, bytes: usize) -> Duration {
-        let pace = if self.is_measured { self.seconds_per_byte } else { ASSUMED_PACE };
+        let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { ASSUMED_PACE };
         Duration::from_secs_f64(bytes as f64 * pace)
     }
 
     /// To be tried.
     fn hoped(&self, bytes: usize) -> Duration {
-        Duration::from_secs_f64(bytes as f64 * self.seconds_per_byte)
+        let pace = (self.guess * GUESS_WEIGHT + self.seconds) / (GUESS_WEIGHT + self.bytes);
+        Duration::from_secs_f64(bytes as f64 * pace)
     }
 
     fn sample(&mut self, beyond: Duration, ahead: usize) {
-        let ahead = (ahead + CHUNK_COST) as f64;
-        let known = self.seconds_per_byte * self.weight;
-        self.seconds_per_byte = (known + beyond.as_secs_f64()) / (self.weight + ahead);
-        self.weight = (self.weight + ahead).min(MOST_WEIGHT);
-        self.is_measured = true;
+        self.seconds += beyond.as_secs_f64();
+        self.bytes += (ahead + CHUNK_COST) as f64;
+        let fading = (MOST_WEIGHT / self.bytes).min(1.0);
+        self.seconds *= fading;
+        self.bytes *= fading;
     }
 }
 

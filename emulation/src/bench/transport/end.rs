@@ -204,7 +204,7 @@ mod tests {
     fn every_question_waits_for_its_answer() {
         let stop = AtomicBool::new(false);
         let setting = setting(Workload::PingPong, &stop);
-        let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame.clone(), frame] };
+        let mut end = Mirror { frames: VecDeque::new(), trouble: |frame: Bytes| vec![frame.clone(), frame] };
         let run = setting.drive(&mut end).unwrap();
         assert!(run.sent > 1 && run.tally.received() == run.sent && run.tally.duplicated + 1 == run.sent);
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -135,6 +136,11 @@ impl Ours {
         let Self { runtime, events, batch, .. } = self;
         // What was not there in time is there the next time.
         let _ = runtime.block_on(async { timeout_at(until.into(), events.recv_many(batch, BATCH)).await });
+        self.sort_events();
+        Ok(())
+    }
+
+    fn sort_events(&mut self) {
         for event in self.batch.drain(..) {
             match event {
                 Event::Up { link, .. } => self.link = Some(link),
@@ -144,7 +150,6 @@ impl Ours {
                 Event::Multicast { .. } => {}
             }
         }
-        Ok(())
     }
 
     /// Closes the link once the other end has everything.
@@ -199,9 +204,21 @@ impl End for Ours {
     }
 
     fn wait(&mut self, until: Instant) -> io::Result<()> {
-        while Instant::now() < until {
-            self.take_events(until)?;
-        }
+        let Self { runtime, events, batch, .. } = self;
+        // A thread sleeps exactly; the runtime's timers count whole milliseconds,
+        // which would be a tenth of a period.
+        let mut sleep = runtime.spawn_blocking(move || {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+        });
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    slept = &mut sleep => return slept.map_err(io::Error::other),
+                    _ = events.recv_many(batch, BATCH) => {}
+                }
+            }
+        })?;
+        self.sort_events();
         Ok(())
     }
 }

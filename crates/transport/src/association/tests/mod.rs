@@ -79,6 +79,31 @@ fn what_goes_over_all_paths_is_not_late_when_one_dies() {
 }
 
 #[test]
+fn what_goes_over_all_paths_does_so_when_they_are_full() {
+    let mut world = World::new(vec![Line::new(100.0, 0.1), Line::new(100.0, 0.1)]);
+    (0..50).for_each(|frame| world.send(Message { class: Class::Duplicate, ..message(frame, Some(1), 65_536) }));
+    world.run_to_idle();
+    assert_eq!(world.delivered.len(), 50);
+    assert!(world.sent.iter().all(|sent| *sent > 45 * 65_536), "{:?}", world.sent);
+}
+
+#[test]
+fn a_lone_message_on_a_dead_path_is_repeated_soon() {
+    // A question and its answer may both meet the dead path.
+    for dead in [0, 1] {
+        let mut lines = vec![Line::new(100.0, 0.1); 2];
+        lines[dead] = lines[dead].clone().down(1000, 3000);
+        let mut world = World::new(lines);
+        for number in 0..=100 {
+            world.run_until(number * 10 * MS);
+            world.send(message(number, None, 1000));
+        }
+        world.run_until(1006 * MS);
+        assert!(world.delivered.iter().any(|(_, message)| number(message) == 100), "{dead}");
+    }
+}
+
+#[test]
 fn a_removed_path_takes_nothing_with_it() {
     let mut world = World::new(vec![Line::new(10.0, 50.0), Line::new(10.0, 50.0)]);
     (0..20).for_each(|frame| world.send(message(frame, Some(1), 65_536)));
