@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use roost_identity::group::Group;
 use roost_identity::{Identity, Policy};
-use roost_proto::{Address, Channel, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
-use roost_transport::{Class, Config, Delivery, Event, Events, Limits, SendError, bind};
+use roost_proto::{Address, Channel, Class, Delivery, DialId, Endpoint, LinkId, Role, RoleSet, Scheme};
+use roost_transport::{Config, Event, Events, Limits, SendError, bind};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 
