@@ -61,8 +61,9 @@ impl Ours {
     /// Opens the transport at these addresses of this host.
     fn open(transport: Transport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listen =
-            Endpoint { scheme: scheme(transport), hosts: hosts.iter().map(ToString::to_string).collect(), port: PORT };
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let listen = format!("{}://{}:{PORT}", scheme(transport), hosts.join("+"));
+        let listen: Endpoint = listen.parse().map_err(io::Error::other)?;
         let packet_bytes = if listen.scheme == Scheme::Quic { QUIC_PACKET_BYTES } else { PACKET_BYTES };
         let config = Config {
             identity: Arc::clone(identity),
