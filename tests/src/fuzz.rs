@@ -12,13 +12,13 @@ use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
 use roost_services::{image, sensor, track, video};
-pub use roost_transport::fuzzing::{multicast_packets, tcp_frames, udp_session};
+pub use roost_transport::fuzzing::{association_chunks, multicast_packets, quic_words, tcp_frames, udp_session};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -29,6 +29,8 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("objects", objects),
     ("udp_session", udp_session),
     ("tcp_frames", tcp_frames),
+    ("association_chunks", association_chunks),
+    ("quic_words", quic_words),
     ("multicast_packets", multicast_packets),
     ("ns_file", ns_file),
 ];

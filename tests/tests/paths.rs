@@ -44,17 +44,22 @@ impl<'a> Pair<'a> {
 
     /// Asks for a stream that lasts so long; it has begun over two paths when this returns.
     fn watch(&mut self, duration: &str, profile: &[&str]) -> Child {
+        self.watch_over(duration, profile, 2)
+    }
+
+    fn watch_over(&mut self, duration: &str, profile: &[&str], count: usize) -> Child {
         let words = [&["request", "video", "--at", "5,5", "--for", duration, "--json"], profile].concat();
         let mut request = self.requester.command(&words);
         let request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
-        self.wait_for("stream over as many paths", |paths| paths.iter().all(answers) && paths.len() == 2);
+        self.wait_for("stream over as many paths", |paths| paths.iter().all(answers) && paths.len() >= count);
         request
     }
 
     /// Waits until the provider's paths to the requester are as wanted.
     fn wait_for(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) {
         let seen = || paths(&self.provider, "ground");
-        assert!(wait_until(PATIENCE, || wanted(&seen()).then_some(())).is_some(), "no {what}: {:#?}", seen());
+        let there = wait_until(PATIENCE, || wanted(&seen()).then_some(()));
+        assert!(there.is_some(), "no {what}: {:#?}\n{}", seen(), self.provider.log());
     }
 }
 
@@ -124,4 +129,60 @@ fn who_watches_misses_nothing_while_both_links_are_silent() {
     pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links were back");
     came_whole(request);
+}
+
+/// The interface of a host that has an address.
+fn device(lab: &mut Lab<'_>, host: &str, address: &str) -> String {
+    let listed = lab.run(&format!("{host} ip -o -4 address show to {address}"));
+    listed.split_whitespace().nth(1).expect("the address is there").to_owned()
+}
+
+/// Of a host, takes its address on a link away, and gives it back.
+fn without(pair: &mut Pair<'_>, host: &str, index: usize, look: impl FnOnce(&mut Pair<'_>)) {
+    let address = if host == "uav" { UAV[index] } else { GROUND[index] };
+    let device = device(&mut pair.lab, host, address);
+    pair.lab.run(&format!("{host} ip address del {address}/24 dev {device}"));
+    look(pair);
+    pair.lab.run(&format!("{host} ip address add {address}/24 dev {device}"));
+}
+
+#[test]
+fn an_address_that_goes_takes_its_path_along_and_brings_it_back() {
+    let network = Network::new();
+    let mut pair = Pair::new(&network);
+    let mut request = pair.watch("30s", &["--profile", "surveillance"]);
+    // Of the side that has dialled, and of the other.
+    for host in ["uav", "ground"] {
+        without(&mut pair, host, 1, |pair| {
+            pair.wait_for("path that is given up", |paths| paths.len() == 1 && paths[0]["local"] == UAV[0]);
+            let told = || (paths(&pair.requester, "uav").len() == 1).then_some(());
+            assert!(wait_until(PATIENCE, told).is_some(), "{}", pair.requester.log());
+        });
+        pair.wait_for("path that is back", |paths| paths.len() == 2 && paths.iter().all(answers));
+    }
+    // An interface that is down keeps its address.
+    let device = device(&mut pair.lab, "uav", UAV[0]);
+    pair.lab.run(&format!("uav ip link set {device} down"));
+    pair.wait_for("path that is lost", |paths| paths.iter().all(|path| answers(path) != (path["local"] == UAV[0])));
+    pair.lab.run(&format!("uav ip link set {device} up"));
+    pair.wait_for("path that is back", |paths| paths.len() == 2 && paths.iter().all(answers));
+    assert!(request.try_wait().unwrap().is_none(), "the stream was over before all addresses were back");
+    came_whole(request);
+    let log = pair.provider.log();
+    assert!(log.contains("an address of ours is gone") && log.contains("an address of ours is there"), "{log}");
+}
+
+#[test]
+fn a_daemon_starts_with_the_addresses_that_there_are_and_takes_those_that_come() {
+    let network = Network::new();
+    let mut lab = Lab::new(&network, &[LINK, LINK]);
+    let device = device(&mut lab, "uav", UAV[1]);
+    lab.run(&format!("uav ip address del {}/24 dev {device}", UAV[1]));
+    let mut pair = Pair::on(lab);
+    let request = pair.watch_over("10s", &[], 1);
+    pair.lab.run(&format!("uav ip address add {}/24 dev {device}", UAV[1]));
+    pair.wait_for("path over the address that came", |paths| {
+        paths.len() == 2 && paths.iter().all(answers) && paths.iter().any(|path| path["local"] == UAV[1])
+    });
+    came(request);
 }

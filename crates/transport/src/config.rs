@@ -14,7 +14,8 @@ pub struct Config {
     /// Whom we accept: the one verification policy of all transports.
     pub policy: Arc<Policy>,
     /// Where to listen. Empty: only dial. Every host of an endpoint is bound;
-    /// port 0 lets the system choose.
+    /// one that is not there is when it comes, and of each endpoint one must be
+    /// there. Port 0 lets the system choose.
     pub listen: Vec<Endpoint>,
     /// The roles of those who may dial us.
     pub admit: RoleSet,

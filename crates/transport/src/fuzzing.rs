@@ -9,7 +9,9 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
 
+use crate::association::Association;
 use crate::multicast::{MAX_MULTICAST_BYTES, ends};
+use crate::quic;
 use crate::tcp::frame::{self, Frame};
 use crate::udp::session::{Packet, Session};
 
@@ -43,6 +45,27 @@ pub fn udp_session(bytes: &[u8]) {
         assert!(session.held() <= MAX_HELD);
         assert!(session.deadline().is_none_or(|deadline| deadline > now));
     }
+}
+
+/// Streams of a QUIC link, one after the other: two bytes of length, the content.
+pub fn association_chunks(bytes: &[u8]) {
+    let (mut association, mut rest) = (Association::new(1 << 20), bytes);
+    while let [high, low, tail @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let (content, after) = tail.split_at(length.min(tail.len()));
+        rest = after;
+        if association.received(&Bytes::copy_from_slice(content)).is_err() {
+            return;
+        }
+        while let Some(message) = association.poll_message() {
+            assert!(message.len() <= MAX_MESSAGE_BYTES);
+        }
+    }
+}
+
+/// The greetings of either side of a QUIC connection, and what is told of addresses.
+pub fn quic_words(bytes: &[u8]) {
+    assert!(quic::words_read_back(bytes));
 }
 
 /// What comes out of a TLS stream.

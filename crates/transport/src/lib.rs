@@ -34,6 +34,7 @@ mod event;
 pub mod fuzzing;
 mod link;
 mod multicast;
+mod presence;
 mod quic;
 #[cfg(feature = "simulated")]
 pub mod simulated;

@@ -1,5 +1,6 @@
 //! The owner's handle, and what all transports share.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use roost_identity::{GroupKey, Identity, Policy, Side, Standing};
 use roost_proto::wire::MAX_MESSAGE_BYTES;
-use roost_proto::{Address, Channel, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
+use roost_proto::{Address, Channel, Congestion, Delivery, DialId, Endpoint, LinkId, NodeId, RoleSet, Scheme};
 use tokio::net::lookup_host;
 
 use crate::config::{Config, Limits};
@@ -18,6 +19,7 @@ use crate::error::{BindError, SendError};
 use crate::event::{Event, Events, Queue};
 use crate::link::{Carrier, LinkInfo, Registry};
 use crate::multicast::{Multicast, MulticastConfig, MulticastCounters, MulticastError};
+use crate::presence::{self, Place};
 use crate::quic::Quic;
 use crate::tcp::Tcp;
 use crate::udp::Udp;
@@ -100,37 +102,64 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         local: Vec::new(),
         context,
     };
+    let mut places = Vec::new();
     for endpoint in config.listen {
-        let address = listen(&shared, &endpoint).await?;
+        let address = listen(&shared, &endpoint, &mut places).await?;
         shared.local.push(address);
     }
     let shared = Arc::new(shared);
+    tokio::spawn(presence::look_after(Arc::downgrade(&shared), places));
     Ok((Transport { shared: Arc::clone(&shared) }, Events::new(shared)))
 }
 
-/// Binds every host of an endpoint to the same port.
-async fn listen(shared: &Shared, endpoint: &Endpoint) -> Result<Address, BindError> {
+impl Shared {
+    /// Listens at an address; answers which one it is.
+    pub(crate) fn listen_at(&self, scheme: Scheme, at: SocketAddr, congestion: Congestion) -> io::Result<SocketAddr> {
+        match scheme {
+            Scheme::Udp => self.udp.listen(at),
+            Scheme::Tcp => self.tcp.listen(at),
+            Scheme::Quic => self.quic.listen(at, congestion),
+        }
+    }
+}
+
+/// Binds every host of an endpoint to the same port; those that are not there
+/// now are listened on when they come, if there is one at least.
+async fn listen(shared: &Shared, endpoint: &Endpoint, places: &mut Vec<Place>) -> Result<Address, BindError> {
     let mut address = Address { scheme: endpoint.scheme, port: endpoint.port, hosts: Vec::new() };
+    let (mut opened, mut missing) = (Vec::new(), None);
+    let congestion = endpoint.congestion.unwrap_or_default();
     for host in &endpoint.hosts {
         let at = resolve(host, address.port).await.map_err(|source| BindError::Resolve {
             endpoint: endpoint.clone(),
             host: host.clone(),
             source,
         })?;
-        let bound = match endpoint.scheme {
-            Scheme::Udp => shared.udp.listen(at),
-            Scheme::Tcp => shared.tcp.listen(at),
-            Scheme::Quic => shared.quic.listen(at, endpoint.congestion.unwrap_or_default()),
-        };
-        let bound = bound.map_err(|source| BindError::Listen { endpoint: endpoint.clone(), source })?;
-        address.port = bound.port();
-        address.hosts.push(bound.ip());
+        match shared.listen_at(endpoint.scheme, at, congestion) {
+            Ok(bound) => {
+                address.port = bound.port();
+                opened.push(bound.ip());
+            }
+            Err(source) if source.kind() == ErrorKind::AddrNotAvailable => missing = Some(source),
+            Err(source) => return Err(BindError::Listen { endpoint: endpoint.clone(), source }),
+        }
+        address.hosts.push(at.ip());
     }
+    if let Some(source) = missing {
+        if opened.is_empty() {
+            return Err(BindError::Listen { endpoint: endpoint.clone(), source });
+        }
+        tracing::warn!(%endpoint, "not all addresses to listen on are there; those that come will be used");
+    }
+    places.extend(address.hosts.iter().map(|host| {
+        let (scheme, at, is_open) = (endpoint.scheme, SocketAddr::new(*host, address.port), opened.contains(host));
+        Place { scheme, at, congestion, is_open, is_there: is_open }
+    }));
     Ok(address)
 }
 
-async fn resolve(host: &str, port: u16) -> std::io::Result<SocketAddr> {
-    let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "the name is not known");
+async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
+    let none = || io::Error::new(ErrorKind::NotFound, "the name is not known");
     lookup_host((host, port)).await?.next().ok_or_else(none)
 }
 
@@ -141,9 +170,9 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The addresses that are listened on, in the order of
-    /// [`Config::listen`], with the ports that the system chose. Hosts are
-    /// unspecified where the endpoint named none in particular.
+    /// The addresses that are listened on, or will be when they are there, in
+    /// the order of [`Config::listen`], with the ports that the system chose.
+    /// Hosts are unspecified where the endpoint named none in particular.
     pub fn local_addresses(&self) -> &[Address] {
         &self.shared.local
     }

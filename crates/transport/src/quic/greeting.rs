@@ -5,9 +5,11 @@
 //! secrets of both connections that it has the first one; that it is the same
 //! peer, its certificate says.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use aws_lc_rs::hmac;
+use minicbor::encode::Error;
 use minicbor::{Decoder, Encoder};
 use quinn::{Connection, ConnectionError, ReadError, ReadToEndError, RecvStream};
 
@@ -21,7 +23,7 @@ const OF_PATH: &[u8] = b"EXPORTER-roost-path";
 const SECRET_BYTES: usize = 32;
 
 /// What a link is known by at the side that was dialled.
-pub(super) type LinkNumber = u64;
+type LinkNumber = u64;
 
 /// What the dialler says.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,7 +80,7 @@ impl Hello {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         match decoder.array().ok()?? {
             0 => Some(Self::Link),
@@ -93,29 +95,33 @@ impl Welcome {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes);
         let hosts = &self.hosts[..self.hosts.len().min(MAX_PATHS)];
-        let mut written = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u64(self.link)).map(drop);
-        for host in hosts {
-            written = written.and_then(|()| match host {
-                IpAddr::V4(ip) => encoder.bytes(&ip.octets()).map(drop),
-                IpAddr::V6(ip) => encoder.bytes(&ip.octets()).map(drop),
-            });
-        }
+        let begun = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u64(self.link)).map(drop);
+        let written = begun.and_then(|()| write_hosts(&mut encoder, hosts));
         debug_assert!(written.is_ok(), "writing to memory does not fail");
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let count = decoder.array().ok()??.checked_sub(1).filter(|count| *count <= MAX_PATHS as u64)?;
         let link = decoder.u64().ok()?;
-        let mut hosts = Vec::new();
-        for _ in 0..count {
-            let host = decoder.bytes().ok()?;
-            let v4 = <[u8; 4]>::try_from(host).map(IpAddr::from);
-            hosts.push(v4.or_else(|_| <[u8; 16]>::try_from(host).map(IpAddr::from)).ok()?);
-        }
+        let hosts = (0..count).map(|_| read_host(&mut decoder)).collect::<Option<_>>()?;
         Some(Self { link, hosts })
     }
+}
+
+/// Writes hosts, each as the bytes of its address.
+pub(super) fn write_hosts(encoder: &mut Encoder<&mut Vec<u8>>, hosts: &[IpAddr]) -> Result<(), Error<Infallible>> {
+    hosts.iter().try_for_each(|host| match host {
+        IpAddr::V4(ip) => encoder.bytes(&ip.octets()).map(drop),
+        IpAddr::V6(ip) => encoder.bytes(&ip.octets()).map(drop),
+    })
+}
+
+pub(super) fn read_host(decoder: &mut Decoder<'_>) -> Option<IpAddr> {
+    let host = decoder.bytes().ok()?;
+    let v4 = <[u8; 4]>::try_from(host).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(host).map(IpAddr::from)).ok()
 }
 
 /// Why a greeting did not come.
@@ -142,7 +148,7 @@ pub(super) async fn hear_welcome(connection: &Connection) -> Result<Welcome, NoG
     Welcome::read(&hear(connection).await?).ok_or(NoGreeting::Nonsense)
 }
 
-async fn say(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
+pub(super) async fn say(connection: &Connection, bytes: &[u8]) -> Result<(), ConnectionError> {
     let mut stream = connection.open_uni().await?;
     // Whoever does not read it closes the connection, which is noticed there.
     let _ = stream.write_all(bytes).await;

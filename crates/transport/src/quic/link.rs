@@ -15,6 +15,7 @@ use roost_proto::{Channel, Delivery};
 use tokio::sync::{Notify, mpsc};
 
 use super::greeting::LinkKey;
+use super::notice::{NOTICE, Notice};
 use super::path::carry;
 use super::probing::Probing;
 use super::sentence;
@@ -30,6 +31,8 @@ use crate::transport::{Context, cut};
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The application close code of a peer that broke the protocol.
 const VIOLATION: VarInt = VarInt::from_u32(1);
+/// The application close code of a path that is given up; its link goes on.
+pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A QUIC link, as the owner reaches it.
@@ -47,8 +50,12 @@ pub(crate) struct QuicLink {
     clock: Notify,
     /// Tells who waits for the end that it has begun.
     over: Notify,
-    /// Tells who adds paths that one is gone.
+    /// Tells who adds paths that one is gone, or that addresses have changed.
     pub(super) changed: Notify,
+    /// Where the side that was dialled listens, once it has told that this changed.
+    pub(super) hosts: Mutex<Option<Vec<IpAddr>>>,
+    /// The port at which the peer dialled us, if it did.
+    pub(super) port: Option<u16>,
 }
 
 impl QuicLink {
@@ -57,6 +64,7 @@ impl QuicLink {
         context: Arc<Context>,
         live: Arc<Live>,
         key: Option<LinkKey>,
+        port: Option<u16>,
     ) -> Arc<Self> {
         let state = State::new(context.limits.link_queue_bytes);
         Arc::new(Self {
@@ -70,6 +78,8 @@ impl QuicLink {
             clock: Notify::new(),
             over: Notify::new(),
             changed: Notify::new(),
+            hosts: Mutex::default(),
+            port,
         })
     }
 
@@ -99,6 +109,10 @@ impl QuicLink {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (id, is_over) = self.with(|state, now| {
             let id = state.add_path(now, &connection, probing, from, orders);
+            if state.paths.len() > 1 {
+                let (peer, address) = (&self.identified.peer.name, connection.remote_address());
+                tracing::info!(peer, %address, "there is another path");
+            }
             (id, state.farewell.is_some())
         });
         if is_over {
@@ -108,7 +122,7 @@ impl QuicLink {
         id
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,7 +264,7 @@ impl QuicLink {
     pub(super) fn lose_path(&self, id: PathId, error: &ConnectionError) {
         let is_last = self.with(|state, now| state.remove_path(now, id));
         // Who closes one connection on purpose closes the link.
-        let is_closed = matches!(error, ConnectionError::ApplicationClosed(_));
+        let is_closed = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
         if (is_last || is_closed) && self.context.registry.remove(self.identified.link) {
             self.context.queue.push(Event::down(self.identified.link, sentence(error)));
         }
@@ -270,6 +284,10 @@ impl QuicLink {
 
     /// Takes a chunk that came on some path, and hands on what is whole.
     pub(super) async fn receive(&self, chunk: &Bytes) {
+        if chunk.first() == Some(&NOTICE) {
+            // One that we do not know is of a later version.
+            return Notice::read(chunk).into_iter().for_each(|notice| self.hear(notice));
+        }
         let _turn = self.turn.lock().await;
         let taken = self.with(|state, _| {
             let taken = state.association.received(chunk);

@@ -5,9 +5,12 @@
 //! still end in a refusal. Of several hosts, the dialler begins with the first
 //! that answers, and adds the others as further paths.
 
+mod addresses;
 mod congestion;
+mod endpoints;
 mod greeting;
 mod link;
+mod notice;
 mod path;
 mod paths;
 #[cfg(feature = "simulated")]
@@ -25,7 +28,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime, TokioRuntime};
+use quinn::{Connection, ConnectionError, Endpoint, Incoming};
 use roost_identity::{Refusal, Side};
 use roost_proto::{Congestion, DialId, LinkId, RoleSet, Scheme};
 use rustls::pki_types::CertificateDer;
@@ -35,18 +38,18 @@ use tokio::time::timeout;
 use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, say_hello, say_welcome};
 use link::CLOSED;
 pub(crate) use link::QuicLink;
-use paths::{Keeper, address_of, pairs};
+use notice::Notice;
+use paths::{Keeper, address_of};
 use probing::Probing;
-use socket::CountedSocket;
 
-use crate::association::MAX_PATHS;
+use crate::association::{MAX_PATHS, PathId};
 use crate::counters::{Live, SchemeCounters};
 use crate::crowd::Crowd;
 use crate::dial::{TOO_LATE, Wish, unexpected};
 use crate::link::{Carrier, Identified, Passed, seen_at};
 use crate::tcp::verified;
 use crate::transport::Context;
-use crate::udp::{Bucket, unspecified};
+use crate::udp::Bucket;
 
 /// Everything that is QUIC.
 pub(crate) struct Quic {
@@ -66,6 +69,16 @@ struct Inner {
     endpoints: RwLock<Vec<Endpoint>>,
     /// What was chosen for the addresses that we listen at.
     congestion: RwLock<HashMap<SocketAddr, Congestion>>,
+    /// Those that are of no use, since their address is gone.
+    gone: RwLock<Vec<SocketAddr>>,
+}
+
+/// Which end of a new link we are.
+enum End {
+    /// We dialled, perhaps from an address in particular.
+    Dialler(DialId, Option<IpAddr>),
+    /// We were dialled, at this port.
+    Listener(u16),
 }
 
 impl Quic {
@@ -80,6 +93,7 @@ impl Quic {
             context,
             endpoints: RwLock::default(),
             congestion: RwLock::default(),
+            gone: RwLock::default(),
         };
         Ok(Self { inner: Arc::new(inner), listeners: Mutex::default(), busy: Arc::default() })
     }
@@ -126,20 +140,31 @@ impl Quic {
             connection,
             probing,
             passed,
-            Some((wish.dial, address_of(&endpoint))),
+            End::Dialler(wish.dial, address_of(&endpoint)),
             &self.busy,
         );
-        let mut targets = hosts.to_vec();
-        targets.extend(welcome.hosts.iter().map(|host| SocketAddr::new(*host, to.port())));
-        targets.sort_unstable();
-        targets.dedup();
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
-        if targets.len() > 1 || inner.addressed().count() > 1 {
-            let (inner, busy) = (Arc::clone(inner), Arc::clone(&self.busy));
-            let keeper = Keeper { inner, link, number: welcome.link, targets, expect, busy };
-            tokio::spawn(keeper.keep(((from, to), first)));
-        }
+        let (inner, busy, dialled) = (Arc::clone(inner), Arc::clone(&self.busy), hosts.to_vec());
+        let keeper = Keeper { inner, link, welcome, dialled, port: to.port(), expect, busy };
+        tokio::spawn(keeper.keep(((from, to), first)));
         Ok(())
+    }
+
+    /// An address that we listen on is gone, or there again.
+    pub(crate) fn note_presence(&self, at: SocketAddr, is_there: bool) {
+        let mut gone = self.inner.gone.write().unwrap_or_else(PoisonError::into_inner);
+        gone.retain(|other| *other != at);
+        gone.extend(Some(at).filter(|_| !is_there));
+        drop(gone);
+        let hosts: Vec<_> = self.inner.at_port(at.port()).collect();
+        for (_, carrier) in self.inner.context.registry.all() {
+            let Carrier::Quic(link) = carrier else { continue };
+            if !is_there {
+                link.leave(at.ip().to_canonical());
+            }
+            link.tell_hosts(at.port(), &hosts);
+            link.changed.notify_one();
+        }
     }
 
     pub(crate) fn counters(&self) -> SchemeCounters {
@@ -201,41 +226,6 @@ async fn accept(inner: Arc<Inner>, endpoint: Endpoint, busy: Arc<()>) {
 }
 
 impl Inner {
-    fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
-        let runtime = Arc::new(TokioRuntime);
-        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(at)?)?;
-        let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.live)));
-        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
-        self.endpoints.write().unwrap_or_else(PoisonError::into_inner).push(endpoint.clone());
-        Ok(endpoint)
-    }
-
-    fn endpoints(&self) -> Vec<Endpoint> {
-        self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The congestion control of a new connection of an endpoint.
-    fn probing(&self, endpoint: &Endpoint) -> Probing {
-        let chosen = self.congestion.read().unwrap_or_else(PoisonError::into_inner);
-        let at = endpoint.local_addr().ok();
-        Probing::new(at.and_then(|at| chosen.get(&at).copied()).unwrap_or_default())
-    }
-
-    /// The endpoints at addresses of their own.
-    fn addressed(&self) -> impl Iterator<Item = Endpoint> {
-        self.endpoints().into_iter().filter(|endpoint| address_of(endpoint).is_some())
-    }
-
-    /// The endpoint from which to reach `to`, one of a peer's hosts.
-    fn endpoint_for(&self, to: SocketAddr, hosts: &[SocketAddr]) -> io::Result<Endpoint> {
-        let endpoints = self.endpoints();
-        let sources: Vec<_> = endpoints.iter().filter_map(|endpoint| endpoint.local_addr().ok()).collect();
-        let from = pairs(&sources, hosts).into_iter().find(|(_, paired)| *paired == to).map(|(from, _)| from);
-        let found =
-            endpoints.into_iter().find(|endpoint| endpoint.local_addr().ok().is_some_and(|at| Some(at) == from));
-        found.map_or_else(|| self.open(unspecified(to), None), Ok)
-    }
-
     /// The handshake with a peer, up to the greetings.
     async fn connect(
         &self,
@@ -270,7 +260,7 @@ impl Inner {
             return Ok(());
         }
         say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-        self.announce(link, connection, probing, passed, None, busy);
+        self.announce(link, connection, probing, passed, End::Listener(port), busy);
         Ok(())
     }
 
@@ -299,24 +289,19 @@ impl Inner {
         Ok(link)
     }
 
-    /// Where we listen at a port, if at several addresses.
-    fn hosts(&self, port: u16) -> Vec<IpAddr> {
-        let addresses = self.addressed().filter_map(|endpoint| endpoint.local_addr().ok());
-        let hosts: Vec<_> = addresses.filter(|at| at.port() == port).map(|at| at.ip().to_canonical()).collect();
-        if hosts.len() > 1 { hosts } else { Vec::new() }
-    }
-
     fn announce(
         &self,
         id: LinkId,
         connection: Connection,
         probing: Probing,
         passed: Passed,
-        dial: Option<(DialId, Option<IpAddr>)>,
+        end: End,
         busy: &Arc<()>,
-    ) -> (Arc<QuicLink>, crate::association::PathId) {
-        let (dial, from) = dial.unzip();
-        let from = from.flatten();
+    ) -> (Arc<QuicLink>, PathId) {
+        let (dial, from, port) = match end {
+            End::Dialler(dial, from) => (Some(dial), from, None),
+            End::Listener(port) => (None, None, Some(port)),
+        };
         let identified = Identified {
             link: id,
             peer: passed.peer,
@@ -329,7 +314,7 @@ impl Inner {
         let up = identified.up(dial);
         Live::add(&self.live.handshakes, 1);
         let key = LinkKey::of(&connection);
-        let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key);
+        let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key, port);
         let first = link.start(up, connection, probing, from, busy);
         (link, first)
     }
@@ -349,6 +334,15 @@ impl Inner {
         }
         sentence(error)
     }
+}
+
+/// Whether what is read as a greeting or a notice, if it is one, is written as
+/// what reads the same; for the fuzz target.
+pub(crate) fn words_read_back(bytes: &[u8]) -> bool {
+    let hello = Hello::read(bytes).is_none_or(|hello| Hello::read(&hello.write()) == Some(hello));
+    let welcome = Welcome::read(bytes).is_none_or(|welcome| Welcome::read(&welcome.write()) == Some(welcome));
+    let notice = Notice::read(bytes).is_none_or(|notice| Notice::read(&notice.write()) == Some(notice));
+    hello && welcome && notice
 }
 
 /// Who the certificate of a finished handshake names.

@@ -15,7 +15,7 @@ use quinn::Endpoint;
 use roost_proto::RoleSet;
 use tokio::time::timeout;
 
-use super::greeting::{Hello, LinkNumber, hear_welcome, say_hello};
+use super::greeting::{Hello, Welcome, hear_welcome, say_hello};
 use super::link::{CLOSED, QuicLink};
 use super::{Inner, identify};
 use crate::association::{MAX_PATHS, PathId};
@@ -39,9 +39,11 @@ struct Wanted {
 pub(super) struct Keeper {
     pub(super) inner: Arc<Inner>,
     pub(super) link: Arc<QuicLink>,
-    /// Its number at the peer.
-    pub(super) number: LinkNumber,
-    pub(super) targets: Vec<SocketAddr>,
+    /// What the peer said at the beginning.
+    pub(super) welcome: Welcome,
+    /// The peer's addresses that we know from elsewhere, and its port.
+    pub(super) dialled: Vec<SocketAddr>,
+    pub(super) port: u16,
     pub(super) expect: RoleSet,
     pub(super) busy: Arc<()>,
 }
@@ -51,26 +53,58 @@ impl Keeper {
     pub(super) async fn keep(self, first: (Pair, PathId)) {
         let mut paths = BTreeMap::from([(first.0, Wanted { id: Some(first.1), try_at: Instant::now(), pause: PAUSE })]);
         while !self.link.is_over() {
-            self.want(&mut paths);
+            let wanted = self.want(&mut paths);
             for (pair, path) in &mut paths {
                 self.try_one(*pair, path).await;
             }
-            let next = paths.values().filter(|path| path.id.is_none()).map(|path| path.try_at).min();
-            let again = next.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE);
+            self.give_up_spare(&paths, &wanted);
+            let again = paths.values().filter(|path| path.id.is_none()).map(|path| path.try_at).min();
+            let is_time = async {
+                match again {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                () = tokio::time::sleep_until(again.into()) => {}
+                () = is_time => {}
                 () = self.link.changed.notified() => {}
             }
         }
     }
 
-    /// Wants the paths that the addresses of both sides make possible.
-    fn want(&self, paths: &mut BTreeMap<Pair, Wanted>) {
-        let endpoints = self.inner.endpoints().into_iter();
-        let sources: Vec<_> = endpoints.filter_map(|endpoint| endpoint.local_addr().ok()).collect();
-        for pair in pairs(&sources, &self.targets) {
-            paths.entry(pair).or_insert_with(|| Wanted { id: None, try_at: Instant::now(), pause: PAUSE });
+    /// Wants the paths that the addresses of both sides make possible, and no
+    /// others any more. One whose address has come back is tried at once.
+    fn want(&self, paths: &mut BTreeMap<Pair, Wanted>) -> Vec<Pair> {
+        let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
+        let wanted = pairs(&sources, &self.targets());
+        paths.retain(|pair, path| wanted.contains(pair) || path.id.is_some_and(|id| self.link.has_path(id)));
+        for pair in &wanted {
+            paths.entry(*pair).or_insert_with(|| Wanted { id: None, try_at: Instant::now(), pause: PAUSE });
         }
+        wanted
+    }
+
+    /// A path that was added for want of a better one is of no use beside that.
+    fn give_up_spare(&self, paths: &BTreeMap<Pair, Wanted>, wanted: &[Pair]) {
+        let is_there = |path: &Wanted| path.id.is_some_and(|id| self.link.has_path(id));
+        if !wanted.is_empty() && wanted.iter().all(|pair| paths.get(pair).is_some_and(is_there)) {
+            let spare = paths.iter().filter(|(pair, _)| !wanted.contains(pair));
+            for id in spare.filter_map(|(_, path)| path.id) {
+                self.link.give_up(id, "there is a better one");
+            }
+        }
+    }
+
+    /// The peer's addresses, as far as we know them. What it has once listed
+    /// counts for as long as it does.
+    fn targets(&self) -> Vec<SocketAddr> {
+        let listed = self.link.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
+        let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
+        let known = self.dialled.iter().copied().filter(|at| !is_taken_back(at.ip().to_canonical()));
+        let mut targets: Vec<_> = known.chain(listed.iter().map(|host| SocketAddr::new(*host, self.port))).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets
     }
 
     /// Adds the path if it is not there and it is time to try.
@@ -94,12 +128,10 @@ impl Keeper {
     }
 
     async fn add(&self, (from, to): Pair) -> Result<PathId, String> {
-        let endpoint =
-            self.inner.endpoints().into_iter().find(|endpoint| endpoint.local_addr().is_ok_and(|local| local == from));
-        let endpoint = endpoint.ok_or("our address is gone")?;
+        let (_, endpoint) = self.inner.usable().find(|(at, _)| *at == from).ok_or("our address is gone")?;
         let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, true).await?;
         let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
-        let hello = Hello::Path { link: self.number, code };
+        let hello = Hello::Path { link: self.welcome.link, code };
         say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(&error))?;
         hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(&error))?;
         let passed = identify(&self.inner.context, &connection, self.expect)?;

@@ -9,6 +9,7 @@ use quinn::Connection;
 use roost_proto::{Channel, Delivery};
 use tokio::sync::mpsc;
 
+use super::notice::{PathName, path_name};
 use super::path::Order;
 use super::probing::Probing;
 use crate::association::{Action, Association, CopyId, Measured, Message, PathId, PathView};
@@ -104,6 +105,17 @@ impl State {
         }
         self.association.remove_path(now, id);
         self.paths.is_empty()
+    }
+
+    /// The paths at an address of ours.
+    pub(super) fn at(&self, ip: IpAddr) -> Vec<PathId> {
+        let local = |path: &Path| path.from.or_else(|| path.connection.local_ip()).map(|ip| ip.to_canonical());
+        self.paths.iter().filter(|(_, path)| local(path) == Some(ip)).map(|(id, _)| *id).collect()
+    }
+
+    /// The path that both sides call so.
+    pub(super) fn named(&self, name: PathName) -> Option<PathId> {
+        self.paths.iter().find(|(_, path)| path_name(&path.connection) == Some(name)).map(|(id, _)| *id)
     }
 
     /// The connection on which a datagram may leave at once as one of QUIC's

@@ -1,0 +1,87 @@
+//! Addresses of ours that come and go.
+//!
+//! The system does not tell a socket that its address is gone, or there again.
+//! So those that we are to listen on are tried all the time: a socket can be
+//! bound to an address that is there, whatever else uses it. One that was not
+//! there at the start is listened on when it has come.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use roost_proto::{Congestion, Scheme};
+
+use crate::transport::Shared;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// An address to listen on. There are as many as hosts in the configuration.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) scheme: Scheme,
+    pub(crate) at: SocketAddr,
+    /// Of QUIC there.
+    pub(crate) congestion: Congestion,
+    /// Whether it is listened on.
+    pub(crate) is_open: bool,
+    /// Whether the address was there when it was looked for last.
+    pub(crate) is_there: bool,
+}
+
+/// Whether the system has an address; `None` if it cannot be told.
+fn has(ip: IpAddr) -> Option<bool> {
+    match UdpSocket::bind((ip, 0)) {
+        Ok(_) => Some(true),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Looks after the places for as long as there is a transport.
+pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
+    places.retain(|place| !place.at.ip().is_unspecified());
+    while !places.is_empty() {
+        tokio::time::sleep(PAUSE).await;
+        let Some(shared) = shared.upgrade() else { return };
+        if shared.context.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        places.iter_mut().for_each(|place| place.look(&shared));
+    }
+}
+
+impl Place {
+    fn look(&mut self, shared: &Arc<Shared>) {
+        let Some(is_there) = has(self.at.ip()).filter(|is_there| *is_there != self.is_there) else { return };
+        let (scheme, at) = (self.scheme, self.at);
+        if is_there && !self.is_open {
+            match shared.listen_at(scheme, at, self.congestion) {
+                Ok(_) => self.is_open = true,
+                Err(error) => {
+                    return tracing::debug!(%scheme, %at, %error, "an address that came cannot be listened on");
+                }
+            }
+        }
+        self.is_there = is_there;
+        let what = if is_there { "an address of ours is there" } else { "an address of ours is gone" };
+        tracing::info!(%scheme, %at, "{what}");
+        if scheme == Scheme::Quic {
+            shared.quic.note_presence(at, is_there);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_has_is_told_from_what_it_has_not() {
+        assert_eq!(has([127, 0, 0, 1].into()), Some(true));
+        // A network for documentation (RFC 5737).
+        assert_eq!(has([192, 0, 2, 77].into()), Some(false));
+    }
+}

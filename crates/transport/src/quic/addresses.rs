@@ -1,0 +1,74 @@
+//! What a link does when addresses of either side come and go.
+
+use std::net::IpAddr;
+use std::sync::PoisonError;
+
+use quinn::Connection;
+
+use super::greeting::say;
+use super::link::{GIVEN_UP, QuicLink};
+use super::notice::{Notice, path_name};
+use crate::association::PathId;
+
+impl QuicLink {
+    /// An address of ours is gone: what paths it was on are given up, and the
+    /// peer is told. An only path stays, since it may be back.
+    pub(super) fn leave(&self, ip: IpAddr) {
+        let gone = self.lock().at(ip);
+        for connection in gone.into_iter().filter_map(|path| self.give_up(path, "an address of it is gone")) {
+            let name = path_name(&connection);
+            name.into_iter().for_each(|name| self.say(&Notice::Gone(name)));
+        }
+    }
+
+    /// Ends a path, unless it is the only one; answers its connection.
+    pub(super) fn give_up(&self, id: PathId, why: &'static str) -> Option<Connection> {
+        let connection = {
+            let state = self.lock();
+            let path = state.paths.get(&id).filter(|_| state.paths.len() > 1);
+            path.map(|path| path.connection.clone())
+        };
+        let connection = connection?;
+        let (peer, address) = (&self.identified.peer.name, connection.remote_address());
+        tracing::info!(peer, %address, why, "a path is given up");
+        self.with(|state, now| state.remove_path(now, id));
+        connection.close(GIVEN_UP, why.as_bytes());
+        Some(connection)
+    }
+
+    /// Where we listen has changed, at the port at which the peer dialled us.
+    pub(super) fn tell_hosts(&self, port: u16, hosts: &[IpAddr]) {
+        if self.port == Some(port) {
+            self.say(&Notice::Hosts(hosts.to_vec()));
+        }
+    }
+
+    /// Says something on every path, since any may be lost.
+    fn say(&self, notice: &Notice) {
+        let connections: Vec<_> = self.lock().paths.values().map(|path| path.connection.clone()).collect();
+        for connection in connections {
+            let bytes = notice.write();
+            // Ends when the stream is open, or the connection over.
+            tokio::spawn(async move { say(&connection, &bytes).await });
+        }
+    }
+
+    /// The peer tells of its addresses.
+    pub(super) fn hear(&self, notice: Notice) {
+        match notice {
+            Notice::Gone(name) => {
+                let named = self.lock().named(name);
+                named.and_then(|path| self.give_up(path, "an address of it is gone"));
+            }
+            Notice::Hosts(hosts) => {
+                *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// Where the peer listens, if it has told that this changed.
+    pub(super) fn hosts(&self) -> Option<Vec<IpAddr>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,66 @@
+//! The sockets of QUIC: those that listen, and those for dialling.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError};
+
+use quinn::{Endpoint, EndpointConfig, Runtime, TokioRuntime};
+
+use super::Inner;
+use super::paths::pairs;
+use super::probing::Probing;
+use super::socket::CountedSocket;
+use crate::udp::unspecified;
+
+impl Inner {
+    pub(super) fn open(&self, at: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
+        let runtime = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(at)?)?;
+        let socket = Arc::new(CountedSocket::new(socket, Arc::clone(&self.live)));
+        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), server, socket, runtime)?;
+        self.endpoints.write().unwrap_or_else(PoisonError::into_inner).push(endpoint.clone());
+        Ok(endpoint)
+    }
+
+    pub(super) fn endpoints(&self) -> Vec<Endpoint> {
+        self.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The congestion control of a new connection of an endpoint.
+    pub(super) fn probing(&self, endpoint: &Endpoint) -> Probing {
+        let chosen = self.congestion.read().unwrap_or_else(PoisonError::into_inner);
+        let at = endpoint.local_addr().ok();
+        Probing::new(at.and_then(|at| chosen.get(&at).copied()).unwrap_or_default())
+    }
+
+    /// The endpoints whose address is there, with it.
+    pub(super) fn usable(&self) -> impl Iterator<Item = (SocketAddr, Endpoint)> {
+        let gone = self.gone.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.endpoints().into_iter().filter_map(|endpoint| Some((endpoint.local_addr().ok()?, endpoint)));
+        all.filter(move |(at, _)| !gone.contains(at))
+    }
+
+    /// Those among them at addresses of their own.
+    pub(super) fn addressed(&self) -> impl Iterator<Item = (SocketAddr, Endpoint)> {
+        self.usable().filter(|(at, _)| !at.ip().is_unspecified())
+    }
+
+    /// The endpoint from which to reach `to`, one of a peer's hosts.
+    pub(super) fn endpoint_for(&self, to: SocketAddr, hosts: &[SocketAddr]) -> io::Result<Endpoint> {
+        let sources: Vec<_> = self.usable().map(|(at, _)| at).collect();
+        let from = pairs(&sources, hosts).into_iter().find(|(_, paired)| *paired == to).map(|(from, _)| from);
+        let found = self.usable().find(|(at, _)| Some(*at) == from);
+        found.map_or_else(|| self.open(unspecified(to), None), |(_, endpoint)| Ok(endpoint))
+    }
+
+    /// The addresses that are there at which we listen at a port.
+    pub(super) fn at_port(&self, port: u16) -> impl Iterator<Item = IpAddr> {
+        self.addressed().map(|(at, _)| at).filter(move |at| at.port() == port).map(|at| at.ip().to_canonical())
+    }
+
+    /// The same, if there are several.
+    pub(super) fn hosts(&self, port: u16) -> Vec<IpAddr> {
+        let hosts: Vec<_> = self.at_port(port).collect();
+        if hosts.len() > 1 { hosts } else { Vec::new() }
+    }
+}

@@ -1,0 +1,94 @@
+//! What one side of a link tells the other of its addresses, on a stream of
+//! its own: a first byte that is no chunk's, then a CBOR array.
+//!
+//! A path whose own address is gone can carry no farewell, so the others carry
+//! word of it. What the addresses are called may differ between the sides, and
+//! numbers of paths do; a secret of the path's connection is the same.
+
+use std::net::IpAddr;
+
+use minicbor::{Decoder, Encoder};
+use quinn::Connection;
+
+use super::greeting::{read_host, write_hosts};
+use crate::association::MAX_PATHS;
+
+/// The first byte of a notice.
+pub(super) const NOTICE: u8 = 3;
+/// See [`path_name`]; the label is for RFC 8446, section 7.5.
+const OF_NAME: &[u8] = b"EXPORTER-roost-path-name";
+const NAME_BYTES: usize = 8;
+
+/// What both sides call a path.
+pub(super) type PathName = [u8; NAME_BYTES];
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// This path is given up, since an address of it is gone.
+    Gone(PathName),
+    /// Where the side that was dialled listens now, at the same port.
+    Hosts(Vec<IpAddr>),
+}
+
+/// What both sides call the path of a connection.
+pub(super) fn path_name(connection: &Connection) -> Option<PathName> {
+    let mut name = PathName::default();
+    connection.export_keying_material(&mut name, OF_NAME, b"").ok()?;
+    Some(name)
+}
+
+impl Notice {
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut bytes = vec![NOTICE];
+        let mut encoder = Encoder::new(&mut bytes);
+        let written = match self {
+            Self::Gone(name) => encoder.array(2).and_then(|it| it.u8(0)?.bytes(name)).map(drop),
+            Self::Hosts(hosts) => {
+                let hosts = &hosts[..hosts.len().min(MAX_PATHS)];
+                let begun = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u8(1)).map(drop);
+                begun.and_then(|()| write_hosts(&mut encoder, hosts))
+            }
+        };
+        debug_assert!(written.is_ok(), "writing to memory does not fail");
+        bytes
+    }
+
+    /// Reads a stream of the peer; `None` if it is no notice, or none that we know.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (_, body) = bytes.split_first().filter(|(first, _)| **first == NOTICE)?;
+        let mut decoder = Decoder::new(body);
+        let count = decoder.array().ok()??.checked_sub(1).filter(|count| *count <= MAX_PATHS as u64)?;
+        match decoder.u8().ok()? {
+            0 => Some(Self::Gone(decoder.bytes().ok()?.try_into().ok()?)),
+            1 => (0..count).map(|_| read_host(&mut decoder)).collect::<Option<_>>().map(Self::Hosts),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn notices_are_read_as_they_are_written(
+            name in any::<PathName>(),
+            hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
+        ) {
+            for notice in [Notice::Gone(name), Notice::Hosts(hosts)] {
+                prop_assert_eq!(Notice::read(&notice.write()), Some(notice));
+            }
+        }
+
+        #[test]
+        fn nonsense_is_no_notice(mut bytes in prop::collection::vec(any::<u8>(), 1..40)) {
+            let _ = Notice::read(&bytes);
+            bytes[0] = NOTICE;
+            let _ = Notice::read(&bytes);
+        }
+    }
+}
