@@ -1,0 +1,41 @@
+//! An object over `quic://` with each congestion control, on real sockets.
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::{Channel, Congestion, Role};
+use roost_transport::{Limits, SendError};
+
+use support::{Node, World};
+
+const MESSAGE_BYTES: usize = 60_000;
+/// Twice what waits in a link at most: the sender waits for room.
+const MESSAGES: usize = 140;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_arrives_whole_and_in_order_whatever_is_chosen() {
+    let world = World::new();
+    for congestion in Congestion::ALL {
+        let at = format!("quic://127.0.0.1:0?cc={congestion}");
+        let mut hub = Node::start(world.member("hub", Role::SuperNode), None, &[&at], Limits::default()).await;
+        let mut node = Node::start(world.member("uav", Role::Node), None, &[&at], Limits::default()).await;
+        let (link, _) = node.connect(&mut hub).await;
+        let transport = node.transport.clone();
+        let sender = tokio::spawn(async move {
+            for number in 0..MESSAGES {
+                let message = Bytes::from(vec![number as u8; MESSAGE_BYTES]);
+                while transport.send(link, Channel::Reliable { flow: 7 }, message.clone()) == Err(SendError::Full(link))
+                {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        });
+        for number in 0..MESSAGES {
+            let (_, message) = hub.message().await;
+            assert!(message.len() == MESSAGE_BYTES && message[0] == number as u8, "{congestion}: {number}");
+        }
+        sender.await.unwrap();
+    }
+}
