@@ -1,5 +1,8 @@
 //! An object over `quic://` with each congestion control, on real sockets.
 
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
 mod support;
 
 use std::time::Duration;
