@@ -47,7 +47,7 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
             "max_nodes",
             limits.nodes,
             limits.nodes as usize,
-            "Nodes in the directory; further ones are refused.",
+            "Nodes in the directory, those for which it stands by too; further ones are refused.",
             "About 1 KB of memory each, with four services.",
         ),
         limit(

@@ -88,9 +88,9 @@ impl Directory {
         self.by_node.len()
     }
 
-    /// Whether it has no room for another node.
-    pub(crate) fn is_full(&self) -> bool {
-        self.nodes() >= self.limit as usize
+    /// How many more nodes it can hold.
+    pub(crate) fn room(&self) -> usize {
+        (self.limit as usize).saturating_sub(self.nodes())
     }
 
     /// How many entries it holds: a service at a place.
@@ -120,7 +120,7 @@ impl Directory {
     pub fn publish(&mut self, now: Time, record: &Record) -> Published {
         match self.by_node.get(&record.node) {
             Some(slot) => self.replace(now, *slot, record),
-            None if self.is_full() => Published::Full,
+            None if self.room() == 0 => Published::Full,
             None => {
                 self.insert(now, record);
                 Published::New
@@ -188,8 +188,11 @@ impl Directory {
         if !self.renew(now, node, held, Some(left)) {
             return false;
         }
-        if let Some(slot) = self.slot_mut(node) {
-            slot.version = slot.version.max(version);
+        if let Some(slot) = self.slot_mut(node).filter(|slot| slot.version < version) {
+            if slot.version.epoch != version.epoch {
+                slot.settled = version.sequence;
+            }
+            slot.version = version;
         }
         true
     }

@@ -317,3 +317,14 @@ fn an_entry_takes_less_than_its_budget() {
     let each = directory.bytes() / directory.entries();
     assert!(each <= 250, "{each} bytes per entry");
 }
+
+#[test]
+fn what_counts_as_another_epochs_is_settled_since_then() {
+    let mut directory = Directory::new(1, LEASE);
+    let held = Version { epoch: 1, sequence: 7 };
+    let own = Record { version: held, ..record(1, 7, Cell::new(0, 0), 1, 1) };
+    directory.publish(Time::ZERO, &own);
+    let adopted = Version { epoch: 2, sequence: 1 };
+    assert!(directory.adopt(Time::ZERO, node(1), held, adopted, own.capacity));
+    assert_eq!(directory.get(node(1)).unwrap().settled(), adopted);
+}

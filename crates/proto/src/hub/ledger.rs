@@ -1,25 +1,40 @@
 //! What a home and a stand-by both know of what the home has told, so that it
 //! need say only what has changed: the home's [`Ledger`], the stand-by's [`Book`].
 //!
-//! Both hold for one association, over which what is told comes in order. The
-//! home gives each node a number, the lowest that is free.
+//! Both hold for one association, over which what is told comes in order; the
+//! stand-by has one book for each home, whose last one it is. The home gives
+//! each node a number, the lowest that is free.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::backoff::Backoff;
 use crate::directory::{Directory, Entry};
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId};
+use crate::random::SplitMix64;
 use crate::record::{Capacity, Record, Version};
 use crate::time::Time;
 use crate::wire::{Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Shift};
 
+/// Of so many nodes a stand-by hears at once; of the others when it has heard of these.
+pub(super) const MAX_TOLD: usize = 1_024;
+
+/// How long after everything was told that begins anew at the earliest; it
+/// doubles up to the longest, well before copies end for want of a word.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
 /// What a home has told one stand-by.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ledger {
     /// Of whom the stand-by is to hear. Bounded, as all here, by the directory.
     pub(super) news: BTreeSet<NodeId>,
+    /// Who was told of last in the present round through the news.
+    turn: Option<NodeId>,
     /// Over which it is told; `None`: everything is to be told.
     pub(super) link: Option<LinkId>,
     /// When it last heard who lives.
@@ -27,6 +42,11 @@ pub(super) struct Ledger {
     /// Of the last message, and of the first one since which all that was told holds.
     number: u32,
     begun: u32,
+    /// Whether everything has been told since then.
+    is_whole: bool,
+    /// When everything may be told anew.
+    not_before: Time,
+    backoff: Backoff,
     told: BTreeMap<NodeId, Told>,
     /// Numbers below `next` that nobody has.
     free: BTreeSet<u32>,
@@ -54,11 +74,61 @@ pub(super) struct Changes {
     heard: Option<Bytes>,
 }
 
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            news: BTreeSet::new(),
+            turn: None,
+            link: None,
+            signed: Time::ZERO,
+            number: 0,
+            begun: 0,
+            is_whole: false,
+            not_before: Time::ZERO,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            told: BTreeMap::new(),
+            free: BTreeSet::new(),
+            next: 0,
+        }
+    }
+}
+
 impl Ledger {
-    /// A new one for another association, or after a message was lost.
-    pub(super) fn afresh(&self, now: Time, link: LinkId, news: BTreeSet<NodeId>) -> Self {
-        let begun = self.number.wrapping_add(1);
-        Self { news, link: Some(link), signed: now, number: self.number, begun, ..Self::default() }
+    /// One whose messages count on from this number, so that a stand-by knows
+    /// them from what an earlier one has told it.
+    pub(super) fn after(number: u32) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// The number of the last message.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Until when everything cannot be told anew, if that is not now.
+    pub(super) fn waits(&self, now: Time) -> Option<Time> {
+        Some(self.not_before).filter(|at| *at > now)
+    }
+
+    /// Everything is told anew: over another association, or as a message was lost.
+    pub(super) fn begin(&mut self, now: Time, link: LinkId, all: BTreeSet<NodeId>, random: &mut SplitMix64) {
+        self.not_before = now + self.backoff.fails(now, random);
+        self.backoff.works(now);
+        (self.link, self.signed) = (Some(link), now);
+        (self.news, self.turn) = (all, None);
+        (self.begun, self.is_whole) = (self.number.wrapping_add(1), false);
+        (self.told, self.free, self.next) = (BTreeMap::new(), BTreeSet::new(), 0);
+    }
+
+    /// Takes those of whom the stand-by is to hear now: [`MAX_TOLD`] at most, all in turn.
+    pub(super) fn take_news(&mut self) -> Vec<NodeId> {
+        let after = self.turn.map_or(Unbounded, Excluded);
+        let batch: Vec<NodeId> = self.news.range((after, Unbounded)).take(MAX_TOLD).copied().collect();
+        self.turn = batch.last().copied().filter(|_| batch.len() == MAX_TOLD);
+        for node in &batch {
+            self.news.remove(node);
+        }
+        batch
     }
 
     /// Whether anything is to be told.
@@ -127,8 +197,9 @@ impl Ledger {
         changes.heard = (!signs.is_empty()).then(|| Bytes::from(signs));
     }
 
-    /// The messages that tell the changes.
-    pub(super) fn messages(&mut self, changes: Changes) -> Vec<Mirror> {
+    /// The messages that tell the changes. Whether these `are_all` nodes the
+    /// stand-by hears when it has heard of everyone.
+    pub(super) fn messages(&mut self, changes: Changes, are_all: bool) -> Vec<Mirror> {
         let Changes { shifts, gone, left, records, heard } = changes;
         let mut messages: Vec<Mirror> = Vec::new();
         let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_CHANGES));
@@ -139,17 +210,19 @@ impl Ledger {
         }
         let whole = records.chunks(MAX_MIRRORED);
         messages.extend(whole.map(|part| Mirror { records: part.to_vec(), ..Mirror::default() }));
-        // Nobody else has them before the stand-by knows that they are free.
+        // What is gone is told first: they are free in what follows on this association.
         self.free.extend(gone);
+        let ends = !self.is_whole && self.turn.is_none();
+        if ends && messages.is_empty() {
+            messages.push(Mirror::default());
+        }
         for message in &mut messages {
             self.number = self.number.wrapping_add(1);
             message.number = self.number;
             message.first = (self.number == self.begun).then_some(true);
         }
-        if let [first, ..] = &messages[..]
-            && first.first == Some(true)
-            && let Some(last) = messages.last_mut()
-        {
+        self.is_whole |= ends;
+        if let Some(last) = messages.last_mut().filter(|_| ends && are_all) {
             last.last = Some(true);
         }
         messages
@@ -197,14 +270,18 @@ impl Changes {
     }
 }
 
-/// What a stand-by has been told over one association.
-#[derive(Debug, Default)]
+/// What a stand-by has been told by one home.
+#[derive(Debug)]
 pub(super) struct Book {
+    /// Over which all was told last.
+    link: LinkId,
     /// Of the last message.
     number: u32,
     /// Whether nothing was missed since all was told.
     open: bool,
     lines: BTreeMap<u32, Line>,
+    /// The most lines, for the time being.
+    limit: usize,
 }
 
 /// Of which node was told last, and in which version.
@@ -215,11 +292,17 @@ pub(super) struct Line {
 }
 
 impl Book {
-    /// Whether a message follows on what was told before.
-    pub(super) fn follows(&mut self, copy: &Mirror) -> bool {
-        if copy.first == Some(true) {
+    pub(super) const fn new(link: LinkId) -> Self {
+        Self { link, number: 0, open: false, lines: BTreeMap::new(), limit: 0 }
+    }
+
+    /// Whether a message that has come over `link` follows on what was told before.
+    pub(super) fn follows(&mut self, link: LinkId, copy: &Mirror) -> bool {
+        if copy.first == Some(true) && !self.is_late(link, copy.number) {
             self.lines.clear();
-            self.open = true;
+            (self.link, self.open) = (link, true);
+        } else if link != self.link {
+            return false;
         } else {
             self.open &= copy.number == self.number.wrapping_add(1);
         }
@@ -227,9 +310,38 @@ impl Book {
         self.open
     }
 
-    /// Takes note of a node with its number; false if that would be more than `limit`.
-    pub(super) fn enter(&mut self, number: u32, line: Line, limit: usize) -> bool {
-        let fits = self.lines.len() < limit || self.lines.contains_key(&number);
+    /// Whether a message was overtaken by what was told over a later
+    /// association. A home that starts again counts anew, but not over an old one.
+    fn is_late(&self, link: LinkId, number: u32) -> bool {
+        link < self.link && number.wrapping_sub(self.number) > u32::MAX / 2
+    }
+
+    /// What was told over this association holds no longer, as that is gone.
+    pub(super) fn close(&mut self, link: LinkId) {
+        if self.link == link {
+            self.lines.clear();
+            self.open = false;
+        }
+    }
+
+    /// Sets the most lines that it may have.
+    pub(super) fn limit(&mut self, lines: usize) {
+        self.limit = lines;
+    }
+
+    /// How many nodes have a number.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether another node can get a number.
+    pub(super) fn has_room(&self) -> bool {
+        self.lines.len() < self.limit
+    }
+
+    /// Takes note of a node with its number; false if there is no room for it.
+    pub(super) fn enter(&mut self, number: u32, line: Line) -> bool {
+        let fits = self.has_room() || self.lines.contains_key(&number);
         if fits {
             self.lines.insert(number, line);
         }
@@ -251,8 +363,8 @@ impl Book {
     }
 
     /// The number is nobody's any more.
-    pub(super) fn strike(&mut self, number: u32) -> Option<NodeId> {
-        self.lines.remove(&number).map(|line| line.node)
+    pub(super) fn strike(&mut self, number: u32) -> Option<Line> {
+        self.lines.remove(&number)
     }
 
     /// Everybody who has a number.

@@ -23,6 +23,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// So many are few: more are asked less often, so that it costs no more.
 const FEW: usize = 10;
+/// So many half pauses, and a second, may pass between two words over a live
+/// link: a pause takes up to a quarter longer, and one answer may get lost.
+const LIVE_SILENCE: u32 = 5;
 /// After so many pauses, and a second, without a word a link to a peer is given up.
 const MAX_SILENCE: u32 = 3;
 /// How many requests may wait for the same provider to be dialled.
@@ -204,9 +207,19 @@ impl Hub {
         }
     }
 
+    /// How often peers are asked for a sign of life.
+    fn ping_pause(&self) -> Duration {
+        PING_EVERY * u32::try_from(self.neighbours.hub_count().div_ceil(FEW)).unwrap_or(u32::MAX)
+    }
+
+    /// For how long a link to a peer may be silent, when another one is not, and live.
+    pub(super) fn longest_silence(&self) -> Duration {
+        self.ping_pause() / 2 * LIVE_SILENCE + Duration::from_secs(1)
+    }
+
     fn ping_peers(&mut self, now: Time) {
         let peers: Vec<NodeId> = self.neighbours.hubs().collect();
-        let pause = PING_EVERY * u32::try_from(peers.len().div_ceil(FEW)).unwrap_or(u32::MAX);
+        let pause = self.ping_pause();
         self.mesh.token = self.mesh.token.wrapping_add(1);
         let token = self.mesh.token;
         let silence = pause * MAX_SILENCE + Duration::from_secs(1);

@@ -226,8 +226,10 @@ impl Hub {
             self.tops_changed(now);
             self.carry_watches();
             self.register_all(now);
-            self.mirror_to(now, node);
             self.meet(now, node);
+        }
+        if role.is_hub() {
+            self.mirror_to(now, node);
         }
     }
 
@@ -257,7 +259,7 @@ impl Hub {
 
     fn link_down(&mut self, now: Time, link: LinkId, reason: &str) {
         let Some(Lost { node, role, last }) = self.neighbours.down(link) else { return };
-        self.copies.close_book(link);
+        self.copies.close_book(node, link, last);
         self.relays_lost_link(now, node, link);
         if !last {
             self.move_watches(node, link);

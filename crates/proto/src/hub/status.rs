@@ -32,6 +32,9 @@ pub struct Status {
     /// Nodes of other hubs for which it stands by; of a server those that are
     /// registered through its caches.
     pub mirrored: usize,
+    /// Nodes of which other hubs tell by a number, as they stand by; no more
+    /// than the directory holds.
+    pub numbered: usize,
     /// Of a cache: nodes of others of which the server has told it.
     pub cached: usize,
     /// Entries in the directory: a service at a place.
@@ -122,6 +125,7 @@ impl Hub {
             leaving: self.leaving.is_some(),
             nodes: self.directory.nodes() - self.copies.len(),
             mirrored: self.copies.len(),
+            numbered: self.copies.numbered(),
             cached: self.cached.nodes(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),

@@ -34,6 +34,7 @@ proptest! {
             crowd.note(&sent);
             let status = crowd.bench.hub.status(crowd.bench.now);
             prop_assert!(status.nodes + status.mirrored <= 4 && status.links <= limits.links && status.seeks <= limits.seeks);
+            prop_assert!(status.numbered <= 4, "{} are numbered", status.numbered);
             prop_assert!(status.requests <= limits.requests && status.relays <= limits.relays);
             prop_assert!(status.watches <= limits.watches && status.patches <= 2 * limits.patches_per_hub);
         }
@@ -43,6 +44,7 @@ proptest! {
         crowd.bench.wait(Duration::from_secs(200));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
+        prop_assert_eq!((status.numbered, crowd.bench.hub.mirror.next_due()), (0, None));
         prop_assert_eq!((status.relays, status.watches, status.seeks), (0, 0, 0));
         prop_assert_eq!((status.patches, status.announced), (0, 0));
         crowd.bench.input(Input::Command(Command::Leave));

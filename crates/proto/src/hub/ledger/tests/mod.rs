@@ -1,0 +1,207 @@
+//! A home and its stand-by, whatever happens to nodes, words and associations:
+//! the stand-by never believes what no node has said, and in the end has what
+//! the home has.
+
+mod pair;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{Changes, Ledger};
+use crate::directory::Directory;
+use crate::grid::Area;
+use crate::hub::testing::{HERE, node, record, version};
+use crate::record::Record;
+use crate::service::{Role, Service};
+use crate::time::Time;
+use crate::wire::{Adopt, MAX_NUMBERED, Message, Mirror, Numbered, Shift};
+use pair::{HOME, Pair, STANDBY};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stand_by_ends_with_what_the_home_has(seed in any::<u64>()) {
+        let mut pair = Pair::new(seed);
+        for _ in 0..150 {
+            pair.node_acts();
+            if pair.below(8) == 0 {
+                pair.fate();
+            }
+            let (pause, all) = (Duration::from_millis(pair.below(1_000)), pair.below(3) > 0);
+            pair.wait(pause, all);
+            pair.live();
+            pair.check();
+        }
+        pair.fate();
+        pair.unstick();
+        // A home that has come back says nothing of whom it does not know: a lease.
+        for _ in 0..65 {
+            if pair.ways.is_empty() {
+                pair.connect();
+            }
+            pair.wait(SECOND, true);
+            pair.live();
+            pair.check();
+        }
+        prop_assert_eq!(pair.copies(), pair.originals());
+    }
+
+    /// What is urgent within 100 ms, the rest within 400 ms, and the way.
+    #[test]
+    fn a_stand_by_has_at_once_what_the_home_has_if_nothing_is_lost(seed in any::<u64>()) {
+        let mut pair = Pair::new(seed);
+        for _ in 0..100 {
+            pair.node_acts();
+            let pause = Duration::from_millis(400 + pair.below(1_000));
+            pair.wait(pause, true);
+            pair.check();
+            prop_assert_eq!(pair.copies(), pair.originals());
+        }
+    }
+}
+
+#[test]
+fn a_home_that_starts_again_leaves_who_is_not_back_at_the_stand_by() {
+    let mut pair = Pair::with_nodes(2);
+    pair.restart_home();
+    pair.publish(1, |last| last);
+    pair.name(1, STANDBY);
+    pair.wait(SECOND, true);
+    let held = |pair: &Pair| pair.standby.hub.find(Service::Track, Area::At(HERE), 9).len();
+    assert_eq!((held(&pair), pair.copies().len()), (2, 2));
+    let link = pair.standby.up(2, Role::Node);
+    let adopt = Adopt { held: version(2), version: version(3), capacity: record(2).capacity };
+    let sent = pair.standby.say(link, &Message::Adopt(adopt));
+    assert!(sent.iter().any(|(to, message)| *to == link && matches!(message, Message::Lease { .. })), "{sent:?}");
+    // Whoever stays away is gone with the lease.
+    for _ in 0..62 {
+        pair.wait(SECOND, true);
+        pair.live();
+    }
+    assert_eq!(pair.copies(), pair.originals());
+}
+
+#[test]
+fn what_a_stand_by_has_lost_comes_back_although_nothing_changes() {
+    let mut pair = Pair::with_nodes(3);
+    pair.jump();
+    pair.wait(SECOND, true);
+    assert!(pair.copies().is_empty(), "the leases have ended");
+    for _ in 0..16 {
+        pair.live();
+        pair.wait(SECOND, true);
+    }
+    assert_eq!((pair.copies(), pair.ways.len()), (pair.originals(), 1));
+}
+
+#[test]
+fn what_comes_late_over_an_old_association_destroys_nothing() {
+    let mut pair = Pair::with_nodes(2);
+    pair.answer();
+    pair.ways[0].stuck = true;
+    pair.connect();
+    pair.withdraw(1);
+    pair.wait(SECOND, true);
+    pair.publish(1, |last| last);
+    pair.name(1, STANDBY);
+    // The old one is known to be a corpse before it is given up.
+    while pair.copies() != pair.originals() {
+        pair.wait(SECOND / 4, true);
+        pair.answer();
+        pair.publish(2, |last| last);
+        pair.wait(SECOND / 2, true);
+        assert_eq!(pair.ways.len(), 2);
+    }
+    assert!(pair.ways[0].to_standby.iter().any(|late| matches!(late, Message::Mirror(_))));
+    pair.unstick();
+    pair.wait(Duration::ZERO, true);
+    assert_eq!(pair.copies(), pair.originals());
+    pair.publish(1, |last| Record { cell: crate::grid::Cell::new(1, 1), ..last });
+    pair.wait(SECOND, true);
+    assert_eq!(pair.copies(), pair.originals());
+}
+
+#[test]
+fn a_loss_in_the_middle_of_a_retelling_makes_it_begin_again() {
+    for lost in 0..4 {
+        let mut pair = Pair::with_nodes(100);
+        pair.disconnect(0);
+        pair.connect();
+        pair.wait(SECOND, false);
+        let told = |message: &Message| matches!(message, Message::Mirror(_));
+        let messages: Vec<usize> =
+            (0..pair.ways[0].to_standby.len()).filter(|at| told(&pair.ways[0].to_standby[*at])).collect();
+        let marks = messages.iter().map(|at| match &pair.ways[0].to_standby[*at] {
+            Message::Mirror(Mirror { first, last, .. }) => (first.is_some(), last.is_some()),
+            _ => (false, false),
+        });
+        let expected = [(true, false), (false, false), (false, false), (false, true)];
+        assert_eq!(marks.collect::<Vec<_>>(), expected);
+        pair.ways[0].to_standby.remove(messages[lost]);
+        pair.publish(7, |last| Record { services: [Service::Track].into_iter().collect(), ..last });
+        for _ in 0..5 {
+            pair.wait(SECOND, true);
+            pair.live();
+            pair.check();
+        }
+        assert_eq!(pair.copies(), pair.originals(), "{lost}");
+    }
+}
+
+#[test]
+fn who_is_unreachable_when_it_is_replaced_gives_its_copies_up_when_it_is_back() {
+    let mut pair = Pair::with_nodes(2);
+    pair.disconnect(0);
+    pair.name(1, 202);
+    pair.name(2, 202);
+    pair.wait(SECOND * 5, true);
+    assert_eq!(pair.standby.hub.copies.of(node(HOME)).count(), 2);
+    pair.connect();
+    pair.wait(SECOND, true);
+    assert_eq!(pair.standby.hub.copies.of(node(HOME)).count(), 0);
+}
+
+#[test]
+fn what_does_not_fit_into_one_message_takes_several() {
+    let shifts = (0..600).map(|node| Shift { node, versions: 1, x: 0, y: 0 }).collect();
+    let gone: Vec<u32> = (1_000..2_100).collect();
+    let records = (3_000..3_070).map(|node| Numbered { node, record: record(1) }).collect();
+    let heard = Some(Bytes::from_static(&[1]));
+    let changes = Changes { shifts, gone: gone.clone(), left: Vec::new(), records, heard };
+    let messages = Ledger { is_whole: true, ..Ledger::default() }.messages(changes, true);
+    let sizes = messages.iter().map(|told| (told.shifts.len(), told.gone.len(), told.records.len()));
+    let expected = [(512, 512, 0), (88, 512, 0), (0, 76, 0), (0, 0, 32), (0, 0, 32), (0, 0, 6)];
+    assert_eq!(sizes.collect::<Vec<_>>(), expected);
+    assert!(messages.iter().map(|told| told.number).eq(1..=6));
+    assert_eq!(messages.iter().position(|told| told.heard.is_some()), Some(0));
+    assert!(messages.iter().all(|told| told.heard.is_none() || told.number == 1));
+    assert_eq!(messages.iter().flat_map(|told| told.gone.clone()).collect::<Vec<_>>(), gone);
+    assert!(messages.iter().all(|told| told.first.is_none() && told.last.is_none()));
+}
+
+#[test]
+fn who_gets_no_number_is_told_of_when_one_is_free() {
+    let mut directory = Directory::new(9, SECOND * 60);
+    for number in [1, 2] {
+        directory.publish(Time::ZERO, &record(number));
+    }
+    let mut ledger = Ledger { next: MAX_NUMBERED - 1, ..Ledger::default() };
+    let mut changes = Changes::default();
+    let note = |ledger: &mut Ledger, number, changes: &mut Changes| {
+        ledger.note(node(number), directory.get(node(number)).as_ref(), changes, |record| record)
+    };
+    assert!(note(&mut ledger, 1, &mut changes));
+    assert!(!note(&mut ledger, 2, &mut changes));
+    assert!(ledger.note(node(1), None, &mut changes, |record| record));
+    assert!(!note(&mut ledger, 2, &mut changes), "the stand-by does not know yet");
+    let told = ledger.messages(changes, true);
+    assert_eq!(told.iter().map(|told| told.records.len()).sum::<usize>(), 1);
+    let mut changes = Changes::default();
+    assert!(note(&mut ledger, 2, &mut changes));
+    assert_eq!(changes.records[0].node, MAX_NUMBERED - 1);
+}

@@ -1,0 +1,237 @@
+//! Tests of what a home tells.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::grid::Cell;
+use crate::hub::testing::{Bench, address, copies, node, record, version};
+use crate::hub::{Config, Kind};
+use crate::record::Capacity;
+use crate::service::{Role, ServiceSet};
+use crate::wire::{Left, Renew, Shift};
+
+const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
+
+fn mirrored(sent: &[(LinkId, Message)]) -> Vec<(LinkId, wire::Mirror)> {
+    let copies = sent.iter().filter_map(|(link, message)| match message {
+        Message::Mirror(copy) => Some((*link, copy.clone())),
+        _ => None,
+    });
+    copies.collect()
+}
+
+fn name(bench: &mut Bench, link: LinkId, hub: u8) {
+    bench.say(link, &Message::StandBy { hub: node(hub), addresses: None });
+}
+
+/// Node 1 at `link`, for which hub 100 at `standby` stands by and has its record.
+fn told() -> (Bench, LinkId, LinkId) {
+    let mut bench = Bench::new();
+    let (standby, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    name(&mut bench, link, 100);
+    assert_eq!(mirrored(&bench.wait(GATHER)), [(standby, copies(vec![record(1)]))]);
+    // Long enough for everything to be told anew at once.
+    bench.wait(Duration::from_secs(2));
+    (bench, standby, link)
+}
+
+/// What the stand-by hears within `span`, which is one message.
+fn heard(bench: &mut Bench, span: Duration) -> wire::Mirror {
+    let mut told = mirrored(&bench.wait(span));
+    assert_eq!(told.len(), 1, "{told:?}");
+    told.remove(0).1
+}
+
+#[test]
+fn a_home_tells_the_stand_by_what_has_changed_and_of_the_end() {
+    let (mut bench, _, link) = told();
+    bench.say(link, &Message::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
+    let left = vec![Left { node: 0, capacity: LEFT }];
+    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::Mirror { number: 2, left, ..Default::default() });
+    let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
+    bench.say(link, &Message::Publish(there.clone()));
+    assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
+    let shifts = vec![Shift { node: 0, versions: 2, x: 1, y: -2 }];
+    assert_eq!(heard(&mut bench, GATHER_MOVES), wire::Mirror { number: 3, shifts, ..Default::default() });
+    let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
+    bench.say(link, &Message::Publish(other.clone()));
+    let whole = wire::Mirror { number: 4, first: None, last: None, ..copies(vec![other]) };
+    assert_eq!(heard(&mut bench, GATHER), whole);
+    bench.say(link, &Message::Withdraw(version(4)));
+    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { number: 5, gone: vec![0], ..Default::default() });
+}
+
+#[test]
+fn many_moves_are_one_message_and_go_along_with_what_is_urgent() {
+    let mut bench = Bench::new();
+    bench.up(100, Role::SuperNode);
+    let links: Vec<LinkId> = (1..=20).map(|number| bench.provider(number)).collect();
+    links.iter().for_each(|link| name(&mut bench, *link, 100));
+    bench.wait(GATHER);
+    for (link, number) in links.iter().zip(1..).take(19) {
+        let there = Record { version: version(2), cell: Cell::new(28, 92), ..record(number) };
+        bench.say(*link, &Message::Publish(there));
+    }
+    bench.say(links[19], &Message::Withdraw(version(1)));
+    let told = heard(&mut bench, GATHER);
+    assert_eq!((told.shifts.len(), told.gone.len(), told.records.len()), (19, 1, 0));
+    assert!(Message::Mirror(told).encode().len() < 19 * 6 + 20);
+}
+
+#[test]
+fn the_stand_by_hears_who_was_heard_and_nothing_of_who_was_not() {
+    let mut bench = Bench::new();
+    let standby = bench.up(100, Role::SuperNode);
+    let (first, second) = (bench.provider(1), bench.provider(2));
+    for link in [first, second] {
+        name(&mut bench, link, 100);
+    }
+    bench.wait(Duration::from_secs(8));
+    // With other news who lives goes along when it is due, not before.
+    for (sequence, signs) in [(2, None), (3, Some(Bytes::from_static(&[0b01])))] {
+        bench.say(first, &Message::Publish(Record { version: version(sequence), ..record(1) }));
+        assert_eq!(heard(&mut bench, GATHER_MOVES).heard, signs, "{sequence}");
+        bench.wait(Duration::from_secs(2));
+    }
+    bench.say(second, &Message::Ping(1));
+    bench.say(standby, &Message::Pong(0));
+    assert_eq!(heard(&mut bench, Duration::from_secs(15)).heard, Some(Bytes::from_static(&[0b10])));
+}
+
+#[test]
+fn another_stand_by_takes_the_place_of_the_first() {
+    let (mut bench, old, link) = told();
+    let new = bench.up(101, Role::SuperNode);
+    name(&mut bench, link, 101);
+    let told = mirrored(&bench.wait(GATHER));
+    assert_eq!(told[0], (old, wire::Mirror { number: 2, gone: vec![0], ..Default::default() }));
+    assert_eq!(told[1], (new, copies(vec![record(1)])));
+}
+
+#[test]
+fn a_stand_by_that_comes_up_hears_of_all() {
+    let mut bench = Bench::new();
+    let link = bench.provider(1);
+    name(&mut bench, link, 100);
+    assert!(bench.wait(GATHER).is_empty());
+    let standby = bench.up(100, Role::SuperNode);
+    assert_eq!(mirrored(&bench.wait(GATHER)), [(standby, copies(vec![record(1)]))]);
+}
+
+#[test]
+fn over_another_association_everything_is_told_again() {
+    let (mut bench, standby, link) = told();
+    let second = bench.up(100, Role::SuperNode);
+    assert!(mirrored(&bench.wait(GATHER)).is_empty(), "what was told holds");
+    bench.say(second, &Message::Pong(0));
+    bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
+    bench.down(standby);
+    let again = wire::Mirror { number: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
+}
+
+#[test]
+fn who_cannot_follow_is_told_whole_records_again() {
+    let (mut bench, standby, link) = told();
+    let retell = |number, nodes| Message::Retell(Retell { number, nodes });
+    bench.say(standby, &retell(1, vec![0, 7]));
+    let whole = wire::Mirror { number: 2, first: None, last: None, ..copies(vec![record(1)]) };
+    assert_eq!(heard(&mut bench, GATHER), whole);
+    bench.say(standby, &retell(2, vec![]));
+    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { number: 3, ..copies(vec![record(1)]) });
+    // It was said before that came.
+    bench.say(standby, &retell(2, vec![]));
+    assert!(bench.wait(GATHER).is_empty());
+    bench.say(link, &retell(2, vec![]));
+    assert_eq!(bench.hub.counters().refused_by_role, 1);
+}
+
+#[test]
+fn a_record_with_loopback_addresses_is_mirrored_without_them() {
+    let config = Config::new(node(200), Kind::SuperNode, 1);
+    let mut bench = Bench::with(config);
+    bench.up(100, Role::SuperNode);
+    let loopback = Address::single(crate::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
+    let link = bench.up(1, Role::Node);
+    bench.say(link, &Message::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
+    name(&mut bench, link, 100);
+    assert_eq!(heard(&mut bench, GATHER).records[0].record.addresses, [address(1)]);
+}
+
+#[test]
+fn an_association_that_is_silent_while_another_is_not_is_given_up_for_that() {
+    let (mut bench, standby, link) = told();
+    let second = bench.up(100, Role::SuperNode);
+    for _ in 0..2 {
+        bench.wait(Duration::from_secs(6));
+        bench.say(second, &Message::Pong(0));
+    }
+    bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    let again = wire::Mirror { number: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
+    assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
+    // The first, when it speaks again, comes too late.
+    bench.say(standby, &Message::Retell(Retell { number: 1, nodes: vec![] }));
+    assert!(mirrored(&bench.wait(GATHER)).is_empty());
+}
+
+#[test]
+fn who_comes_back_over_another_association_hears_all_over_that() {
+    let (mut bench, _, _) = told();
+    bench.wait(Duration::from_secs(12));
+    let second = bench.up(100, Role::SuperNode);
+    let again = wire::Mirror { number: 2, ..copies(vec![record(1)]) };
+    assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
+}
+
+#[test]
+fn a_young_home_does_not_say_that_this_is_all() {
+    let mut bench = Bench::young(Config::new(node(200), Kind::SuperNode, 1));
+    bench.up(100, Role::SuperNode);
+    let link = bench.provider(1);
+    name(&mut bench, link, 100);
+    assert_eq!(heard(&mut bench, GATHER), wire::Mirror { last: None, ..copies(vec![record(1)]) });
+}
+
+/// Hub 100 stands by for so many nodes.
+fn crowded(count: u32) -> Bench {
+    let mut bench = Bench::new();
+    for number in 0..count {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        let own = NodeId::from_bytes(id);
+        bench.hub.directory.publish(bench.now, &Record { node: own, ..record(1) });
+        bench.hub.mirror.named.insert(own, node(100));
+    }
+    bench
+}
+
+#[test]
+fn many_are_told_little_by_little_and_that_they_are_all_in_the_end() {
+    let mut bench = crowded(2_500);
+    let standby = bench.up(100, Role::SuperNode);
+    let mut all = Vec::new();
+    for count in [1_024, 1_024, 452] {
+        let told: Vec<_> = mirrored(&bench.wait(GATHER)).into_iter().map(|(_, copy)| copy).collect();
+        assert_eq!(told.iter().map(|copy| copy.records.len()).sum::<usize>(), count);
+        all.extend(told);
+    }
+    let marked = |mark: fn(&wire::Mirror) -> bool| {
+        all.iter().filter(|copy| mark(copy)).map(|copy| copy.number).collect::<Vec<_>>()
+    };
+    assert_eq!(marked(|copy| copy.first.is_some()), [1]);
+    assert_eq!(marked(|copy| copy.last.is_some()), [all.len() as u32]);
+    assert!(mirrored(&bench.wait(GATHER)).is_empty());
+    // Who asks for everything again and again gets it less and less often.
+    let mut times = Vec::new();
+    for _ in 0..600 {
+        bench.say(standby, &Message::Retell(Retell { number: u32::MAX, nodes: vec![] }));
+        let begins = |(_, copy): &(LinkId, wire::Mirror)| copy.first.is_some();
+        if mirrored(&bench.wait(GATHER)).iter().any(begins) {
+            times.push(bench.now);
+        }
+    }
+    assert!(times.len() < 8, "{times:?}");
+    assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= Duration::from_millis(750)), "{times:?}");
+}

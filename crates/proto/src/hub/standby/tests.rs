@@ -1,0 +1,219 @@
+//! Tests of a stand-by.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::hub::testing::{Bench, copies, forwarded, node, record, refused, request, version};
+use crate::hub::{Config, Kind};
+use crate::ids::LinkId;
+use crate::record::Capacity;
+use crate::service::Role;
+use crate::wire::{Left, Mirror, Mode, Reason, Renew, Request};
+
+const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
+
+fn copy(records: Vec<Record>) -> Message {
+    Message::Mirror(copies(records))
+}
+
+/// What a home says next, after [`copy`] or `number - 1`.
+fn next(number: u32, change: Mirror) -> Message {
+    Message::Mirror(Mirror { number, ..change })
+}
+
+fn gone(number: u32) -> Message {
+    next(number, Mirror { gone: vec![0], ..Mirror::default() })
+}
+
+fn adopt(held: u32, new: u32) -> Message {
+    Message::Adopt(Adopt { held: version(held), version: version(new), capacity: LEFT })
+}
+
+/// A hub that stands by for node 1, whose home is hub 100.
+fn standing_by() -> (Bench, LinkId, LinkId) {
+    let mut bench = Bench::new();
+    let (home, link) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
+    assert!(bench.say(home, &copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    (bench, home, link)
+}
+
+#[test]
+fn a_mirrored_record_answers_requests_over_the_nodes_own_link() {
+    let (mut bench, home, link) = standing_by();
+    let asker = bench.requester(2);
+    assert_eq!(forwarded(&bench.ask(asker, request(1, Mode::Forward))).0, link);
+    // Without that link it goes through the home.
+    bench.down(link);
+    bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
+    match &bench.ask(asker, request(2, Mode::Forward))[..] {
+        [(to, Message::Carry(carry))] => assert_eq!((*to, carry.provider), (home, Some(node(1)))),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_that_stays_home_gets_mirrored_nodes_only_when_their_home_is_silent() {
+    let (mut bench, home, link) = standing_by();
+    let asker = bench.requester(2);
+    let near = |id| Request { scope: Some(Scope::Home), ..request(id, Mode::Forward) };
+    assert_eq!(refused(&bench.ask(asker, near(1))), (asker, Reason::NotFound));
+    bench.wait(LIVELY);
+    assert_eq!(forwarded(&bench.ask(asker, near(2))).0, link);
+    bench.say(home, &Message::Pong(0));
+    assert_eq!(refused(&bench.ask(asker, near(3))), (asker, Reason::NotFound));
+}
+
+#[test]
+fn one_message_makes_the_stand_by_the_home() {
+    let (mut bench, home, link) = standing_by();
+    let sent = bench.say(link, &adopt(1, 2));
+    assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
+    assert!(matches!(&sent[1], (to, Message::Lease { version: held, .. }) if *to == link && *held == version(2)));
+    let status = bench.hub.status(bench.now);
+    assert_eq!((status.nodes, status.mirrored, bench.hub.counters().adoptions), (1, 0, 1));
+    assert_eq!(bench.hub.index(bench.now, None, 1)[0].capacity, LEFT);
+    assert!(bench.events.iter().any(|event| matches!(event, Event::Published { .. })));
+    // The answer may be lost, and the home may speak late.
+    assert!(matches!(bench.say(link, &adopt(1, 2))[..], [(_, Message::Lease { .. })]));
+    bench.say(home, &copy(vec![record(1)]));
+    bench.say(home, &gone(2));
+    assert_eq!(bench.hub.status(bench.now).nodes, 1);
+}
+
+#[test]
+fn what_is_not_held_is_asked_for_anew() {
+    let (mut bench, home, link) = standing_by();
+    for wrong in [adopt(2, 3), adopt(1, 1), Message::Renew(Renew { version: version(1), capacity: None })] {
+        assert_eq!(bench.say(link, &wrong), [(link, Message::Anew)], "{wrong:?}");
+    }
+    let sent = bench.say(link, &Message::Publish(Record { version: version(2), ..record(1) }));
+    assert_eq!(sent[0], (home, Message::Claim { node: node(1), version: version(2) }));
+    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+}
+
+#[test]
+fn a_mirrored_record_lives_as_long_as_the_home_says_and_goes_quietly() {
+    let (mut bench, home, link) = standing_by();
+    for number in 2..7 {
+        bench.wait(Duration::from_secs(15));
+        let heard = Some(Bytes::from_static(&[1]));
+        bench.say(home, &next(number, Mirror { heard, ..Mirror::default() }));
+    }
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    for _ in 0..5 {
+        bench.wait(Duration::from_secs(15));
+        bench.say(home, &Message::Pong(0));
+    }
+    assert_eq!((bench.hub.status(bench.now).mirrored, bench.hub.counters().expiries), (0, 0));
+    assert!(!bench.closed.iter().any(|(closed, _)| *closed == link));
+}
+
+#[test]
+fn only_its_home_ends_a_mirrored_record() {
+    let (mut bench, home, _) = standing_by();
+    let other = bench.up(101, Role::SuperNode);
+    bench.say(other, &copy(vec![record(1)]));
+    bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
+    bench.say(other, &gone(2));
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    bench.say(home, &gone(2));
+    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+}
+
+fn shift(number: u32, versions: u32, x: i32) -> Message {
+    next(number, Mirror { shifts: vec![Shift { node: 0, versions, x, y: -1 }], ..Mirror::default() })
+}
+
+fn retell(number: u32, nodes: Vec<u32>) -> Message {
+    Message::Retell(Retell { number, nodes })
+}
+
+#[test]
+fn a_copy_moves_with_its_node() {
+    let (mut bench, home, _) = standing_by();
+    assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
+    let left = vec![Left { node: 0, capacity: LEFT }];
+    assert!(bench.say(home, &next(3, Mirror { left, ..Mirror::default() })).is_empty());
+    let held = bench.hub.directory.get(node(1)).unwrap().record();
+    let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
+    assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
+}
+
+#[test]
+fn who_has_missed_something_asks_for_everything_and_believes_nothing_until_then() {
+    let (mut bench, home, _) = standing_by();
+    assert_eq!(bench.say(home, &shift(3, 1, 1)), [(home, retell(3, vec![]))]);
+    assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
+    assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), record(1));
+    let again = Record { version: version(4), ..record(1) };
+    bench.say(home, &Message::Mirror(Mirror { number: 5, ..copies(vec![again.clone()]) }));
+    assert_eq!(bench.hub.directory.get(node(1)).unwrap().record(), again);
+    // Over another association nothing is known.
+    let other = bench.up(100, Role::SuperNode);
+    assert_eq!(bench.say(other, &shift(6, 1, 1)), [(other, retell(6, vec![]))]);
+}
+
+#[test]
+fn what_is_not_here_any_more_is_asked_for_when_it_moves() {
+    let (mut bench, home, _) = standing_by();
+    let peer = bench.up(101, Role::SuperNode);
+    bench.say(peer, &Message::Claim { node: node(1), version: version(2) });
+    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+    assert_eq!(bench.say(home, &shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
+}
+
+#[test]
+fn a_copy_of_which_the_home_says_nothing_when_it_tells_everything_is_gone() {
+    let (mut bench, home, _) = standing_by();
+    bench.say(home, &copy(vec![record(2)]));
+    let held: Vec<NodeId> = bench.hub.copies.of(node(100)).collect();
+    assert_eq!(held, [node(2)]);
+}
+
+#[test]
+fn what_was_overtaken_is_not_believed() {
+    let (mut bench, home, _) = standing_by();
+    let other = bench.up(100, Role::SuperNode);
+    let newer = Record { version: version(2), ..record(1) };
+    bench.say(other, &Message::Mirror(Mirror { number: 5, ..copies(vec![newer]) }));
+    assert_eq!(bench.say(home, &gone(2)), [(home, retell(2, vec![]))]);
+    assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
+    assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other association");
+    bench.down(other);
+    assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
+    assert_eq!(bench.hub.status(bench.now).mirrored, 1);
+    bench.say(home, &Message::Mirror(Mirror { number: 7, ..copies(vec![]) }));
+    assert_eq!(bench.hub.status(bench.now).mirrored, 0);
+}
+
+#[test]
+fn a_node_for_which_there_is_no_room_is_asked_for_when_there_is() {
+    let mut config = Config::new(node(200), Kind::SuperNode, 1);
+    config.limits.nodes = 1;
+    let mut bench = Bench::with(config);
+    let home = bench.up(100, Role::SuperNode);
+    bench.say(home, &copy(vec![record(1), record(2)]));
+    let status = bench.hub.status(bench.now);
+    assert_eq!((status.mirrored, status.numbered, bench.hub.counters().over_limit), (1, 1, 1));
+    let (shifts, heard) = (vec![Shift { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
+    assert!(bench.say(home, &next(2, Mirror { shifts, heard, ..Mirror::default() })).is_empty());
+    assert!(bench.say(home, &gone(3)).is_empty());
+    let heard = Some(Bytes::from_static(&[2]));
+    let sent = bench.say(home, &next(4, Mirror { heard, ..Mirror::default() }));
+    assert_eq!(sent, [(home, retell(4, vec![1]))]);
+}
+
+#[test]
+fn whoever_lacks_more_than_it_can_name_asks_for_everything() {
+    let mut bench = Bench::new();
+    let home = bench.up(100, Role::SuperNode);
+    bench.say(home, &copy(vec![]));
+    let heard = |count: usize| Some(Bytes::from(vec![255; count / 8]));
+    let sent = bench.say(home, &next(2, Mirror { heard: heard(520), ..Mirror::default() }));
+    assert_eq!(sent, [(home, retell(2, vec![]))]);
+    // Only as many as can be had.
+    bench.hub.directory = crate::directory::Directory::new(515, LIVELY);
+    let sent = bench.say(home, &next(3, Mirror { heard: heard(520), ..Mirror::default() }));
+    assert_eq!(sent, [(home, retell(3, (0..512).collect()))]);
+}
