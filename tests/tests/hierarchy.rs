@@ -155,8 +155,9 @@ fn a_provider_that_freezes_costs_one_wait_and_no_more() {
     for _ in 0..5 {
         assert_eq!(nearest("30s"), "9,9");
     }
-    let hub = &flat.hubs[0].1;
-    assert_eq!(hub.metric("roost_hub_suspensions_total", ""), 1.0, "it was asked more than once");
+    // Six were served. Whether the silent one is held back or put behind the others
+    // hangs on whether its request was repeated before the wait was over.
+    assert_eq!(flat.hubs[0].1.metric("roost_hub_forwards_total", ""), 7.0, "it was asked more than once");
     assert!(far.status().is_some());
 }
 
