@@ -19,7 +19,7 @@ fn latency(sizes: &[Size]) -> Figure {
     of_lookups(
         sizes,
         "growth-latency",
-        "A complete lookup takes the way to all who may know more, however many nodes there are",
+        "A lookup takes the way to who has it and back, however many nodes there are",
         |one| one.p50_ms,
         milliseconds,
     )
@@ -41,7 +41,7 @@ fn lookup_bytes(sizes: &[Size]) -> Figure {
     of_lookups(
         sizes,
         "growth-bytes",
-        "What a lookup costs depends on its distance, not on the number of nodes",
+        "What a lookup costs depends on its distance and on the number of tops",
         |one| one.bytes,
         bytes,
     )
