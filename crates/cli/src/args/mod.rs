@@ -105,6 +105,8 @@ pub(crate) enum Command {
     /// Tell who offers a service, the nearest first
     #[command(before_help = "Examples:
   roost lookup video --near 27,92 -k 3
+  roost lookup track --at 27,92                  the first who are found in that cell
+  roost lookup track --near 27,92 --within 0     everybody in it, which takes longer
   roost lookup sensor --rect 0,0,50,50 --json
 ")]
     Lookup(LookupArgs),
