@@ -65,7 +65,8 @@ impl Owner<Hub> for HubOwner {
             }
             Event::MemberUp { node, addresses } => {
                 if let Some(suppressed) = self.members.admit() {
-                    tracing::info!(?node, ?addresses, suppressed, "there is one more super node");
+                    let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                    tracing::info!(?node, addresses, suppressed, "there is one more super node");
                 }
             }
             Event::MemberDown { node } => {
