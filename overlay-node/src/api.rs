@@ -87,6 +87,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         provider,
         scope: query.scope,
         profile: query.profile,
+        resume: query.resume,
         trace: query.trace,
     };
     let purpose = Purpose::Request(query.service, query.mode);

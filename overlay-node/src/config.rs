@@ -152,7 +152,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "sources.image",
             |text| check(Service::Image, text),
             "Where images come from.",
-            "synthetic (100 KB), dir:PATH (JPEGs) or command:PROGRAM.",
+            "synthetic (100 KB), file:PATH (any file, of any size), dir:PATH (JPEGs) or command:PROGRAM.",
         ),
         source(
             "sources.sensor",

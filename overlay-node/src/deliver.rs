@@ -96,7 +96,7 @@ pub(crate) async fn raw(mut replies: Replies) -> Result<Response, Refusal> {
     };
     let (format, length) = match accepted.offer {
         Offer::Stream { format, .. } => (format, None),
-        Offer::Object { format, bytes, .. } => (format, Some(bytes)),
+        Offer::Object { format, bytes, offset, .. } => (format, Some(bytes - offset.unwrap_or(0))),
     };
     let bytes = stream::unfold(Some(replies), |state| async move {
         let mut replies = state?;

@@ -77,6 +77,7 @@ impl Program for OverlayNode {
         let metrics = NodeMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses)?);
         let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
+        shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let owner = |mailbox: &Mailbox<Peer>| NodeOwner {
             tickets: Arc::clone(&tickets),
@@ -191,6 +192,7 @@ impl Endpoints for Node {
         check_sources(&sources, true).await?;
         let services = sources.services();
         self.shelf.replace(sources);
+        self.shelf.prepare();
         self.mailbox.post(Command::Reconfigure { services, max_streams, uplink_kbps });
         Ok(())
     }

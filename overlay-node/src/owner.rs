@@ -47,6 +47,7 @@ impl Owner<Peer> for NodeOwner {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
                 self.sessions.open(session, service, duration);
             }
+            Event::Read { session, offset, length } => self.sessions.read(session, offset, length),
             Event::Close { session, bytes, reason } => {
                 if let Some(service) = self.sessions.close(session) {
                     tracing::debug!(session = session.0, %service, bytes, ?reason, "served");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use roost_control::types::HubRow;
 use roost_control::{self as control, Code, Error, SCHEMA, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
+use roost_proto::flow::digest_text;
 use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary, Trace, TracedHop};
 use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
 
@@ -76,6 +77,8 @@ pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
         relayed: accepted.relayed,
         format: String::new(),
         bytes: None,
+        sha256: None,
+        offset: None,
         duration_ms: None,
         bits_per_second: None,
     };
@@ -85,9 +88,11 @@ pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
             row.duration_ms = Some(*duration_ms);
             row.bits_per_second = Some(*bits_per_second);
         }
-        Offer::Object { bytes, format, .. } => {
+        Offer::Object { bytes, digest, format, offset, .. } => {
             row.format.clone_from(format);
             row.bytes = Some(*bytes);
+            row.sha256 = Some(digest_text(digest));
+            row.offset = *offset;
         }
     }
     row
@@ -130,8 +135,8 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
     }
     let why = match summary.reason {
         Some(Reason::Leaving) => "the provider left",
-        Some(Reason::SourceFailed) => "the provider's source gave out",
-        Some(Reason::Cancelled) => "it was cancelled",
+        Some(Reason::SourceFailed) => "the provider's source gave out, or its file changed meanwhile",
+        Some(Reason::Cancelled) => "it was cancelled, or nobody read it for half a minute",
         Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent",
         Some(_) => "the other end broke it off",
     };

@@ -9,7 +9,8 @@ use roost_daemon::driver::{Gone, Mailbox};
 use roost_daemon::{Pace, Shared};
 use roost_proto::Service;
 use roost_proto::peer::{Command, Opened, Peer, SessionId};
-use roost_services::{SourceError, SourceSpec, Sources};
+use roost_services::{SourceError, SourceSpec, Sources, Stored};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 /// The sources as they are now: a reload replaces them.
@@ -31,6 +32,16 @@ impl Shelf {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Does beforehand what would keep the first requesters waiting.
+    pub(crate) fn prepare(&self) {
+        let sources = self.sources();
+        tokio::spawn(async move {
+            for source in sources.iter() {
+                source.prepare().await;
+            }
+        });
+    }
+
     fn get(&self, service: Service) -> Option<SourceSpec> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).cloned()
     }
@@ -42,7 +53,15 @@ pub(crate) struct Sessions {
     mailbox: Mailbox<Peer>,
     shared: Arc<Shared>,
     failures: Arc<Pace>,
-    tasks: HashMap<SessionId, (Service, AbortHandle)>,
+    tasks: HashMap<SessionId, Task>,
+}
+
+/// What feeds a session.
+struct Task {
+    service: Service,
+    handle: AbortHandle,
+    /// What is to be read next, one piece at a time: from where on, and how much.
+    reads: mpsc::Sender<(u64, u64)>,
 }
 
 impl Sessions {
@@ -53,20 +72,29 @@ impl Sessions {
     /// Starts a session's source.
     pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>) {
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
-        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures };
+        let (reads, wanted) = mpsc::channel(1);
+        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, wanted };
         let spec = self.shelf.get(service);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
             let _ = feeder.run(service, spec, duration).await;
         });
-        self.tasks.insert(session, (service, task.abort_handle()));
+        self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
+    }
+
+    /// A piece of a session's object is wanted.
+    pub(crate) fn read(&self, session: SessionId, offset: u64, length: u64) {
+        if let Some(task) = self.tasks.get(&session) {
+            // There is room: the machine asks for one piece at a time.
+            let _ = task.reads.try_send((offset, length));
+        }
     }
 
     /// Stops a session's source; the session's service, if it was there.
     pub(crate) fn close(&mut self, session: SessionId) -> Option<Service> {
-        let (service, task) = self.tasks.remove(&session)?;
-        task.abort();
-        Some(service)
+        let task = self.tasks.remove(&session)?;
+        task.handle.abort();
+        Some(task.service)
     }
 }
 
@@ -76,6 +104,7 @@ struct Feeder {
     mailbox: Mailbox<Peer>,
     shared: Arc<Shared>,
     failures: Arc<Pace>,
+    wanted: mpsc::Receiver<(u64, u64)>,
 }
 
 impl Feeder {
@@ -89,6 +118,11 @@ impl Feeder {
                 let opened = Opened::Object { bytes, format };
                 self.mailbox.command(Command::Opened { session, opened }).await
             }
+            Ok(roost_services::Opened::Stored { file, format }) => {
+                let opened = Opened::Stored { length: file.length(), digest: file.digest(), format };
+                self.mailbox.command(Command::Opened { session, opened }).await?;
+                self.read(service, &file).await
+            }
             Ok(roost_services::Opened::Stream { bits_per_second, format, feed }) => {
                 let opened = Opened::Stream { bits_per_second, format };
                 self.mailbox.command(Command::Opened { session, opened }).await?;
@@ -96,6 +130,18 @@ impl Feeder {
             }
             Err(error) => self.fail(service, error.to_string()).await,
         }
+    }
+
+    /// Reads what the machine asks for, until the session is closed.
+    async fn read(mut self, service: Service, file: &Stored) -> Result<(), Gone> {
+        let session = self.session;
+        while let Some((offset, length)) = self.wanted.recv().await {
+            match file.read(offset, length).await {
+                Ok(bytes) => self.mailbox.command(Command::Piece { session, offset, bytes }).await?,
+                Err(error) => return self.break_off(service, &error).await,
+            }
+        }
+        Ok(())
     }
 
     /// Hands datagrams on as they come due. A full mailbox holds the source back.

@@ -18,14 +18,18 @@ const MAX_TICKETS: usize = 1024;
 /// How much of a stream waits for a slow reader of the API, bytes; what comes
 /// beyond it is dropped and counted. About eleven seconds of video.
 ///
-/// An object is never dropped: it waits whole, at most
-/// [`roost_proto::flow::MAX_OBJECT_BYTES`], and with all others no more than
-/// [`MAX_OBJECTS_BYTES`].
+/// An object is never dropped: its provider waits for the reader. What is on its
+/// way meanwhile, at most [`roost_proto::flow::MAX_WINDOW_BYTES`], is kept, with
+/// that of all others no more than [`MAX_OBJECTS_BYTES`].
 const MAX_STREAM_QUEUE_BYTES: usize = 1 << 20;
 
 /// How much of all objects together waits for slow readers of the API, bytes;
 /// the transfer that would go beyond it ends as busy.
 const MAX_OBJECTS_BYTES: usize = 256 << 20;
+
+/// How much of an object is read before its provider hears of it, bytes: a quarter
+/// of what a receiver reports at once.
+const TAKEN_BYTES: u64 = roost_proto::flow::REPORT_BYTES / 4;
 
 /// How many changes wait for a slow reader of a watch; what comes beyond it is
 /// dropped, which the reader sees from the numbers.
@@ -254,8 +258,15 @@ pub(crate) async fn ask(
         }
         entries.insert(ticket, Entry { purpose, sender, backlog: Arc::clone(&backlog) });
     }
-    let replies =
-        Replies { ticket, receiver, backlog, tickets: Arc::clone(tickets), mailbox: mailbox.clone(), over: false };
+    let replies = Replies {
+        ticket,
+        receiver,
+        backlog,
+        tickets: Arc::clone(tickets),
+        mailbox: mailbox.clone(),
+        over: false,
+        taken: 0,
+    };
     mailbox.command(command(ticket)).await?;
     Ok(replies)
 }
@@ -268,6 +279,8 @@ pub(crate) struct Replies {
     tickets: Arc<Tickets>,
     mailbox: Mailbox<Peer>,
     over: bool,
+    /// Bytes of an object that were read and not told of.
+    taken: u64,
 }
 
 impl Replies {
@@ -281,10 +294,21 @@ impl Replies {
             Some(reply) => {
                 self.backlog.release(reply);
                 self.over = reply.is_last();
+                self.tell_taken(reply);
             }
             None => self.over = true,
         }
         reply
+    }
+
+    /// Whoever reads an object sets the pace of its provider.
+    fn tell_taken(&mut self, reply: &Reply) {
+        let Reply::Data(data) = reply else { return };
+        self.taken += data.len() as u64;
+        if self.backlog.objects.is_some() && self.taken >= TAKEN_BYTES {
+            let (ticket, bytes) = (self.ticket, std::mem::take(&mut self.taken));
+            self.mailbox.post(Command::Taken { ticket, bytes });
+        }
     }
 
     /// Datagrams that were dropped because nobody read them in time.

@@ -50,6 +50,12 @@ pub enum SourceError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// A file is not what it was when it was opened.
+    #[error("{path} changed while it was being read; it can be asked for again")]
+    Changed {
+        /// Which.
+        path: String,
+    },
     /// A folder has no complete picture.
     #[error("{path} holds no complete JPEG; put a finished .jpg into it")]
     NoPicture {
@@ -131,8 +137,20 @@ pub enum SinkError {
         /// What to do.
         instead: &'static str,
     },
+    /// What is there of an object, with what came of it, is another one.
+    #[error("what is in {path} is not what the provider has (its SHA-256 differs), so it was removed; ask again")]
+    Damaged {
+        /// The part.
+        path: String,
+    },
+    /// Two transfers into one file.
+    #[error("another transfer is writing {path}; wait for its end or name another file")]
+    InUse {
+        /// The part.
+        path: String,
+    },
     /// More came than an object may have.
-    #[error("the object is larger than {limit_bytes} bytes")]
+    #[error("the object is larger than {limit_bytes} bytes; write it to a file")]
     TooLarge {
         /// The limit.
         limit_bytes: usize,

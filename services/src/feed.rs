@@ -6,9 +6,9 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::SourceError;
 use crate::pace::{Due, Pacer};
 use crate::upstream::Live;
+use crate::{SourceError, Stored};
 
 /// What opening a source gives.
 #[derive(Debug)]
@@ -26,6 +26,13 @@ pub enum Opened {
     Object {
         /// The whole of it.
         bytes: Bytes,
+        /// Its media type.
+        format: String,
+    },
+    /// One object that stays where it is and is read piece by piece: image.
+    Stored {
+        /// The file.
+        file: Stored,
         /// Its media type.
         format: String,
     },

@@ -10,5 +10,9 @@ pub const JSON_LINES: &str = "application/x-ndjson";
 pub const JPEG: &str = "image/jpeg";
 /// A PNG.
 pub const PNG: &str = "image/png";
+/// A TIFF, as surveys have it.
+pub const TIFF: &str = "image/tiff";
+/// Of no format that is known here.
+pub const BYTES: &str = "application/octet-stream";
 /// A SenML pack in JSON (RFC 8428).
 pub const SENML_JSON: &str = "application/senml+json";

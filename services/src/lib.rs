@@ -2,14 +2,14 @@
 //!
 //! A node that offers a service has a [`SourceSpec`] for it; each request that
 //! it serves opens the source and gets an [`Opened`]: a [`Feed`] of datagrams
-//! that come when they are due, or one whole object. The other end writes what
+//! that come when they are due, one whole object, or a [`Stored`] one that is read piece by piece. The other end writes what
 //! arrives into a [`Sink`].
 //!
 //! | service | sources | sinks |
 //! |---|---|---|
 //! | video | `synthetic`, `file:`, `udp://`, `rtp://` | `-`, a file, `udp://` |
 //! | track | `synthetic`, `file:`, `gpsd://`, `cot+udp://`, `nmea+udp://` | `-`, a file, `udp://`; JSON lines or the form it came in |
-//! | image | `synthetic`, `dir:`, `command:` | `-`, a file |
+//! | image | `synthetic`, `file:`, `dir:`, `command:` | `-`, a file |
 //! | sensor | `synthetic`, `file:`, `command:` | `-`, a file |
 //!
 //! What decides (schedules, generated content, parsers) does no I/O, so that a
@@ -31,14 +31,16 @@ mod files;
 mod net;
 mod options;
 mod source;
+mod stored;
 mod upstream;
 
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, Opened};
-pub use sink::{Finished, Flow, Sink, SinkSpec, TrackForm};
+pub use sink::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkSpec, TrackForm, Whole};
 pub use source::{SourceSpec, Sources};
+pub use stored::{Stored, digest_of};
 
-use roost_proto::flow::MAX_OBJECT_BYTES;
+use roost_proto::flow::MAX_HELD_BYTES;
 
 /// The largest datagram that a feed hands on, bytes. Larger ones from a live
 /// source are dropped and counted.

@@ -146,6 +146,14 @@ impl SourceSpec {
         }
     }
 
+    /// Does beforehand what would keep the first requester waiting: reads a
+    /// large file through for its digest.
+    pub async fn prepare(&self) {
+        if let Kind::Image(source) = &self.kind {
+            source.prepare().await;
+        }
+    }
+
     /// Checks, as far as that is possible without using the source up, that
     /// it can be opened: files exist and have the right format, ports are
     /// free. Commands are not run and servers not dialled: they may come up

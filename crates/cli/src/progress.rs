@@ -1,12 +1,35 @@
-//! Progress of a transfer, on a terminal only.
+//! Progress of a transfer: a bar on a terminal, or one event after the other.
+
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use roost_control::Accepted;
-use roost_terminal::{Output, TICK};
+use roost_terminal::{Output, SCHEMA, TICK};
+use serde::Serialize;
 
-/// A spinner until a provider accepts, a bar from then on.
+/// A spinner until it is known how much there is, a bar from then on.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    begun: Instant,
+    /// What was there before.
+    before: u64,
+    bytes: u64,
+    total: Option<u64>,
+}
+
+/// How far a transfer is, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProgressEvent {
+    schema: u32,
+    event: &'static str,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percent: Option<f64>,
+    rate_bits_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_s: Option<f64>,
 }
 
 impl Progress {
@@ -15,28 +38,56 @@ impl Progress {
         let bar = if output.shows_progress() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.set_message(what);
         bar.enable_steady_tick(TICK);
-        Self { bar }
+        Self { bar, begun: Instant::now(), before: 0, bytes: 0, total: None }
     }
 
     /// Shows how much is to come.
-    pub(crate) fn accepted(&self, accepted: &Accepted) {
+    pub(crate) fn accepted(&mut self, accepted: &Accepted) {
         let stream = accepted.duration_ms.zip(accepted.bits_per_second);
         let expected = stream.map(|(millis, rate)| u64::from(millis) * u64::from(rate) / 8_000);
-        if let Some(bytes) = accepted.bytes.or(expected) {
+        self.known(format!("from {}", accepted.cell), accepted.bytes.or(expected), accepted.offset.unwrap_or(0));
+    }
+
+    /// Says what comes, how much it is, and how much of it was there before.
+    pub(crate) fn known(&mut self, what: String, total: Option<u64>, before: u64) {
+        (self.begun, self.before, self.bytes, self.total) = (Instant::now(), before, before, total);
+        if let Some(bytes) = total {
             self.bar.set_length(bytes);
         }
-        if let Ok(style) =
-            ProgressStyle::with_template("{msg} {bar:30} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}")
-        {
+        let template =
+            "{msg} {bar:30} {percent}% {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);
         }
-        self.bar.set_message(format!("from {}", accepted.cell));
-        self.bar.set_position(0);
+        self.bar.set_message(what);
+        self.bar.set_position(before);
+        self.bar.reset_eta();
     }
 
     /// More has come.
-    pub(crate) fn add(&self, bytes: usize) {
-        self.bar.inc(bytes as u64);
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.reached(self.bytes + bytes as u64);
+    }
+
+    /// So much is there.
+    pub(crate) fn reached(&mut self, bytes: u64) {
+        self.bytes = bytes;
+        self.bar.set_position(bytes);
+    }
+
+    /// How far it is.
+    pub(crate) fn event(&self) -> ProgressEvent {
+        let rate = (self.bytes.saturating_sub(self.before)) as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
+        let left = self.total.map(|total| total.saturating_sub(self.bytes) as f64);
+        ProgressEvent {
+            schema: SCHEMA,
+            event: "progress",
+            bytes: self.bytes,
+            total: self.total,
+            percent: self.total.filter(|total| *total > 0).map(|total| self.bytes as f64 * 100.0 / total as f64),
+            rate_bits_per_second: rate * 8.0,
+            left_s: left.filter(|_| rate > 0.0).map(|left| left / rate),
+        }
     }
 
     /// Takes it off the screen.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use roost_proto::wire::Mode;
+use roost_proto::wire::{Mode, Resume};
 use roost_proto::{Area, Cell, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
 
 /// How long a request waits for an acceptance, and a lookup for an answer,
@@ -12,6 +12,10 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time a query may ask for, for `timeout` and `for` alike.
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+
+mod resume;
+
+use resume::ResumeText;
 
 /// Why a query was not understood. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +63,8 @@ pub struct RequestQuery {
     pub profile: Option<Profile>,
     /// `timeout=10s`: how long to wait for an acceptance.
     pub timeout: Duration,
+    /// `resume=SHA256@BYTES`: what of an object is there already.
+    pub resume: Option<Resume>,
     /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
     pub trace: bool,
 }
@@ -102,6 +108,9 @@ impl LookupQuery {
 }
 
 impl RequestQuery {
+    const KNOWN: [&'static str; 11] =
+        ["service", "provider", "k", "mode", "scope", "for", "transport", "profile", "timeout", "resume", "trace"];
+
     /// A request with the defaults.
     pub fn new(service: Service, area: Area) -> Self {
         Self {
@@ -115,6 +124,7 @@ impl RequestQuery {
             transport: None,
             profile: None,
             timeout: DEFAULT_TIMEOUT,
+            resume: None,
             trace: false,
         }
     }
@@ -124,8 +134,7 @@ impl RequestQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
-        let known = ["service", "provider", "k", "mode", "scope", "for", "transport", "profile", "timeout", "trace"];
-        let params = Params::new(pairs, &known, true)?;
+        let params = Params::new(pairs, &Self::KNOWN, true)?;
         let provider = params.parsed("provider")?;
         let mode = match params.get("mode") {
             None | Some("forward") => Mode::Forward,
@@ -143,6 +152,7 @@ impl RequestQuery {
             transport: params.parsed("transport")?,
             profile: params.parsed("profile")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
             trace: params.parsed("trace")?.unwrap_or(false),
         })
     }
@@ -168,6 +178,9 @@ impl RequestQuery {
         }
         if let Some(profile) = self.profile {
             push(&mut text, "profile", profile);
+        }
+        if let Some(resume) = self.resume {
+            push(&mut text, "resume", ResumeText(resume));
         }
         if self.trace {
             text.push_str("&trace=true");

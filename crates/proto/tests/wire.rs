@@ -10,8 +10,8 @@ use roost_proto::block::Patch;
 use roost_proto::wire::{
     Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Left, MAX_CHANGES,
     MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, Message, Mirror, Mode, Moved, Numbered, Offer,
-    Packet, Params, Present, Reason, Renew, Report, Request, Retell, Seek, Shift, Step, Summary, Taken, Traced, Watch,
-    Way,
+    Packet, Params, Present, Reason, Renew, Report, Request, Resume, Retell, Seek, Shift, Step, Summary, Taken, Traced,
+    Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Service,
@@ -75,9 +75,18 @@ fn payload() -> impl Strategy<Value = Bytes> {
 fn params() -> BoxedStrategy<Option<Params>> {
     let transports = prop::option::of(prop::sample::select(Scheme::ALL.to_vec()).prop_map(SchemeSet::only));
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
+    let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
+    let resume = prop::option::of(resume);
     prop::option::of(
-        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile)
-            .prop_map(|(duration_ms, transports, trace, profile)| Params { duration_ms, transports, trace, profile }),
+        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile, resume).prop_map(
+            |(duration_ms, transports, trace, profile, resume)| Params {
+                duration_ms,
+                transports,
+                trace,
+                profile,
+                resume,
+            },
+        ),
     )
     .boxed()
 }
@@ -106,8 +115,14 @@ fn offer() -> BoxedStrategy<Offer> {
             bits_per_second,
             format
         }),
-        (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()))
-            .prop_map(|(bytes, digest, format, inline)| Offer::Object { bytes, digest, format, inline }),
+        (any::<u64>(), any::<[u8; 32]>(), ".{0,40}", prop::option::of(payload()), prop::option::of(any::<u64>()))
+            .prop_map(|(bytes, digest, format, inline, offset)| Offer::Object {
+                bytes,
+                digest,
+                format,
+                inline,
+                offset
+            }),
     ]
     .boxed()
 }

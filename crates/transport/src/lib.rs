@@ -32,7 +32,6 @@ mod error;
 mod event;
 #[doc(hidden)]
 pub mod fuzzing;
-mod levels;
 mod link;
 mod multicast;
 mod presence;

@@ -133,6 +133,11 @@ impl Machine {
                         self.sources.remove(&session);
                         self.poll(now)
                     }
+                    Event::Data { ticket, payload } => {
+                        // Whoever asked here reads at once.
+                        self.command(now, Command::Taken { ticket, bytes: payload.len() as u64 });
+                        Some(Wish::Event(Event::Data { ticket, payload }))
+                    }
                     event => Some(Wish::Event(event)),
                 }
             }

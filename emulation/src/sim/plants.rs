@@ -134,6 +134,7 @@ fn a_request_that_does_not_end_is_found() {
             provider: None,
             scope: Scope::default(),
             profile: None,
+            resume: None,
             trace: false,
         };
         world.command(NODE, Command::Request { ticket: TICKET, wanted });

@@ -105,6 +105,7 @@ impl Requester {
             provider: None,
             scope: Scope::default(),
             profile: None,
+            resume: None,
             trace: false,
         };
         Todo::Ask(ticket, wish, wanted.deadline)

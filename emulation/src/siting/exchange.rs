@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, StreamSender, digest};
+use roost_proto::flow::{ObjectReceiver, ObjectSender, REPORT_INTERVAL, Room, StreamSender, digest};
 use roost_proto::service::Form;
 use roost_proto::wire::{Accept, Carry, Forward, Message, Mode, Offer, Params, Request, Way};
 use roost_proto::{Address, Area, Cell, Channel, NodeId, Nonce, RequestId, Scheme, SchemeSet, Scope, Service, Time};
@@ -83,7 +83,7 @@ impl Exchanges {
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
             let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
-            Some(Params { duration_ms, transports, trace: None, profile: None })
+            Some(Params { duration_ms, transports, trace: None, profile: None, resume: None })
         };
         // One stands for all: services differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
@@ -150,7 +150,8 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
         }
         Form::Object { bytes } => {
             let object = Bytes::from(vec![0x5a; bytes as usize]);
-            let offer = Offer::Object { bytes: bytes.into(), digest: digest(&object), format, inline: None };
+            let offer =
+                Offer::Object { bytes: bytes.into(), digest: digest(&object), format, inline: None, offset: None };
             let accept = accept(offer);
             let mut second = relayed.then(|| Pair::connected(scheme));
             let [cold, warm] = [(); 2].map(|()| {
@@ -318,8 +319,8 @@ impl Pair {
     fn object(&mut self, accept: &Message, object: &Bytes) -> Moved {
         let id = RequestId(1000);
         let (mut sender, mut receiver) = (
-            ObjectSender::new(id, object.clone(), digest(object)),
-            ObjectReceiver::new(id, object.len() as u64, digest(object)),
+            ObjectSender::held(id, object.clone(), digest(object)),
+            ObjectReceiver::new(id, object.len() as u64, digest(object), 0),
         );
         let channel = Channel::Reliable { flow: id.0 };
         let (before, began) = (self.bytes, self.now);
@@ -329,7 +330,7 @@ impl Pair {
         let until = self.now + Duration::from_secs(600);
         let (mut whole, mut messages) = (None, Vec::new());
         loop {
-            while let Some(message) = sender.poll() {
+            while let Some(message) = sender.poll(self.now, Room::ALL) {
                 self.ends[0].send(self.now, channel, message.encode());
             }
             while let Some((end, message)) = self.heard.pop_front() {
@@ -338,7 +339,8 @@ impl Pair {
                 }
                 match Message::decode(&message) {
                     Ok(Message::Chunk(chunk)) => {
-                        receiver.chunk(chunk);
+                        let fresh = receiver.chunk(chunk).map_or(0, |fresh| fresh.len());
+                        receiver.read(fresh as u64);
                         if receiver.has_everything() {
                             whole.get_or_insert(self.now);
                         }
@@ -347,7 +349,7 @@ impl Pair {
                             self.send(1, Channel::Datagram, &report);
                         }
                     }
-                    Ok(Message::Report(report)) => sender.report(report.bytes),
+                    Ok(Message::Report(report)) => sender.report(self.now, 2 * ONE_WAY, report.bytes),
                     _ => {}
                 }
             }

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use super::jpeg;
-use crate::files::{self, blocking};
-use crate::{MAX_OBJECT_BYTES, SourceError};
+use super::{give, jpeg};
+use crate::files::blocking;
+use crate::stored::Digests;
+use crate::{Opened, SourceError, Stored, format};
 
 /// The most entries of a folder that are looked at.
 const MAX_ENTRIES: usize = 100_000;
@@ -16,8 +17,8 @@ const MAX_ENTRIES: usize = 100_000;
 /// written at once.
 const MAX_TRIES: usize = 32;
 
-/// A file that was changed less than this ago is looked at again after it.
-const SETTLED: Duration = Duration::from_millis(200);
+/// What is looked at of a picture's beginning, bytes.
+const HEAD_BYTES: u64 = 4;
 
 /// Which picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +49,12 @@ struct Entry {
 }
 
 /// The picture to give.
-pub(super) async fn open(folder: &Path, pick: Pick, cursor: &Cursor) -> Result<Vec<u8>, SourceError> {
+pub(super) async fn open(folder: &Path, pick: Pick, cursor: &Cursor, digests: &Digests) -> Result<Opened, SourceError> {
     let listed = blocking(folder, list).await?;
     for name in order(listed, pick, cursor.get()).into_iter().take(MAX_TRIES) {
-        if let Some(bytes) = read_settled(&folder.join(&name)).await? {
+        if let Some(opened) = picture(&folder.join(&name), digests).await {
             cursor.set(name);
-            return Ok(bytes);
+            return Ok(opened);
         }
     }
     Err(SourceError::NoPicture { path: folder.display().to_string() })
@@ -93,22 +94,16 @@ fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     Ok(entries)
 }
 
-/// The file, if it is a whole JPEG and stays the same for a moment.
-async fn read_settled(path: &Path) -> Result<Option<Vec<u8>>, SourceError> {
-    let Some((bytes, changed)) = blocking(path, |path| Ok(read(path))).await? else { return Ok(None) };
-    if changed.elapsed().is_ok_and(|age| age >= SETTLED) {
-        return Ok(Some(bytes));
-    }
-    tokio::time::sleep(SETTLED).await;
-    let again = blocking(path, |path| Ok(read(path))).await?;
-    Ok(again.filter(|again| again.0 == bytes).map(|again| again.0))
-}
-
-/// The file and when it was changed; `None` if it is no whole JPEG or cannot
-/// be read (any more).
-fn read(path: &Path) -> Option<(Vec<u8>, SystemTime)> {
-    let changed = std::fs::metadata(path).and_then(|found| found.modified()).ok()?;
-    let bytes = files::read(path, MAX_OBJECT_BYTES);
-    let bytes = bytes.inspect_err(|error| tracing::warn!(%error, "picture passed over")).ok()?;
-    jpeg::is_complete(&bytes).then_some((bytes, changed))
+/// The picture, if it is a whole JPEG that nobody is writing to.
+async fn picture(path: &Path, digests: &Digests) -> Option<Opened> {
+    let whole = async {
+        let file = Stored::open(path, digests).await?;
+        let tail = file.length().saturating_sub(HEAD_BYTES).min(jpeg::TAIL_BYTES);
+        let ends = [file.read(0, HEAD_BYTES).await?, file.read(file.length() - tail, tail).await?];
+        if !jpeg::is_complete(&ends.concat()) {
+            return Ok(None);
+        }
+        give(file, format::JPEG).await.map(Some)
+    };
+    whole.await.inspect_err(|error: &SourceError| tracing::warn!(%error, "picture passed over")).ok()?
 }

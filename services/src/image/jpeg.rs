@@ -4,6 +4,9 @@
 /// up their blocks.
 const MAX_PADDING: usize = 64 * 1024;
 
+/// How much of a picture's end [`is_complete`] looks at, bytes.
+pub(super) const TAIL_BYTES: u64 = MAX_PADDING as u64 + 2;
+
 /// Whether `bytes` begin and end as a JPEG does. What is between is not looked at.
 pub fn is_complete(bytes: &[u8]) -> bool {
     if bytes.len() < 4 || !bytes.starts_with(&[0xff, 0xd8, 0xff]) {

@@ -2,10 +2,13 @@
 //!
 //! | source | what it does |
 //! |---|---|
+//! | `file:PATH` | the file, of any size and format, as it is when somebody asks |
 //! | `dir:FOLDER` | the newest JPEG in the folder; `?pick=next` gives them one after the other, by name, over and over |
 //! | `command:COMMAND` | what the command (run by `sh -c`) writes to its standard output, a JPEG or a PNG: `command:fswebcam -q -` |
 //!
-//! A file still being written (it has no end, or has just changed) is passed over.
+//! A picture still being written (it has no end, or has just changed) is passed
+//! over. What is larger than a megabyte stays where it is and is read piece by
+//! piece while it is sent.
 
 pub mod jpeg;
 
@@ -16,14 +19,19 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use crate::options::Options;
-use crate::{MAX_OBJECT_BYTES, Opened, SourceError, command, format};
+use crate::stored::{self, Digests};
+use crate::{MAX_HELD_BYTES, Opened, SourceError, Stored, command, files, format};
 use folder::{Cursor, Pick};
 
-pub(crate) const FORMS: &str = "synthetic, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
+pub(crate) const FORMS: &str = "synthetic, file:PATH, dir:FOLDER, dir:FOLDER?pick=newest|next or command:COMMAND";
+
+/// What is larger is not held in memory while it is sent, bytes.
+const MAX_WHOLE_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    Folder { path: PathBuf, pick: Pick, cursor: Cursor },
+    File { path: PathBuf, digests: Digests },
+    Folder { path: PathBuf, pick: Pick, cursor: Cursor, digests: Digests },
     Command(String),
 }
 
@@ -37,6 +45,13 @@ impl Source {
                 Ok(Self::Command(command.to_owned()))
             };
         }
+        if let Some(path) = text.strip_prefix("file:") {
+            let path = PathBuf::from(path.trim());
+            let named = !path.as_os_str().is_empty();
+            return named
+                .then(|| Self::File { path, digests: Digests::default() })
+                .ok_or("it names no file".to_owned());
+        }
         let mut options = Options::split(text);
         let pick = match options.take("pick") {
             None | Some("newest") => Pick::Newest,
@@ -46,18 +61,25 @@ impl Source {
         match options.finish()?.strip_prefix("dir:") {
             None => Err("it is unknown".to_owned()),
             Some("") => Err("it names no folder".to_owned()),
-            Some(path) => Ok(Self::Folder { path: PathBuf::from(path), pick, cursor: Cursor::default() }),
+            Some(path) => Ok(Self::Folder {
+                path: PathBuf::from(path),
+                pick,
+                cursor: Cursor::default(),
+                digests: Digests::default(),
+            }),
         }
     }
 
     pub(crate) async fn open(&self) -> Result<Opened, SourceError> {
         match self {
-            Self::Folder { path, pick, cursor } => {
-                let bytes = Bytes::from(folder::open(path, *pick, cursor).await?);
-                Ok(Opened::Object { bytes, format: format::JPEG.to_owned() })
+            Self::File { path, digests } => {
+                let stored = Stored::open(path, digests).await?;
+                let format = format_of(&stored.read(0, 4).await?);
+                give(stored, format).await
             }
+            Self::Folder { path, pick, cursor, digests } => folder::open(path, *pick, cursor, digests).await,
             Self::Command(command) => {
-                let bytes = command::run(command, MAX_OBJECT_BYTES).await?;
+                let bytes = command::run(command, MAX_HELD_BYTES).await?;
                 let format = media_type(&bytes).ok_or_else(|| SourceError::Malformed {
                     from: format!("the command {command:?}"),
                     expected: "complete JPEG or PNG",
@@ -68,15 +90,43 @@ impl Source {
         }
     }
 
-    /// The folder can be read; it may still be empty.
+    /// Reads through what will take long when it is asked for.
+    pub(crate) async fn prepare(&self) {
+        if let Self::File { path, digests } = self {
+            // What is wrong with it is said to whoever asks.
+            let _ = Stored::open(path, digests).await;
+        }
+    }
+
+    /// The file or folder can be read; a folder may still be empty.
     pub(crate) async fn check(&self) -> Result<(), SourceError> {
         match self {
+            Self::File { path, .. } => files::blocking(path, |path| stored::opened(path).map(drop)).await,
             Self::Folder { path, .. } => {
                 let folder = tokio::fs::read_dir(path).await;
                 folder.map(drop).map_err(|error| SourceError::unreadable(path, &error))
             }
             Self::Command(_) => Ok(()),
         }
+    }
+}
+
+/// A file whole, or piece by piece if it is large.
+async fn give(file: Stored, format: &str) -> Result<Opened, SourceError> {
+    let format = format.to_owned();
+    if file.length() > MAX_WHOLE_BYTES {
+        return Ok(Opened::Stored { file, format });
+    }
+    Ok(Opened::Object { bytes: file.read(0, file.length()).await?, format })
+}
+
+/// The media type of a file that begins so.
+fn format_of(head: &[u8]) -> &'static str {
+    match head {
+        [0xff, 0xd8, 0xff, ..] => format::JPEG,
+        b"\x89PNG" => format::PNG,
+        b"II*\0" | b"MM\0*" | b"II+\0" | b"MM\0+" => format::TIFF,
+        _ => format::BYTES,
     }
 }
 

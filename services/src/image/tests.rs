@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 async fn open(spec: &SourceSpec) -> Result<(Bytes, String), SourceError> {
     spec.open(None).await.map(|opened| match opened {
         Opened::Object { bytes, format } => (bytes, format),
-        Opened::Stream { .. } => panic!("a picture is an object"),
+        Opened::Stored { .. } | Opened::Stream { .. } => panic!("a small picture is given whole"),
     })
 }
 
@@ -32,10 +32,10 @@ fn put(folder: &tempfile::TempDir, name: &str, bytes: &[u8], age: u64) {
 
 #[test]
 fn bad_specs_say_what_is_accepted() {
-    for text in ["", "dir:", "dir:x?pick=oldest", "command: ", "file:x.jpg"] {
+    for text in ["", "dir:", "dir:x?pick=oldest", "command: ", "file: ", "tape:x.jpg"] {
         let error = parse(text).unwrap_err();
         assert!(error.contains("is no image source"), "{error}");
-        assert!(error.contains("expected synthetic, dir:FOLDER"), "{error}");
+        assert!(error.contains("expected synthetic, file:PATH, dir:FOLDER"), "{error}");
     }
 }
 
@@ -63,6 +63,32 @@ async fn next_goes_round_by_name() {
         got.push(open(clone).await.unwrap().0[100]);
     }
     assert_eq!(got, [1, 2, 1]);
+}
+
+#[tokio::test]
+async fn a_large_picture_stays_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = [&[0xff, 0xd8, 0xff, 0xe0][..], &[1; 3_000_000], &[0xff, 0xd9]].concat();
+    put(&folder, "large.jpg", &large, 10);
+    put(&folder, "half.jpg", &large[..2_000_000], 5);
+    put(&folder, "scan.tif", &[&b"II*\0"[..], &[2; 2_000_000]].concat(), 10);
+    let path = folder.path().display();
+    for (source, expected, length) in [
+        (format!("dir:{path}"), "image/jpeg", large.len() as u64),
+        (format!("file:{path}/large.jpg"), "image/jpeg", large.len() as u64),
+        (format!("file:{path}/scan.tif"), "image/tiff", 2_000_004),
+    ] {
+        let spec = parse(&source).unwrap();
+        spec.check().await.unwrap();
+        spec.prepare().await;
+        let Opened::Stored { file, format } = spec.open(None).await.unwrap() else { panic!("{source}") };
+        assert_eq!((format.as_str(), file.length()), (expected, length), "{source}");
+    }
+    put(&folder, "note.txt", b"any file", 10);
+    let spec = parse(&format!("file:{path}/note.txt")).unwrap();
+    assert_eq!(open(&spec).await.unwrap(), (Bytes::from_static(b"any file"), "application/octet-stream".to_owned()));
+    let gone = parse("file:/no/such").unwrap();
+    assert!(gone.check().await.is_err() && open(&gone).await.is_err());
 }
 
 #[tokio::test]

@@ -59,8 +59,9 @@ impl Draft {
             // The part of an earlier try, if there is one, is of no use now.
             let _ = tokio::fs::remove_file(part(&self.target)).await;
         }
-        sync_folder(&self.target).await;
-        Ok(Finished::Written { bytes })
+        let target = self.target.clone();
+        let _ = tokio::task::spawn_blocking(move || sync_folder(&target)).await;
+        Ok(Finished::Written { bytes, path: Some(self.target.clone()) })
     }
 }
 
@@ -78,15 +79,15 @@ impl Drop for Draft {
 
 /// Makes the new name survive a power cut. Not every file system can, and the
 /// content is on disk already, so a failure changes nothing for the caller.
-async fn sync_folder(target: &Path) {
+pub(super) fn sync_folder(target: &Path) {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let Ok(folder) = File::open(folder).await {
-        let _ = folder.sync_all().await;
+    if let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
     }
 }
 
 /// `NAME.part`, which the last transfer that broke off has.
-fn part(target: &Path) -> PathBuf {
+pub(super) fn part(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");
     PathBuf::from(name)

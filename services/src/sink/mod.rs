@@ -5,6 +5,7 @@
 
 mod file;
 mod output;
+mod part;
 mod records;
 
 use std::fmt;
@@ -14,9 +15,10 @@ use std::str::FromStr;
 use bytes::{Bytes, BytesMut};
 use roost_proto::Service;
 
-use crate::{MAX_OBJECT_BYTES, SinkError, SpecError, format};
+use crate::{MAX_HELD_BYTES, SinkError, SpecError, format};
 use file::Draft;
-use output::Output;
+use output::{Output, blocking};
+pub use part::{MIN_PART_BYTES, Part, Whole};
 
 const FORMS: &str = "- for standard output, a file's name, or udp://HOST:PORT";
 
@@ -113,6 +115,8 @@ pub enum Finished {
     Written {
         /// Bytes written.
         bytes: u64,
+        /// The file, if it is one.
+        path: Option<PathBuf>,
     },
     /// The reader of the pipe went before it had everything.
     ReaderGone,
@@ -172,6 +176,24 @@ impl Sink {
         Ok(Self { form, output, bytes: 0, left_out: 0, reader_gone: false })
     }
 
+    /// Opens the output for a large object into a file, of which `part` may be
+    /// there from an earlier transfer; the data goes on from where that ends,
+    /// unless it is `anew`.
+    ///
+    /// # Errors
+    /// The part cannot be written, or another transfer writes it.
+    pub async fn resume(path: PathBuf, part: Option<Part>, of: Whole, anew: bool) -> Result<Self, SinkError> {
+        let part = blocking(move || match part {
+            Some(part) if part.of() == of && !anew => Ok(part),
+            Some(mut part) => part.restart(of).map(|()| part),
+            None => Part::create(&path, of),
+        });
+        let part = part.await?;
+        let bytes = part.bytes();
+        let output = Output::Part(Some(part));
+        Ok(Self { form: Form::Object(None), output, bytes, left_out: 0, reader_gone: false })
+    }
+
     /// Takes the payload of one datagram, or one piece of an object.
     ///
     /// # Errors
@@ -206,13 +228,11 @@ impl Sink {
             }
             Form::Object(held) => {
                 self.bytes += payload.len() as u64;
-                if self.bytes > MAX_OBJECT_BYTES as u64 {
-                    return Err(SinkError::TooLarge { limit_bytes: MAX_OBJECT_BYTES });
+                let Some(held) = held else { return self.output.put(payload).await };
+                if self.bytes > MAX_HELD_BYTES as u64 {
+                    return Err(SinkError::TooLarge { limit_bytes: MAX_HELD_BYTES });
                 }
-                match held {
-                    Some(held) => held.extend_from_slice(payload),
-                    None => return self.output.put(payload).await,
-                }
+                held.extend_from_slice(payload);
                 Ok(Flow::More)
             }
         }

@@ -8,6 +8,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, Stdout};
 use tokio::net::UdpSocket;
 
+use super::part::Part;
 use super::{Draft, Finished, Flow, SinkSpec};
 use crate::SinkError;
 
@@ -20,6 +21,8 @@ pub(super) enum Output {
     Device(String, File),
     /// A file in the making.
     Draft(Draft),
+    /// A large object in the making; `None` while it is being written to.
+    Part(Option<Part>),
     /// A player's port.
     Udp(SocketAddr, UdpSocket),
 }
@@ -39,8 +42,9 @@ impl Output {
         }
     }
 
+    /// Whether what is written appears only when it is complete.
     pub(super) const fn is_draft(&self) -> bool {
-        matches!(self, Self::Draft(_))
+        matches!(self, Self::Draft(_) | Self::Part(_))
     }
 
     /// Writes, and flushes where somebody may be waiting for it.
@@ -49,6 +53,7 @@ impl Output {
             Self::Stdout(stdout) => ("standard output", write_through(stdout, bytes).await),
             Self::Device(name, file) => (name.as_str(), write_through(file, bytes).await),
             Self::Draft(draft) => return draft.write(bytes).await.map(|()| Flow::More),
+            Self::Part(part) => return write_part(part, bytes).await.map(|()| Flow::More),
             Self::Udp(target, socket) => {
                 // Nobody may listen there yet, or no longer; a player that
                 // comes later gets the rest.
@@ -71,9 +76,32 @@ impl Output {
     pub(super) async fn finish(self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
         match self {
             Self::Draft(draft) => draft.finish(complete, bytes).await,
-            Self::Stdout(_) | Self::Device(..) | Self::Udp(..) => Ok(Finished::Written { bytes }),
+            Self::Part(Some(part)) => blocking(move || part.finish()).await,
+            Self::Part(None) => Ok(Finished::Discarded),
+            Self::Stdout(_) | Self::Device(..) | Self::Udp(..) => Ok(Finished::Written { bytes, path: None }),
         }
     }
+}
+
+/// Writes off the runtime. A part whose writing was given up is kept on disk.
+async fn write_part(slot: &mut Option<Part>, bytes: &[u8]) -> Result<(), SinkError> {
+    let Some(mut part) = slot.take() else { return Ok(()) };
+    let bytes = bytes.to_vec();
+    let (part, written) = blocking(move || {
+        let written = part.write(&bytes);
+        Ok((part, written))
+    })
+    .await?;
+    *slot = Some(part);
+    written
+}
+
+/// Does work that may block on a thread where it may.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SinkError> + Send + 'static,
+) -> Result<T, SinkError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(SinkError::unwritable("the output", &std::io::Error::other(error))))
 }
 
 async fn write_through(output: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> std::io::Result<()> {

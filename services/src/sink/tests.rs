@@ -42,7 +42,7 @@ async fn an_object_appears_only_when_it_is_complete() {
 
     let mut sink = open(Service::Image, &path).await.unwrap();
     sink.write(&Bytes::from_static(b"whole")).await.unwrap();
-    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 5 });
+    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 5, path: Some(path.clone()) });
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     assert_eq!(names(&folder), ["picture.jpg"]);
 }
@@ -94,7 +94,7 @@ async fn a_link_stays_a_link_and_a_device_a_device() {
 
     let mut sink = open(Service::Sensor, std::path::Path::new("/dev/null")).await.unwrap();
     sink.write(&Bytes::from_static(b"new")).await.unwrap();
-    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 3 });
+    assert_eq!(sink.finish(true).await.unwrap(), Finished::Written { bytes: 3, path: None });
     assert!(!std::path::Path::new("/dev/null").is_file());
 }
 

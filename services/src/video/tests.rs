@@ -11,7 +11,7 @@ fn parse(text: &str) -> Result<SourceSpec, String> {
 async fn feed(text: &str, duration: Duration) -> (Feed, String) {
     match parse(text).unwrap().open(Some(duration)).await.unwrap() {
         Opened::Stream { feed, format, .. } => (feed, format),
-        Opened::Object { .. } => panic!("video is a stream"),
+        Opened::Object { .. } | Opened::Stored { .. } => panic!("video is a stream"),
     }
 }
 

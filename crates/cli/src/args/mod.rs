@@ -226,6 +226,9 @@ pub(crate) struct RequestArgs {
     /// How a track is written: as JSON lines, or in the form its source gave it
     #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
     pub(crate) form: Form,
+    /// With --json: a line each second that says how far it is
+    #[arg(long)]
+    pub(crate) progress: bool,
 }
 
 /// See [`RequestArgs::mode`].

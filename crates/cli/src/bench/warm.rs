@@ -158,7 +158,7 @@ fn acceptance(provider: &Node, forward: &Forward, place: Cell, relayed: bool) ->
         0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
     ];
     let format = "application/senml+json".to_owned();
-    let offer = Offer::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()) };
+    let offer = Offer::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
     Message::Accept(Accept { id: forward.id, nonce: forward.nonce, offer, cell: place, provider })
 }

@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod group;
 pub(crate) mod index;
+mod keeping;
 pub(crate) mod lookup;
 pub(crate) mod peers;
 pub(crate) mod ping;

@@ -3,13 +3,13 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use bytes::Bytes;
-use roost_control::{Accepted, Client, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::{Client, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::wire::Mode as WireMode;
 use roost_proto::{Area, NodeId, Service};
-use roost_services::{Finished, Flow, Sink, SinkError, SinkSpec, TrackForm};
+use roost_services::{Finished, Flow, SinkSpec, TrackForm};
 use serde::Serialize;
 
+use super::keeping::{Keeping, Kept};
 use super::{area, area_flags, bytes, connect};
 use roost_terminal::{Output, SCHEMA};
 
@@ -26,30 +26,38 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
     };
+    let form = match args.form {
+        Form::Json => TrackForm::JsonLines,
+        Form::Raw => TrackForm::Raw,
+    };
+    let keeping = Keeping::begin(args.service, args.output.as_ref(), form, output).await?;
     let progress = Progress::start(output, asking);
-    let stream = client.request(&query(args, area)).await?;
-    let mut transfer = Transfer { args, progress, sink: None, written: None };
+    let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
+    let mut transfer = Transfer { args, output, progress, keeping };
     let ended = tokio::select! {
         ended = transfer.receive(stream) => ended?,
         _ = tokio::signal::ctrl_c() => {
-            transfer.close(false).await?;
+            transfer.keeping.close(false).await?;
             return Err(Failure::new(Code::Interrupted, "interrupted; the transfer is incomplete"));
         }
     };
     transfer.progress.end();
-    let written = transfer.written.as_ref();
+    let keeping = &transfer.keeping;
     match ended {
         Ended::Reader => Err(Failure::ClosedPipe),
-        Ended::Finished(summary) => {
+        Ended::Finished(mut summary) => {
+            if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
+                summary.digest_ok = Some(true);
+            }
             let name = name(&client, summary.provider).await;
-            report(args, &summary, name, written, output)?;
+            report(args, &summary, name, keeping, output)?;
             suggest(args, area, output);
             verdict(&summary)
         }
         Ended::Failed(failure, summary) => {
             if let Some(summary) = summary {
                 let name = name(&client, summary.provider).await;
-                report(args, &summary, name, written, output)?;
+                report(args, &summary, name, keeping, output)?;
             }
             Err(failure)
         }
@@ -89,16 +97,9 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
 /// One request under way.
 struct Transfer<'a> {
     args: &'a RequestArgs,
+    output: Output,
     progress: Progress,
-    sink: Option<Sink>,
-    written: Option<Written>,
-}
-
-/// What became of the output.
-struct Written {
-    finished: Finished,
-    /// Lines of a track that were no records.
-    left_out: u64,
+    keeping: Keeping<'a>,
 }
 
 /// How a transfer ended.
@@ -115,63 +116,33 @@ impl Transfer<'_> {
     async fn receive(&mut self, mut stream: RequestStream) -> Outcome<Ended> {
         while let Some(frame) = stream.next().await? {
             match frame {
-                Frame::Data(data) => match self.write(&data).await? {
-                    Flow::More => {}
-                    Flow::Closed => return Ok(Ended::Reader),
-                },
-                Frame::Event(RequestEvent::Accepted(accepted)) => self.open(&accepted).await?,
+                Frame::Data(data) => {
+                    self.progress.add(data.len());
+                    if self.keeping.write(&data).await? == Flow::Closed {
+                        return Ok(Ended::Reader);
+                    }
+                }
+                Frame::Event(RequestEvent::Accepted(accepted)) => {
+                    self.progress.accepted(&accepted);
+                    self.keeping.open(&accepted).await?;
+                }
+                Frame::Event(RequestEvent::Progress(_)) if self.args.progress && self.output.is_json() => {
+                    self.output.json(&self.progress.event())?;
+                }
                 Frame::Event(RequestEvent::Finished(summary)) => {
-                    self.close(summary.digest_ok != Some(false)).await?;
+                    self.keeping.close(summary.digest_ok != Some(false)).await?;
                     return Ok(Ended::Finished(summary));
                 }
                 Frame::Event(RequestEvent::Failed { error, summary }) => {
-                    self.close(false).await?;
+                    self.keeping.close(false).await?;
                     return Ok(Ended::Failed(Failure::api(&error), summary));
                 }
                 Frame::Event(_) => {}
             }
         }
-        self.close(false).await?;
+        self.keeping.close(false).await?;
         let broken = "the daemon went away in mid-transfer; what came is incomplete";
         Ok(Ended::Failed(Failure::new(Code::Damaged, broken), None))
-    }
-
-    /// Opens the output; anew if another provider takes over from the beginning.
-    async fn open(&mut self, accepted: &Accepted) -> Outcome {
-        self.progress.accepted(accepted);
-        let Some(spec) = &self.args.output else { return Ok(()) };
-        let form = match self.args.form {
-            Form::Json => TrackForm::JsonLines,
-            Form::Raw => TrackForm::Raw,
-        };
-        self.sink = None;
-        let sink = Sink::open(self.args.service, &accepted.format, spec, form).await;
-        self.sink = Some(sink.map_err(|error| unwritten(&error))?);
-        Ok(())
-    }
-
-    async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
-        self.progress.add(data.len());
-        match &mut self.sink {
-            Some(sink) => sink.write(data).await.map_err(|error| unwritten(&error)),
-            None => Ok(Flow::More),
-        }
-    }
-
-    async fn close(&mut self, complete: bool) -> Outcome {
-        if let Some(sink) = self.sink.take() {
-            let left_out = sink.left_out();
-            let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
-            self.written = Some(Written { finished, left_out });
-        }
-        Ok(())
-    }
-}
-
-fn unwritten(error: &SinkError) -> Failure {
-    match error {
-        SinkError::Unsuitable { .. } => Failure::usage(error.to_string()),
-        _ => Failure::failed(error.to_string()),
     }
 }
 
@@ -192,6 +163,9 @@ struct Report<'a> {
     service: &'static str,
     output: Option<String>,
     rate_bits_per_second: f64,
+    /// Bytes that were there before, of an object that went on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_at: Option<u64>,
     summary: &'a Summary,
 }
 
@@ -207,7 +181,7 @@ fn report(
     args: &RequestArgs,
     summary: &Summary,
     name: Option<String>,
-    written: Option<&Written>,
+    keeping: &Keeping<'_>,
     output: Output,
 ) -> Outcome {
     let data_on_stdout = args.output == Some(SinkSpec::Stdout);
@@ -217,11 +191,12 @@ fn report(
             service: args.service.name(),
             output: args.output.as_ref().map(ToString::to_string),
             rate_bits_per_second: rate(args, summary),
+            resumed_at: keeping.resumed_at,
             summary,
         };
         return Ok(output.json(&report)?);
     }
-    let text = describe(args, summary, name, written);
+    let text = describe(args, summary, name, keeping);
     if data_on_stdout {
         output.say(text.trim_end());
         return Ok(());
@@ -229,7 +204,7 @@ fn report(
     Ok(output.data(&text)?)
 }
 
-fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written: Option<&Written>) -> String {
+fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping: &Keeping<'_>) -> String {
     let path = if summary.relayed { "through the hub" } else { "directly" };
     let digest = match summary.digest_ok {
         Some(true) => "ok",
@@ -247,6 +222,9 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written
             rate(args, summary) / 1e3
         ),
     ];
+    if let Some(there) = keeping.resumed_at {
+        lines.push(format!("went on     after {} of an earlier request", bytes(there)));
+    }
     if args.service.is_stream() {
         let (missing, count) = if summary.late > 0 { ("late", summary.late) } else { ("lost", summary.lost) };
         lines.push(format!(
@@ -257,20 +235,26 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, written
     if summary.unread > 0 {
         lines.push(format!("unread      {} packets: the output was too slow for them", summary.unread));
     }
-    if let Some(Written { left_out: count @ 1.., .. }) = written {
+    let kept = keeping.kept.as_ref();
+    if let Some(Kept { left_out: count @ 1.., .. }) = kept {
         lines.push(format!("left out    {count} lines that are no track records"));
     }
     lines.push(format!("digest      {digest}"));
-    lines.extend(destination(args, written));
+    lines.extend(destination(args, kept));
     lines.join("\n") + "\n"
 }
 
-fn destination(args: &RequestArgs, written: Option<&Written>) -> Option<String> {
+fn destination(args: &RequestArgs, kept: Option<&Kept>) -> Option<String> {
     let target = args.output.as_ref()?;
-    Some(match &written?.finished {
-        Finished::Written { bytes: count } => format!("written     {} to {target}", bytes(*count)),
+    Some(match &kept?.finished {
+        Finished::Written { bytes: count, .. } => format!("written     {} to {target}", bytes(*count)),
         Finished::ReaderGone => format!("closed      the reader of {target} closed early and has only a part"),
-        Finished::KeptPart { path, .. } => format!("incomplete  what came is kept as {}", path.display()),
+        Finished::KeptPart { path, .. } if args.service.is_stream() => {
+            format!("incomplete  what came is kept as {}", path.display())
+        }
+        Finished::KeptPart { path, bytes: count } => {
+            format!("incomplete  {} are in {}; the same request goes on from there", bytes(*count), path.display())
+        }
         Finished::Discarded => format!("incomplete  nothing was written to {target}"),
     })
 }

@@ -10,6 +10,7 @@ mod object_receiver;
 mod object_sender;
 mod stream_receiver;
 mod stream_sender;
+mod window;
 
 use std::time::Duration;
 
@@ -17,27 +18,43 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 pub use object_receiver::ObjectReceiver;
-pub use object_sender::ObjectSender;
+pub use object_sender::{ObjectSender, Room};
 pub use stream_receiver::{StreamReceiver, StreamStatistics};
 pub use stream_sender::StreamSender;
 
 /// Payload of one chunk of an object, bytes.
 pub const CHUNK_BYTES: usize = 16 * 1024;
 
-/// How far an object's sender goes beyond the receiver's last report, bytes.
+/// How far an object's sender goes beyond the receiver's last report until it
+/// knows the path, and always where a hub relays, bytes: a hub holds what the
+/// requester's link has no room for yet.
 pub const WINDOW_BYTES: u64 = 256 * 1024;
+
+/// The farthest that the senders of objects over one association go beyond the
+/// reports, together, bytes: twice what is under way on 200 Mbit/s × 100 ms.
+/// With [`MAX_KEPT_BYTES`] it is less than what may wait in a link.
+pub const MAX_WINDOW_BYTES: u64 = 5 << 20;
+
+/// The same over all associations of a node: what its objects under way may
+/// take in memory, beside those that are held whole and [`READ_BYTES`].
+pub const MAX_WINDOWS_BYTES: u64 = 64 << 20;
+
+/// How much of an object that is not held in memory is read at once, bytes. Its
+/// sender has twice as much at most that was read and not sent.
+pub const READ_BYTES: u64 = 256 * 1024;
 
 /// How much of an object a receiver takes before it reports again, bytes.
 pub const REPORT_BYTES: u64 = 64 * 1024;
 
-/// The largest object, bytes. It is held in memory whole while it is sent.
-pub const MAX_OBJECT_BYTES: usize = 64 * 1024 * 1024;
+/// The largest object that is held in memory while it is sent, bytes. A larger
+/// one is read from where it lies, piece by piece.
+pub const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
 
 /// The largest object that travels inside its acceptance, bytes.
 pub const INLINE_BYTES: usize = 1024;
 
 /// The most that is kept of a stream which must come whole and of which the
-/// receiver has not reported, bytes. Half of what may wait in a link, so that
+/// receiver has not reported, bytes. A quarter of what may wait in a link, so that
 /// one slow requester does not fill it.
 pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 
@@ -58,4 +75,31 @@ pub const STRAGGLERS: Duration = Duration::from_millis(250);
 /// The SHA-256 digest of `bytes`.
 pub fn digest(bytes: &Bytes) -> [u8; 32] {
     Sha256::digest(bytes).into()
+}
+
+/// A digest as people and programs write it: 64 hexadecimal digits.
+pub fn digest_text(digest: &[u8; 32]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The digest that a text names, if it names one.
+pub fn digest_of_text(text: &str) -> Option<[u8; 32]> {
+    let digits: Option<Vec<u8>> = text.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+    let bytes: Vec<u8> = digits?.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    bytes.try_into().ok().filter(|_| text.len() == 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        let of = digest(&Bytes::from_static(b"abc"));
+        assert!(digest_text(&of).starts_with("ba7816bf"));
+        assert_eq!(digest_of_text(&digest_text(&of)), Some(of));
+        for wrong in ["", "ba", &"g".repeat(64), &"a".repeat(65), &"é".repeat(32)] {
+            assert_eq!(digest_of_text(wrong), None, "{wrong}");
+        }
+    }
 }

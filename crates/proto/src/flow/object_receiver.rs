@@ -8,21 +8,27 @@ use crate::ids::RequestId;
 use crate::wire::{Chunk, Report};
 
 /// Takes an object's chunks in order and says in the end whether it is the
-/// object that was announced.
+/// object that was announced. The reader's pace is the sender's: the reports
+/// give credit for what was read, not for what has come.
 #[derive(Clone, Debug)]
 pub struct ObjectReceiver {
     id: RequestId,
     length: u64,
     expected: [u8; 32],
+    /// What the reader had already.
+    began: u64,
     received: u64,
+    read: u64,
     reported: u64,
     digest: Sha256,
 }
 
 impl ObjectReceiver {
-    /// The receiver of an object of `length` bytes with the digest `expected`, as flow `id`.
-    pub fn new(id: RequestId, length: u64, expected: [u8; 32]) -> Self {
-        Self { id, length, expected, received: 0, reported: 0, digest: Sha256::new() }
+    /// The receiver of an object of `length` bytes with the digest `expected`,
+    /// as flow `id`, of which the reader has the first `began` bytes.
+    pub fn new(id: RequestId, length: u64, expected: [u8; 32], began: u64) -> Self {
+        let (received, read, reported) = (began, began, began);
+        Self { id, length, expected, began, received, read, reported, digest: Sha256::new() }
     }
 
     /// What of the chunk is new; `None` if nothing is, if it leaves a gap, or
@@ -40,20 +46,35 @@ impl ObjectReceiver {
         Some(fresh)
     }
 
+    /// The reader has taken so many bytes more.
+    pub fn read(&mut self, bytes: u64) {
+        self.read = (self.read + bytes).min(self.received);
+    }
+
+    /// Whether the reader has not taken all that has come.
+    pub fn is_ahead(&self) -> bool {
+        self.read < self.received
+    }
+
+    /// What a report would say: all that has come once nothing more will.
+    fn credit(&self) -> u64 {
+        if self.has_everything() { self.length } else { self.read }
+    }
+
     /// Whether it is time to report.
     pub fn wants_report(&self) -> bool {
-        self.received - self.reported >= REPORT_BYTES || self.has_everything()
+        self.credit() - self.reported >= REPORT_BYTES || self.has_everything()
     }
 
     /// Whether there is more than was reported.
     pub fn has_news(&self) -> bool {
-        self.received > self.reported
+        self.credit() > self.reported
     }
 
     /// What to report to the sender: the credit for more.
     pub fn report(&mut self) -> Report {
-        self.reported = self.received;
-        Report { id: self.id, bytes: self.received, ..Report::default() }
+        self.reported = self.credit();
+        Report { id: self.id, bytes: self.reported, ..Report::default() }
     }
 
     /// Whether every byte is here.
@@ -61,14 +82,16 @@ impl ObjectReceiver {
         self.received == self.length
     }
 
-    /// Payload bytes taken.
+    /// Payload bytes taken, without those that the reader had.
     pub fn bytes(&self) -> u64 {
-        self.received
+        self.received - self.began
     }
 
-    /// Whether the object is the announced one; `None` until every byte is here.
+    /// Whether the object is the announced one; `None` until every byte is
+    /// here, and where only the reader has had them all.
     pub fn digest_ok(&self) -> Option<bool> {
-        self.has_everything().then(|| <[u8; 32]>::from(self.digest.clone().finalize()) == self.expected)
+        let is_known = self.has_everything() && self.began == 0;
+        is_known.then(|| <[u8; 32]>::from(self.digest.clone().finalize()) == self.expected)
     }
 }
 
@@ -83,7 +106,7 @@ mod tests {
     #[test]
     fn overlapping_chunks_give_each_byte_once() {
         let whole = Bytes::from_static(b"abcdef");
-        let mut receiver = ObjectReceiver::new(RequestId(1), 6, crate::flow::digest(&whole));
+        let mut receiver = ObjectReceiver::new(RequestId(1), 6, crate::flow::digest(&whole), 0);
         assert_eq!(receiver.chunk(chunk(0, b"abc")).as_deref(), Some(&b"abc"[..]));
         assert_eq!(receiver.chunk(chunk(0, b"abc")), None);
         assert_eq!(receiver.chunk(chunk(4, b"ef")), None, "a gap");
@@ -95,8 +118,32 @@ mod tests {
     }
 
     #[test]
+    fn a_report_gives_credit_for_what_was_read_and_at_the_end_for_all() {
+        let half = REPORT_BYTES as usize;
+        let payload = Bytes::from(vec![1; half]);
+        let mut receiver = ObjectReceiver::new(RequestId(1), 2 * REPORT_BYTES, [0; 32], 0);
+        receiver.chunk(Chunk { id: RequestId(1), offset: 0, payload: payload.clone() });
+        assert!(receiver.is_ahead() && !receiver.wants_report() && !receiver.has_news());
+        receiver.read(1000);
+        assert_eq!(receiver.report().bytes, 1000);
+        receiver.read(REPORT_BYTES);
+        assert!(!receiver.is_ahead(), "no more is read than has come");
+        receiver.chunk(Chunk { id: RequestId(1), offset: REPORT_BYTES, payload });
+        assert!(receiver.wants_report());
+        assert_eq!(receiver.report().bytes, 2 * REPORT_BYTES);
+    }
+
+    #[test]
+    fn who_has_the_beginning_gets_the_rest_and_judges_for_himself() {
+        let mut receiver = ObjectReceiver::new(RequestId(1), 6, [0; 32], 4);
+        assert_eq!(receiver.chunk(chunk(0, b"abcd")), None);
+        assert_eq!(receiver.chunk(chunk(2, b"cdef")).as_deref(), Some(&b"ef"[..]));
+        assert_eq!((receiver.has_everything(), receiver.digest_ok(), receiver.bytes()), (true, None, 2));
+    }
+
+    #[test]
     fn a_damaged_object_is_not_the_announced_one() {
-        let mut receiver = ObjectReceiver::new(RequestId(1), 3, crate::flow::digest(&Bytes::from_static(b"abc")));
+        let mut receiver = ObjectReceiver::new(RequestId(1), 3, crate::flow::digest(&Bytes::from_static(b"abc")), 0);
         receiver.chunk(chunk(0, b"abd"));
         assert_eq!(receiver.digest_ok(), Some(false));
     }

@@ -1,17 +1,24 @@
 //! The provider's end of an object.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use bytes::Bytes;
 
-use super::{CHUNK_BYTES, WINDOW_BYTES};
+use super::window::Window;
+use super::{CHUNK_BYTES, READ_BYTES};
 use crate::ids::RequestId;
+use crate::time::Time;
 use crate::wire::{Chunk, Message};
 
 /// Cuts an object into chunks, as far as the receiver's reports allow.
 #[derive(Clone, Debug)]
 pub struct ObjectSender {
     id: RequestId,
-    object: Bytes,
+    length: u64,
     digest: [u8; 32],
+    content: Content,
+    window: Window,
     sent: u64,
     reported: u64,
     end_sent: bool,
@@ -19,62 +26,162 @@ pub struct ObjectSender {
     interrupted: bool,
 }
 
+/// Where the object is.
+#[derive(Clone, Debug)]
+enum Content {
+    /// Here, and whole.
+    Held(Bytes),
+    /// With the owner, who reads what is asked for.
+    Read(Ahead),
+}
+
+/// What was read and is not sent.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    /// From what was sent on.
+    pieces: VecDeque<Bytes>,
+    bytes: u64,
+    /// Where the piece begins that the owner is reading.
+    reading: Option<u64>,
+}
+
+/// What a sender may do with what it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How far it may go beyond the last report, whatever the path is like, bytes.
+    pub share: u64,
+    /// How much more all of them may send now, bytes.
+    pub left: u64,
+}
+
+impl Room {
+    /// Of one that shares with nobody.
+    pub const ALL: Self = Self { share: u64::MAX, left: u64::MAX };
+}
+
 impl ObjectSender {
     /// The sender of `object`, whose digest is `digest`, as flow `id`.
-    pub fn new(id: RequestId, object: Bytes, digest: [u8; 32]) -> Self {
-        Self { id, object, digest, sent: 0, reported: 0, end_sent: false, interrupted: false }
+    pub fn held(id: RequestId, object: Bytes, digest: [u8; 32]) -> Self {
+        let length = object.len() as u64;
+        Self::of(id, length, digest, Content::Held(object))
+    }
+
+    /// The sender of an object of `length` bytes that its owner reads piece by
+    /// piece, as [`Self::next_read`] asks for it.
+    pub fn read(id: RequestId, length: u64, digest: [u8; 32]) -> Self {
+        Self::of(id, length, digest, Content::Read(Ahead::default()))
+    }
+
+    fn of(id: RequestId, length: u64, digest: [u8; 32], content: Content) -> Self {
+        let window = Window::default();
+        Self { id, length, digest, content, window, sent: 0, reported: 0, end_sent: false, interrupted: false }
+    }
+
+    /// The same for a receiver that has the first `offset` bytes already.
+    #[must_use]
+    pub fn starting_at(self, offset: u64) -> Self {
+        let offset = offset.min(self.length);
+        Self { sent: offset, reported: offset, ..self }
     }
 
     /// The next message that may leave now: a chunk, the end, or nothing.
-    pub fn poll(&mut self) -> Option<Message> {
+    pub fn poll(&mut self, now: Time, room: Room) -> Option<Message> {
         if self.interrupted || self.end_sent {
             return None;
         }
-        let length = self.object.len() as u64;
-        if self.sent == length {
+        if self.sent == self.length {
             self.end_sent = true;
-            return Some(Message::End { id: self.id, packets: 0, bytes: length, digest: self.digest });
+            return Some(Message::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
         }
-        let until = (self.sent + CHUNK_BYTES as u64).min(length);
-        if until - self.reported > WINDOW_BYTES {
+        let length = (self.length - self.sent).min(CHUNK_BYTES as u64);
+        if self.under_way() + length > self.window.bytes().min(room.share) || length > room.left {
             return None;
         }
+        let payload = self.take(length)?;
         let offset = self.sent;
-        self.sent = until;
-        // Both are at most the object's length, which is a `usize`.
-        let payload = self.object.slice(offset as usize..until as usize);
+        self.sent += payload.len() as u64;
+        self.window.sent(now, self.reported, self.sent);
         Some(Message::Chunk(Chunk { id: self.id, offset, payload }))
     }
 
-    /// The receiver has `bytes` bytes from the beginning.
-    pub fn report(&mut self, bytes: u64) {
-        let bytes = bytes.min(self.sent);
-        self.reported = self.reported.max(bytes);
+    /// The next bytes, at most `length`; `None` if they are not read yet.
+    fn take(&mut self, length: u64) -> Option<Bytes> {
+        match &mut self.content {
+            // Both ends are at most the object's length, which is a `usize`.
+            Content::Held(object) => Some(object.slice(self.sent as usize..(self.sent + length) as usize)),
+            Content::Read(ahead) => ahead.take(length as usize),
+        }
+    }
+
+    /// What the owner is to read now: from where on, and how much. Asked once,
+    /// and answered by [`Self::piece`].
+    pub fn next_read(&mut self) -> Option<(u64, u64)> {
+        let Content::Read(ahead) = &mut self.content else { return None };
+        let offset = self.sent + ahead.bytes;
+        let is_due = !self.interrupted && ahead.reading.is_none() && ahead.bytes < READ_BYTES;
+        if !is_due || offset >= self.length {
+            return None;
+        }
+        ahead.reading = Some(offset);
+        Some((offset, READ_BYTES.min(self.length - offset)))
+    }
+
+    /// What the owner has read.
+    pub fn piece(&mut self, offset: u64, bytes: Bytes) {
+        let Content::Read(ahead) = &mut self.content else { return };
+        if ahead.reading != Some(offset) {
+            return;
+        }
+        ahead.reading = None;
+        // After an interruption it may be of no use any more.
+        if offset == self.sent + ahead.bytes && !bytes.is_empty() {
+            ahead.bytes += bytes.len() as u64;
+            ahead.pieces.push_back(bytes);
+        }
+    }
+
+    /// The receiver wants what comes after the first `bytes` bytes, and can be
+    /// reached within half of `rtt`.
+    pub fn report(&mut self, now: Time, rtt: Duration, bytes: u64) {
+        self.reported = self.reported.max(bytes.min(self.sent));
+        self.window.reported(now, rtt, self.reported);
         if self.interrupted {
             self.interrupted = false;
-            self.sent = self.reported;
             self.end_sent = false;
+            self.sent = self.reported;
+            if let Content::Read(ahead) = &mut self.content {
+                *ahead = Ahead { reading: ahead.reading, ..Ahead::default() };
+            }
         }
     }
 
     /// The path broke, so that what is under way may be lost: wait for a report.
     pub fn interrupt(&mut self) {
         self.interrupted = true;
+        self.window.restart();
     }
 
     /// Whether the receiver has everything.
     pub fn is_done(&self) -> bool {
-        self.end_sent && self.reported == self.object.len() as u64
+        self.end_sent && self.reported == self.length
     }
 
     /// The object's size, bytes.
-    pub fn len(&self) -> usize {
-        self.object.len()
+    pub const fn length(&self) -> u64 {
+        self.length
     }
 
-    /// Whether the object has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.object.is_empty()
+    /// Bytes sent and not reported.
+    pub fn under_way(&self) -> u64 {
+        self.sent - self.reported
+    }
+
+    /// Bytes of an object that is held in memory whole.
+    pub fn held_bytes(&self) -> usize {
+        match &self.content {
+            Content::Held(object) => object.len(),
+            Content::Read(_) => 0,
+        }
     }
 
     /// Payload bytes that the receiver has, as far as is known.
@@ -83,37 +190,17 @@ impl ObjectSender {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sender(bytes: usize) -> ObjectSender {
-        let object = Bytes::from(vec![7; bytes]);
-        let digest = crate::flow::digest(&object);
-        ObjectSender::new(RequestId(1), object, digest)
-    }
-
-    #[test]
-    fn a_sender_goes_one_window_beyond_the_last_report() {
-        let mut sender = sender(WINDOW_BYTES as usize * 2);
-        assert_eq!(std::iter::from_fn(|| sender.poll()).count(), 16);
-        sender.report(CHUNK_BYTES as u64);
-        assert_eq!(std::iter::from_fn(|| sender.poll()).count(), 1);
-        sender.report(WINDOW_BYTES * 9);
-        assert_eq!(std::iter::from_fn(|| sender.poll()).count(), 16, "15 chunks and the end");
-        assert!(!sender.is_done());
-        sender.report(WINDOW_BYTES * 2);
-        assert!(sender.is_done());
-    }
-
-    #[test]
-    fn after_an_interruption_the_report_says_where_to_go_on() {
-        let mut sender = sender(CHUNK_BYTES * 4);
-        assert_eq!(std::iter::from_fn(|| sender.poll()).count(), 5);
-        sender.interrupt();
-        assert_eq!(sender.poll(), None);
-        sender.report(CHUNK_BYTES as u64);
-        let Some(Message::Chunk(chunk)) = sender.poll() else { panic!("no chunk") };
-        assert_eq!(chunk.offset, CHUNK_BYTES as u64);
+impl Ahead {
+    fn take(&mut self, length: usize) -> Option<Bytes> {
+        let front = self.pieces.front_mut()?;
+        let taken = front.split_to(front.len().min(length));
+        if front.is_empty() {
+            self.pieces.pop_front();
+        }
+        self.bytes -= taken.len() as u64;
+        Some(taken)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,7 +99,13 @@ impl Asked {
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let transports = Some(self.wanted.transports).filter(|schemes| *schemes != SchemeSet::ALL);
         let trace = self.wanted.trace.then_some(true);
-        Params { duration_ms: self.wanted.duration.map(millis), transports, trace, profile: self.wanted.profile }
+        Params {
+            duration_ms: self.wanted.duration.map(millis),
+            transports,
+            trace,
+            profile: self.wanted.profile,
+            resume: self.wanted.resume,
+        }
     }
 
     /// Whether the hub could not relay for want of an allowed transport to this

@@ -23,6 +23,7 @@ impl Peer {
         if let Message::Pong(token) = message {
             self.attach.on_pong(&mut self.core, link, token);
             self.pings.on_pong(&mut self.core, link, token);
+            self.provide.trips.on_pong(&mut self.core, link, token);
         }
         if liveness::is_answer(&message) {
             if let Some(entry) = self.core.links.get_mut(link) {

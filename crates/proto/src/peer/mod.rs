@@ -15,7 +15,7 @@
 //! | `direct` | asking a known provider without a hub |
 //! | `receive`, `receiving`, `early` | what belongs to a request and how it ends |
 //! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
-//! | `serve`, `session` | what to send |
+//! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
@@ -39,6 +39,7 @@ mod liveness;
 mod multicast;
 mod ping;
 mod provide;
+mod pump;
 mod reach;
 mod receive;
 mod receiving;
@@ -276,6 +277,8 @@ impl Peer {
                 attach.relocate(core, cell);
             }
             Command::Opened { session, opened } => provide.on_opened(core, session, opened),
+            Command::Piece { session, offset, bytes } => provide.on_piece(core, session, offset, bytes),
+            Command::Taken { ticket, bytes } => requests.taken(core, ticket, bytes),
             Command::OpenFailed { session, .. } => provide.on_open_failed(core, session),
             Command::Data { session, payload } => provide.on_payload(core, session, payload),
             Command::Ended { session } => provide.on_ended(core, session),

@@ -144,6 +144,7 @@ impl Multicast {
             schemes: schemes(inquiry.params),
             traced: false,
             profile: Params::profile_of(inquiry.params),
+            resume: Params::resume_of(inquiry.params),
             duration: provide.duration(inquiry.service, inquiry.params),
             deadline,
         };

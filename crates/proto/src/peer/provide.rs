@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::api::{Config, SessionId};
 use super::core::Core;
+use super::pump::Trips;
 use super::session::{DOUBTFUL_TRIES, Phase, Session};
 use super::status::SessionStatus;
 use super::timers::Timer;
@@ -16,7 +17,7 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::record::Capacity;
 use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request};
+use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request, Resume};
 
 /// The most objects that are sent at once; streams have [`Config::max_streams`].
 pub const MAX_OBJECT_SESSIONS: usize = 64;
@@ -46,6 +47,7 @@ pub(super) struct Provide {
     pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<Key, SessionId>,
     pub(super) unreached: Unreached,
+    pub(super) trips: Trips,
     next: u64,
     services: ServiceSet,
     max_streams: u16,
@@ -75,6 +77,8 @@ pub(super) struct Wish {
     /// Whether the requester wants to know how it is served.
     pub(super) traced: bool,
     pub(super) profile: Option<Profile>,
+    /// What the requester has of an object already.
+    pub(super) resume: Option<Resume>,
 }
 
 impl Provide {
@@ -85,6 +89,7 @@ impl Provide {
             done: BTreeSet::new(),
             index: BTreeMap::new(),
             unreached: Unreached::default(),
+            trips: Trips::default(),
             next: 0,
             services: config.services,
             max_streams: config.max_streams,
@@ -115,6 +120,7 @@ impl Provide {
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(forward.params),
             profile: Params::profile_of(forward.params),
+            resume: Params::resume_of(forward.params),
         };
         self.consider(core, wish);
     }
@@ -139,6 +145,7 @@ impl Provide {
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(request.params),
             profile: Params::profile_of(request.params),
+            resume: Params::resume_of(request.params),
         };
         if request.mode == Mode::Locate {
             return decline(core, &wish, Reason::NotAllowed, None);

@@ -12,10 +12,10 @@ use super::receiving::{Origin, Receiving};
 use super::requests::Requests;
 use super::timers::Timer;
 use crate::address::Scheme;
-use crate::flow::{MAX_OBJECT_BYTES, REPORT_INTERVAL, SILENCE};
+use crate::flow::{REPORT_INTERVAL, SILENCE};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::Role;
-use crate::wire::{Accept, Chunk, Message, Offer, Reason};
+use crate::wire::{Accept, Chunk, Message, Offer, Reason, Resume};
 
 /// How long a stream may go on beyond what it was to last before it is ended
 /// here: sources start late and clocks differ.
@@ -65,9 +65,9 @@ impl Requests {
         core.timers.clear(Timer::Deadline(id));
         core.set(Timer::Receive(id), SILENCE);
         core.set(Timer::Report(id), REPORT_INTERVAL);
-        let whole = match &mut offer {
-            Offer::Object { inline, .. } => inline.take(),
-            Offer::Stream { .. } => None,
+        let (whole, is_resumed) = match &mut offer {
+            Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
+            Offer::Stream { .. } => (None, false),
         };
         let until = lasts(asked, &offer).map(|span| core.now + span + OVERRUN);
         let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, asked.wanted.profile));
@@ -85,6 +85,10 @@ impl Requests {
             core.emit(Event::Data { ticket, payload });
         }
         let whole = receiving.is_whole();
+        if whole && is_resumed {
+            // The provider has nothing to send, and hears that nothing is missing.
+            receiving.report(core, id);
+        }
         asked.phase = Phase::Receiving(Box::new(receiving));
         if whole {
             self.finish(core, id, None);
@@ -138,8 +142,9 @@ impl Requests {
         if core.now < due {
             return core.timers.set(Timer::Receive(id), due);
         }
-        stop(core, receiving.link, id, Reason::TimedOut);
-        self.provider_gone(core, attach, id, Reason::TimedOut);
+        let reason = if receiving.is_unread() { Reason::Cancelled } else { Reason::TimedOut };
+        stop(core, receiving.link, id, reason);
+        self.provider_gone(core, attach, id, reason);
     }
 
     pub(super) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
@@ -212,7 +217,10 @@ fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
     }
     let fits = match offer {
         Offer::Stream { .. } => asked.wanted.service.is_stream(),
-        Offer::Object { bytes, .. } => !asked.wanted.service.is_stream() && *bytes <= MAX_OBJECT_BYTES as u64,
+        Offer::Object { bytes, digest, offset, .. } => {
+            let has = |Resume { digest: of, offset: until }| of == *digest && offset == &Some(until) && until <= *bytes;
+            !asked.wanted.service.is_stream() && (offset.is_none() || asked.wanted.resume.is_some_and(has))
+        }
     };
     if fits { Ok(()) } else { Err(Reason::Protocol) }
 }

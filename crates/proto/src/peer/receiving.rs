@@ -15,7 +15,8 @@ use crate::ids::{LinkId, NodeId, RequestId};
 use crate::time::Time;
 use crate::wire::{Chunk, Message, Offer, Packet, Reason};
 
-/// How long an object may come no further, however much its provider says.
+/// How long an object may come no further, however much its provider says, and
+/// how long its reader may take nothing of it.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The requester's end of a flow.
@@ -38,6 +39,8 @@ pub(super) struct Receiving {
     heard: Time,
     first: Option<Time>,
     last: Time,
+    /// When an object came further, or its reader did.
+    moved: Time,
 }
 
 /// Whose acceptance it was, and how it came.
@@ -71,7 +74,9 @@ impl Receiving {
                 Some(life) => StreamReceiver::punctual(id, life),
                 None => StreamReceiver::new(id),
             })),
-            Offer::Object { bytes, digest, .. } => Flow::Object(ObjectReceiver::new(id, *bytes, *digest)),
+            Offer::Object { bytes, digest, offset, .. } => {
+                Flow::Object(ObjectReceiver::new(id, *bytes, *digest, offset.unwrap_or(0)))
+            }
         };
         Self {
             link,
@@ -87,6 +92,7 @@ impl Receiving {
             heard: now,
             first: None,
             last: now,
+            moved: now,
         }
     }
 
@@ -145,7 +151,8 @@ impl Receiving {
         let id = chunk.id;
         let Flow::Object(object) = &mut self.flow else { return None };
         let fresh = object.chunk(chunk);
-        if reporting && object.wants_report() {
+        // The rest of the reports follows what the reader takes.
+        if reporting && object.has_everything() {
             let report = Message::Report(object.report());
             core.send_reliably(self.link, id, &report);
         }
@@ -153,6 +160,22 @@ impl Receiving {
             self.note_data(core.now);
         }
         fresh
+    }
+
+    /// The reader has taken so many bytes more of an object.
+    pub(super) fn taken(&mut self, core: &mut Core, id: RequestId, bytes: u64) {
+        let Flow::Object(object) = &mut self.flow else { return };
+        object.read(bytes);
+        self.moved = core.now;
+        if object.wants_report() {
+            let report = Message::Report(object.report());
+            core.send_reliably(self.link, id, &report);
+        }
+    }
+
+    /// Whether the reader has not taken all that has come.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(&self.flow, Flow::Object(object) if object.is_ahead())
     }
 
     /// The provider says how much there was; stragglers still have some time.
@@ -165,11 +188,11 @@ impl Receiving {
     }
 
     /// Keeps the provider going: a stream while it lasts, a slow object as long
-    /// as it makes progress.
+    /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
         match &mut self.flow {
             Flow::Stream(stream) => core.send(self.link, &Message::Report(stream.report())),
-            Flow::Object(object) if object.has_news() => {
+            Flow::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
                 let report = Message::Report(object.report());
                 core.send_reliably(self.link, id, &report);
             }
@@ -178,18 +201,21 @@ impl Receiving {
     }
 
     /// When the provider counts as silent, unless it is heard, or an object as
-    /// stalled, unless there is more of it.
+    /// stalled, unless there is more of it or its reader takes more: while that
+    /// has something to take the provider may have been told to wait.
     pub(super) fn gives_up_at(&self) -> Time {
-        let silent = self.heard + SILENCE;
-        match self.flow {
+        let (silent, stalled) = (self.heard + SILENCE, self.moved + STALL);
+        match &self.flow {
             Flow::Stream(_) => silent,
-            Flow::Object(_) => silent.min(self.last + STALL),
+            Flow::Object(object) if object.is_ahead() => stalled,
+            Flow::Object(_) => stalled.min(silent.max(self.moved + SILENCE)),
         }
     }
 
     fn note_data(&mut self, now: Time) {
         self.first.get_or_insert(now);
         self.last = now;
+        self.moved = now;
     }
 
     /// Whether any payload has come.
@@ -226,7 +252,7 @@ impl Receiving {
     pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> Summary {
         let (counted, digest_ok, ended) = match &self.flow {
             Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
-            Flow::Object(object) => (Default::default(), object.digest_ok(), object.digest_ok() == Some(true)),
+            Flow::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
         };
         let complete = ended && digest_ok != Some(false);
         let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);

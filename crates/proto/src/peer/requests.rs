@@ -99,9 +99,20 @@ impl Requests {
         let count = count.min(MAX_CANDIDATES as u8);
         let deadline = if attach.home().is_some() { LOOKUP_DEADLINE } else { HOMELESS_LOOKUP };
         let (mode, transports) = (Mode::Locate, SchemeSet::ALL);
-        let (duration, provider, scope, profile, trace) = (None, None, Scope::Anywhere, None, false);
-        let wanted =
-            Wanted { service, area, mode, count, duration, transports, deadline, provider, scope, profile, trace };
+        let wanted = Wanted {
+            service,
+            area,
+            mode,
+            count,
+            duration: None,
+            transports,
+            deadline,
+            provider: None,
+            scope: Scope::Anywhere,
+            profile: None,
+            resume: None,
+            trace: false,
+        };
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }
@@ -196,6 +207,14 @@ impl Requests {
         for id in self.asked.keys().copied().collect::<Vec<_>>() {
             self.stop_provider(core, id, Reason::Leaving);
             self.fail(core, id, Reason::Leaving);
+        }
+    }
+
+    /// The owner has taken so many bytes more of an object.
+    pub(super) fn taken(&mut self, core: &mut Core, ticket: Ticket, bytes: u64) {
+        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
+            receiving.taken(core, id, bytes);
         }
     }
 

@@ -9,12 +9,13 @@ use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
 use super::session::{DOUBTFUL_TRIES, Phase};
 use super::timers::Timer;
-use crate::flow::{INLINE_BYTES, MAX_OBJECT_BYTES, MAX_PACKET_BYTES, SILENCE};
+use crate::flow::{self, INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, SILENCE, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
 use crate::wire::{Message, Reason, Report};
 
-/// What the objects under way may take together, bytes. Beyond it: "busy".
-const MAX_OBJECT_MEMORY: usize = 4 * MAX_OBJECT_BYTES;
+/// What the objects under way that are held in memory may take together, bytes.
+/// Beyond it: "busy".
+const MAX_OBJECT_MEMORY: usize = 4 * MAX_HELD_BYTES;
 
 /// How often an acceptance is sent that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
@@ -23,17 +24,14 @@ impl Provide {
     /// The source of a session has started, or its object is here.
     pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: Opened) {
         let cell = self.cell;
-        let held: usize = self.under_way().map(|(_, session)| session.object_bytes()).sum();
+        let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
         let bytes = match &opened {
-            Opened::Stream { .. } => 0,
+            Opened::Stream { .. } | Opened::Stored { .. } => 0,
             Opened::Object { bytes, .. } => bytes.len(),
         };
         let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
-        let fits = match &opened {
-            Opened::Stream { .. } => session.wish.service.is_stream(),
-            Opened::Object { bytes, .. } => !session.wish.service.is_stream() && bytes.len() <= MAX_OBJECT_BYTES,
-        };
-        if !fits {
+        let is_stream = matches!(opened, Opened::Stream { .. });
+        if session.wish.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         let Some(session) = self.sessions.get_mut(&id).filter(|_| held + bytes <= MAX_OBJECT_MEMORY) else {
@@ -48,7 +46,17 @@ impl Provide {
                 session.answer_inline(core, cell, bytes, format);
                 self.finish(core, id, None);
             }
-            Opened::Object { bytes, format } => session.start_object(core, id, cell, bytes, format),
+            Opened::Object { bytes, format } => {
+                let (length, digest) = (bytes.len() as u64, flow::digest(&bytes));
+                let make = |flow| ObjectSender::held(flow, bytes, digest);
+                session.start_object(core, id, cell, (length, digest, format), make);
+                self.pump(core);
+            }
+            Opened::Stored { length, digest, format } => {
+                let make = |flow| ObjectSender::read(flow, length, digest);
+                session.start_object(core, id, cell, (length, digest, format), make);
+                self.pump(core);
+            }
         }
     }
 
@@ -56,7 +64,7 @@ impl Provide {
     pub(super) fn on_open_failed(&mut self, core: &mut Core, id: SessionId) {
         match self.sessions.get(&id).map(|session| &session.phase) {
             Some(Phase::Opening) => self.refuse(core, id, Reason::SourceFailed),
-            Some(Phase::Streaming(_)) => self.stop_requester(core, id, Reason::SourceFailed),
+            Some(Phase::Streaming(_) | Phase::Sending(_)) => self.stop_requester(core, id, Reason::SourceFailed),
             _ => {}
         }
     }
@@ -105,8 +113,18 @@ impl Provide {
         session.heard = core.now;
         session.confirmed = true;
         core.timers.clear(Timer::Accept(id));
+        let (is_object, is_large) = match &session.phase {
+            Phase::Sending(object) => (true, object.length() > WINDOW_BYTES),
+            _ => (false, false),
+        };
         if session.reported(core, &report) {
             self.finish(core, id, None);
+        }
+        if is_large {
+            self.trips.probe(core, link);
+        }
+        if is_object {
+            self.pump(core);
         }
     }
 
@@ -149,6 +167,7 @@ impl Provide {
     /// An association has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
     pub(super) fn on_link_down(&mut self, core: &mut Core, link: LinkId, loss: Loss<'_>) {
+        self.trips.forget(link);
         for id in self.live_where(|session| session.link == Some(link)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             session.link = None;

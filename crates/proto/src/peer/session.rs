@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::api::SessionId;
+use super::api::{Event, SessionId};
 use super::core::Core;
 use super::provide::Wish;
 use super::timers::Timer;
 use crate::delivery::{Delivery, Profile};
-use crate::flow::{self, ObjectSender, SILENCE, StreamSender};
+use crate::flow::{self, ObjectSender, Room, SILENCE, StreamSender};
 use crate::grid::Cell;
-use crate::ids::LinkId;
+use crate::ids::{LinkId, RequestId};
 use crate::machine::Channel;
 use crate::service::Form;
 use crate::time::Time;
@@ -157,10 +157,10 @@ impl Session {
         matches!(self.phase, Phase::Done { missed: true, .. })
     }
 
-    /// Memory that the object under way takes, bytes.
-    pub(super) fn object_bytes(&self) -> usize {
+    /// Memory that the object under way takes as long as it is, bytes.
+    pub(super) fn held_bytes(&self) -> usize {
         match &self.phase {
-            Phase::Sending(object) => object.len(),
+            Phase::Sending(object) => object.held_bytes(),
             _ => 0,
         }
     }
@@ -177,10 +177,9 @@ impl Session {
     pub(super) fn reported(&mut self, core: &mut Core, report: &Report) -> bool {
         match &mut self.phase {
             Phase::Sending(object) => {
-                object.report(report.bytes);
-                let is_done = object.is_done();
-                self.pump(core);
-                is_done
+                let rtt = self.link.and_then(|link| core.links.get(link)).map(|link| link.rtt.smoothed());
+                object.report(core.now, rtt.unwrap_or_default(), report.bytes);
+                object.is_done()
             }
             Phase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
                 let again = stream.report(report.packets);
@@ -201,16 +200,27 @@ impl Session {
         }
     }
 
-    /// Sends what the object's sender has to send.
-    pub(super) fn pump(&mut self, core: &mut Core) {
-        while let Some(message) = self.next_chunk() {
+    /// Sends what the object's sender has to send and there is `room` for, and
+    /// has read what comes next.
+    pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: Room) -> u64 {
+        let before = room.left;
+        while let Some(message) = self.next_chunk(core.now, room) {
+            if let Message::Chunk(chunk) = &message {
+                room.left -= chunk.payload.len() as u64;
+            }
             self.send_reliably(core, &message);
         }
+        if let Phase::Sending(object) = &mut self.phase
+            && let Some((offset, length)) = object.next_read()
+        {
+            core.emit(Event::Read { session: id, offset, length });
+        }
+        before - room.left
     }
 
-    fn next_chunk(&mut self) -> Option<Message> {
+    fn next_chunk(&mut self, now: Time, room: Room) -> Option<Message> {
         match &mut self.phase {
-            Phase::Sending(object) if self.link.is_some() => object.poll(),
+            Phase::Sending(object) if self.link.is_some() => object.poll(now, room),
             _ => None,
         }
     }
@@ -263,22 +273,30 @@ impl Session {
         self.await_requester(core, id);
     }
 
-    pub(super) fn start_object(&mut self, core: &mut Core, id: SessionId, cell: Cell, object: Bytes, format: String) {
-        let digest = flow::digest(&object);
-        let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: None };
+    /// Accepts with an object of `length` bytes; `make` makes its sender.
+    pub(super) fn start_object(
+        &mut self,
+        core: &mut Core,
+        id: SessionId,
+        cell: Cell,
+        (length, digest, format): (u64, [u8; 32], String),
+        make: impl FnOnce(RequestId) -> ObjectSender,
+    ) {
+        let resume = self.wish.resume.filter(|has| has.digest == digest && has.offset <= length);
+        let offset = resume.map(|has| has.offset);
+        let offer = Offer::Object { bytes: length, digest, format, inline: None, offset };
         let accept = self.acceptance(core, cell, offer);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
         self.send_reliably(core, &accept);
         self.accept = Some(accept);
-        self.phase = Phase::Sending(ObjectSender::new(self.wish.key.1, object, digest));
-        self.pump(core);
+        self.phase = Phase::Sending(make(self.wish.key.1).starting_at(offset.unwrap_or(0)));
         self.await_requester(core, id);
     }
 
     pub(super) fn answer_inline(&mut self, core: &mut Core, cell: Cell, object: Bytes, format: String) {
         let digest = flow::digest(&object);
-        let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: Some(object) };
+        let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
         self.accept = Some(self.acceptance(core, cell, offer));
         self.report(core);
         self.send_accept(core);

@@ -30,7 +30,7 @@ pub use flow::{Chunk, Packet, Report};
 pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
-pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request};
+pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume};
 pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
 pub use tree::{Carry, MAX_PATCHES, Moved, Summary, Way};

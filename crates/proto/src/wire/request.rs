@@ -45,6 +45,22 @@ pub struct Params {
     /// know this field serves without it.
     #[n(3)]
     pub profile: Option<Profile>,
+    /// What the requester has of an object already; `None` is nothing. Who does
+    /// not know this field, or has another object, serves from the beginning.
+    #[n(4)]
+    pub resume: Option<Resume>,
+}
+
+/// The beginning of an object that a requester has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Resume {
+    /// The object's SHA-256.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub digest: [u8; 32],
+    /// How many of its bytes.
+    #[n(1)]
+    pub offset: u64,
 }
 
 impl Params {
@@ -56,6 +72,11 @@ impl Params {
     /// What matters to who asks.
     pub fn profile_of(this: Option<Self>) -> Option<Profile> {
         this.and_then(|params| params.profile)
+    }
+
+    /// What the requester has already.
+    pub fn resume_of(this: Option<Self>) -> Option<Resume> {
+        this.and_then(|params| params.resume)
     }
 }
 
@@ -173,6 +194,10 @@ pub enum Offer {
         /// The whole of it, if it is small enough to travel here.
         #[cbor(n(3), with = "bytes_codec")]
         inline: Option<Bytes>,
+        /// Where its data begins, because the requester has what comes before;
+        /// `None` is at the beginning.
+        #[n(4)]
+        offset: Option<u64>,
     },
 }
 

@@ -17,6 +17,7 @@ mod losses;
 mod members;
 mod meshes;
 mod multicast;
+mod objects;
 mod profiles;
 mod providers;
 mod rogues;

@@ -226,6 +226,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         provider,
         scope: Scope::Anywhere,
         profile: None,
+        resume: None,
         trace: false,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
@@ -258,7 +259,7 @@ fn an_object_that_comes_no_further_is_given_up() {
     let (mut world, [_, _, requester, rogue]) = with_rogue(7);
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Image);
     let Request { id, nonce, .. } = request;
-    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None };
+    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let accept = Message::Accept(Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None });
     for _ in 0..60 {
         world.inject(rogue, requester, accept.encode());

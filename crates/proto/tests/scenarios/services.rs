@@ -83,17 +83,6 @@ fn an_empty_object_is_an_object() {
 }
 
 #[test]
-fn a_large_object_keeps_to_its_window_and_arrives() {
-    let (mut world, _, provider, requester) = three(7, Role::SuperNode);
-    world.hosts[provider.0].object_bytes = Some(3_000_001);
-    let ticket = world.request(requester, Service::Image, ANYWHERE);
-    let summary = finished(&mut world, requester, ticket);
-    assert!(summary.complete, "{summary:?}");
-    assert_eq!(summary.bytes, 3_000_001);
-    assert!(summary.elapsed > 11 * 40 * MS, "eleven windows, a round trip each: {summary:?}");
-}
-
-#[test]
 fn a_damaged_object_is_never_complete() {
     for role in [Role::SuperNode, Role::Server] {
         let (mut world, _, _, requester) = three(8, role);

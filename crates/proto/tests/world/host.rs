@@ -54,7 +54,13 @@ pub struct Host {
     pub broken_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,
+    /// Its objects lie elsewhere and are read piece by piece.
+    pub reads_objects: bool,
+    /// What it asked for is not read for the moment: bytes of objects that wait.
+    pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
+    /// The object that was opened last.
+    stored: Bytes,
     machine: Inner,
     sources: BTreeMap<SessionId, Source>,
     next_ticket: u64,
@@ -93,6 +99,9 @@ impl Host {
             opened: Vec::new(),
             broken_source: false,
             object_bytes: None,
+            reads_objects: false,
+            unread: None,
+            stored: Bytes::new(),
             woken_for: None,
             machine,
             sources: BTreeMap::new(),
@@ -183,6 +192,18 @@ impl Host {
                 Event::Close { session, .. } => {
                     self.sources.remove(session);
                 }
+                Event::Read { session, offset, length } => {
+                    let from = *offset as usize;
+                    let bytes = self.stored.slice(from..from + *length as usize);
+                    self.command(now, Command::Piece { session: *session, offset: *offset, bytes });
+                }
+                Event::Data { ticket, payload } => {
+                    let (ticket, bytes) = (*ticket, payload.len() as u64);
+                    match &mut self.unread {
+                        Some(unread) => *unread.entry(ticket).or_default() += bytes,
+                        None => self.command(now, Command::Taken { ticket, bytes }),
+                    }
+                }
                 _ => {}
             }
             self.events.push((now, event));
@@ -212,7 +233,13 @@ impl Host {
             }
             Form::Object { bytes } => {
                 let size = self.object_bytes.unwrap_or(bytes as usize);
-                let opened = Opened::Object { bytes: object(size), format: "synthetic".to_owned() };
+                let (bytes, format) = (object(size), "synthetic".to_owned());
+                self.stored = bytes.clone();
+                let opened = if self.reads_objects {
+                    Opened::Stored { length: size as u64, digest: roost_proto::flow::digest(&bytes), format }
+                } else {
+                    Opened::Object { bytes, format }
+                };
                 self.command(now, Command::Opened { session, opened });
                 None
             }
@@ -233,6 +260,17 @@ impl Host {
         let pause = source.pause;
         self.command(now, Command::Data { session, payload: payload.into() });
         Some(pause)
+    }
+
+    /// Takes so many bytes of what waits to be read.
+    pub fn read(&mut self, now: Time, ticket: Ticket, bytes: u64) {
+        let waiting = self.unread.as_mut().and_then(|unread| unread.get_mut(&ticket));
+        let bytes = waiting.map_or(0, |waiting| {
+            let taken = bytes.min(*waiting);
+            *waiting -= taken;
+            taken
+        });
+        self.command(now, Command::Taken { ticket, bytes });
     }
 
     /// The event that ended a ticket.

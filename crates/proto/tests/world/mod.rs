@@ -240,6 +240,7 @@ impl World {
             provider: None,
             scope: Scope::Anywhere,
             profile: None,
+            resume: None,
             trace: false,
         };
         change(&mut wanted);
@@ -261,6 +262,13 @@ impl World {
         let ticket = self.hosts[host.0].ticket();
         self.command(host, Command::Ping { ticket, node });
         ticket
+    }
+
+    /// Takes so many bytes of an object that waits to be read.
+    pub fn read(&mut self, host: HostId, ticket: Ticket, bytes: u64) {
+        let now = self.now;
+        self.hosts[host.0].read(now, ticket, bytes);
+        self.drain(host);
     }
 
     pub fn cancel(&mut self, host: HostId, ticket: Ticket) {
@@ -411,6 +419,17 @@ impl World {
         let ended = |world: &Self| world.hosts[host.0].ending(ticket).is_some();
         assert!(self.run_while(120 * SECOND, ended), "{ticket:?} of {host:?} has not ended");
         self.hosts[host.0].ending(ticket).unwrap().clone()
+    }
+
+    /// Bytes of messages that are on their way to a host.
+    pub fn on_its_way(&self, to: HostId) -> u64 {
+        let bytes = |action: &Action| match action {
+            Action::Deliver { link, message } if self.links.get(link).is_some_and(|link| link.host == to) => {
+                message.len()
+            }
+            _ => 0,
+        };
+        self.queue.values().map(bytes).sum::<usize>() as u64
     }
 
     /// What a ticket has delivered.

@@ -208,4 +208,6 @@ impl LinkEnd {
 }
 
 #[cfg(test)]
+mod objects;
+#[cfg(test)]
 mod tests;

@@ -250,6 +250,7 @@ impl<'a> Crowd<'a> {
                 provider: None,
                 scope: Scope::default(),
                 profile: None,
+                resume: None,
                 trace: false,
             };
             let machine = self.world.machine_of(Part::Node(*asker));

@@ -249,7 +249,7 @@ impl Crowd {
     }
 
     fn accept(&mut self, id: RequestId) -> Message {
-        let offer = Offer::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None };
+        let offer = Offer::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None, offset: None };
         Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell: self.cell(), provider: None })
     }
 

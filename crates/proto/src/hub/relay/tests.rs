@@ -183,7 +183,7 @@ fn a_provider_that_stops_before_it_accepts_is_followed_by_the_next() {
 #[test]
 fn an_object_does_not_overtake_its_acceptance() {
     let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
-    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None };
+    let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
     let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
     let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
@@ -198,7 +198,8 @@ fn an_object_that_came_with_the_acceptance_leaves_no_flow_behind() {
     let (provider, asker) = (bench.provider(1), bench.requester(2));
     for id in 1..=10 {
         let (_, forward) = forwarded(&bench.ask(asker, request(id, Mode::Relay)));
-        let offer = Offer::Object { bytes: 300, digest: [0; 32], format: String::new(), inline: Some(PAYLOAD) };
+        let offer =
+            Offer::Object { bytes: 300, digest: [0; 32], format: String::new(), inline: Some(PAYLOAD), offset: None };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
         let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
         assert!(matches!(&bench.say(provider, &accept)[..], [(link, Message::Accept(_))] if *link == asker));

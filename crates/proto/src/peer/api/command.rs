@@ -12,7 +12,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::NodeId;
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
-use crate::wire::Mode;
+use crate::wire::{Mode, Resume};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +47,9 @@ pub struct Wanted {
     pub scope: Scope,
     /// What matters most of its delivery.
     pub profile: Option<Profile>,
+    /// What of an object the owner has already, from an earlier request; the
+    /// acceptance says whether it goes on from there.
+    pub resume: Option<Resume>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
 }
@@ -118,7 +121,24 @@ pub enum Command {
         /// What it gives.
         opened: Opened,
     },
-    /// A session's source has nothing to give, or broke off in mid-stream.
+    /// What was to be read of a session's object, see [`Event::Read`].
+    Piece {
+        /// Which.
+        session: SessionId,
+        /// From where on.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// So many more bytes of an object have been taken by whoever wants it: its
+    /// provider may send as many.
+    Taken {
+        /// Of which request.
+        ticket: Ticket,
+        /// How many.
+        bytes: u64,
+    },
+    /// A session's source has nothing to give, or broke off in the middle.
     OpenFailed {
         /// Which.
         session: SessionId,
@@ -162,10 +182,21 @@ pub enum Opened {
         /// Media type or format of the payload.
         format: String,
     },
-    /// One object, here and whole; at most [`crate::flow::MAX_OBJECT_BYTES`].
+    /// One object, here and whole; at most [`crate::flow::MAX_HELD_BYTES`].
     Object {
         /// The object.
         bytes: Bytes,
+        /// Its media type.
+        format: String,
+    },
+    /// One object of any size, to be read by [`Event::Read`] piece by piece. As
+    /// long as it is sent it must stay what it is; if it does not, the session
+    /// is to be ended by [`Command::OpenFailed`].
+    Stored {
+        /// Its size, bytes.
+        length: u64,
+        /// Its SHA-256.
+        digest: [u8; 32],
         /// Its media type.
         format: String,
     },

@@ -46,6 +46,16 @@ pub enum Event {
         /// For whom.
         requester: NodeId,
     },
+    /// A piece of a session's object is to be read, and handed over by
+    /// [`Command::Piece`]. One at a time for each session.
+    Read {
+        /// Which.
+        session: SessionId,
+        /// From where on.
+        offset: u64,
+        /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
+        length: u64,
+    },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
     Close {
@@ -73,7 +83,8 @@ pub enum Event {
         relayed: bool,
     },
     /// A piece of what was requested: of an object in order and without gaps,
-    /// of a stream one datagram as it came.
+    /// of a stream one datagram as it came. What of an object is done with is
+    /// to be told by [`Command::Taken`], else its provider soon sends no more.
     Data {
         /// Which request.
         ticket: Ticket,

@@ -1,0 +1,156 @@
+//! Where a request's data goes: an output that is opened when a provider
+//! accepts, or the part of a large object that an earlier request has left.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use roost_control::Accepted;
+use roost_proto::Service;
+use roost_proto::flow::digest_of_text;
+use roost_proto::wire::Resume;
+use roost_services::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkError, SinkSpec, TrackForm, Whole};
+use roost_terminal::Output;
+
+use super::bytes;
+use crate::failure::{Code, Failure, Outcome};
+use crate::progress::Progress;
+
+/// Where the data of one request goes.
+pub(crate) struct Keeping<'a> {
+    service: Service,
+    spec: Option<&'a SinkSpec>,
+    form: TrackForm,
+    output: Output,
+    /// What an earlier request has left, until a provider says what it has.
+    part: Option<Part>,
+    sink: Option<Sink>,
+    /// Whether what is there at the end is verified here.
+    verifies: bool,
+    /// Where it went on, bytes.
+    pub(crate) resumed_at: Option<u64>,
+    pub(crate) kept: Option<Kept>,
+}
+
+/// What became of the output.
+pub(crate) struct Kept {
+    pub(crate) finished: Finished,
+    /// Lines of a track that were no records.
+    pub(crate) left_out: u64,
+    /// Whether it was found to be what the provider has.
+    pub(crate) verified: bool,
+}
+
+impl<'a> Keeping<'a> {
+    /// Looks for what an earlier request has left, which is read through.
+    pub(crate) async fn begin(
+        service: Service,
+        spec: Option<&'a SinkSpec>,
+        form: TrackForm,
+        output: Output,
+    ) -> Outcome<Self> {
+        let part = match file(service, spec) {
+            Some(path) => find(path, output).await?,
+            None => None,
+        };
+        let (sink, verifies, resumed_at, kept) = (None, false, None, None);
+        Ok(Self { service, spec, form, output, part, sink, verifies, resumed_at, kept })
+    }
+
+    /// What is there already.
+    pub(crate) fn resume(&self) -> Option<Resume> {
+        let part = self.part.as_ref().filter(|part| part.bytes() > 0)?;
+        Some(Resume { digest: part.of().digest, offset: part.bytes() })
+    }
+
+    /// Opens the output; anew if another provider takes over from the beginning.
+    pub(crate) async fn open(&mut self, accepted: &Accepted) -> Outcome {
+        let Some(spec) = self.spec else { return Ok(()) };
+        self.sink = None;
+        let whole = accepted.sha256.as_deref().and_then(digest_of_text).zip(accepted.bytes);
+        let whole = whole.map(|(digest, length)| Whole { digest, length });
+        let sink = match (file(self.service, self.spec), whole) {
+            (Some(path), Some(whole)) if whole.length > MIN_PART_BYTES && is_replaceable(path) => {
+                self.verifies = true;
+                self.go_on(path, whole, accepted.offset).await
+            }
+            _ => Sink::open(self.service, &accepted.format, spec, self.form).await,
+        };
+        self.sink = Some(sink.map_err(|error| unwritten(&error))?);
+        Ok(())
+    }
+
+    /// Opens the part of a large object, from where the provider goes on.
+    async fn go_on(&mut self, path: &Path, whole: Whole, offset: Option<u64>) -> Result<Sink, SinkError> {
+        let mut part = self.part.take();
+        if part.is_none() && offset.is_some() {
+            // An earlier provider had accepted and fallen silent.
+            part = found(path, |_| {}).await?;
+        }
+        let has = part.as_ref().map(|part| (part.of(), part.bytes())).filter(|(_, bytes)| *bytes > 0);
+        let goes_on = offset.is_some() && has == offset.map(|offset| (whole, offset));
+        match has {
+            Some((_, there)) if goes_on => {
+                self.resumed_at = Some(there);
+                self.output.say(format!("Going on after the {} of {}.part", bytes(there), path.display()));
+            }
+            Some(_) => {
+                let why = "The provider has another object than the one of which there is a part";
+                self.output.say(format!("{why}: starting {} anew", path.display()));
+            }
+            None => {}
+        }
+        Sink::resume(path.to_owned(), part, whole, !goes_on).await
+    }
+
+    pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
+        match &mut self.sink {
+            Some(sink) => sink.write(data).await.map_err(|error| unwritten(&error)),
+            None => Ok(Flow::More),
+        }
+    }
+
+    pub(crate) async fn close(&mut self, complete: bool) -> Outcome {
+        if let Some(sink) = self.sink.take() {
+            let left_out = sink.left_out();
+            let finished = sink.finish(complete).await.map_err(|error| unwritten(&error))?;
+            let verified = self.verifies && matches!(finished, Finished::Written { .. });
+            self.kept = Some(Kept { finished, left_out, verified });
+        }
+        Ok(())
+    }
+}
+
+/// The file that an object is to become.
+fn file(service: Service, spec: Option<&SinkSpec>) -> Option<&Path> {
+    match spec {
+        Some(SinkSpec::File(path)) if !service.is_stream() => Some(path),
+        _ => None,
+    }
+}
+
+/// Whether a file takes this name, and not a device or a folder has it.
+fn is_replaceable(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
+async fn find(path: &Path, output: Output) -> Outcome<Option<Part>> {
+    let progress = Progress::start(output, format!("checking what is there of {}", path.display()));
+    let found = found(path, |_| {}).await.map_err(|error| unwritten(&error))?;
+    progress.end();
+    Ok(found)
+}
+
+/// The part of a file, read through off the runtime.
+async fn found(path: &Path, heard: impl FnMut(u64) + Send + 'static) -> Result<Option<Part>, SinkError> {
+    let path: PathBuf = path.to_owned();
+    let found = tokio::task::spawn_blocking(move || Part::find(&path, heard)).await;
+    found.unwrap_or(Ok(None))
+}
+
+pub(crate) fn unwritten(error: &SinkError) -> Failure {
+    match error {
+        SinkError::Unsuitable { .. } => Failure::usage(error.to_string()),
+        SinkError::Damaged { .. } => Failure::new(Code::Damaged, error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,144 @@
+//! A sender alone, and with a receiver over a path that breaks.
+
+use proptest::prelude::*;
+
+use super::super::{MAX_WINDOW_BYTES, ObjectReceiver, WINDOW_BYTES, digest};
+use super::*;
+
+const ID: RequestId = RequestId(1);
+const RTT: Duration = Duration::from_millis(50);
+
+fn held(bytes: usize) -> ObjectSender {
+    let object = Bytes::from(vec![7; bytes]);
+    let digest = digest(&object);
+    ObjectSender::held(ID, object, digest)
+}
+
+fn count(sender: &mut ObjectSender, room: Room) -> usize {
+    std::iter::from_fn(|| sender.poll(Time::ZERO, room)).count()
+}
+
+#[test]
+fn a_sender_goes_one_window_beyond_the_last_report() {
+    let mut sender = held(WINDOW_BYTES as usize * 2);
+    assert_eq!(count(&mut sender, Room::ALL), 16);
+    sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
+    assert_eq!(count(&mut sender, Room::ALL), 1);
+    sender.report(Time::ZERO + 8 * RTT, RTT, WINDOW_BYTES * 9);
+    assert_eq!(count(&mut sender, Room::ALL), 16, "15 chunks and the end");
+    assert!(!sender.is_done());
+    sender.report(Time::ZERO, RTT, WINDOW_BYTES * 2);
+    assert!(sender.is_done());
+}
+
+#[test]
+fn who_shares_keeps_to_the_share_and_to_what_is_left() {
+    let chunk = CHUNK_BYTES as u64;
+    let mut sender = held(CHUNK_BYTES * 9);
+    assert_eq!(count(&mut sender, Room { share: 3 * chunk, left: u64::MAX }), 3);
+    assert_eq!(count(&mut sender, Room { share: u64::MAX, left: chunk - 1 }), 0);
+    assert_eq!(sender.under_way(), 3 * chunk);
+}
+
+#[test]
+fn after_an_interruption_the_report_says_where_to_go_on() {
+    let mut sender = held(CHUNK_BYTES * 4);
+    assert_eq!(count(&mut sender, Room::ALL), 5);
+    sender.interrupt();
+    assert_eq!(sender.poll(Time::ZERO, Room::ALL), None);
+    sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
+    let Some(Message::Chunk(chunk)) = sender.poll(Time::ZERO, Room::ALL) else { panic!("no chunk") };
+    assert_eq!(chunk.offset, CHUNK_BYTES as u64);
+}
+
+#[test]
+fn what_is_not_held_is_asked_for_a_little_ahead() {
+    let mut sender = ObjectSender::read(ID, 3 * READ_BYTES + 1, [0; 32]).starting_at(1);
+    assert_eq!(sender.next_read(), Some((1, READ_BYTES)));
+    assert_eq!((sender.next_read(), sender.poll(Time::ZERO, Room::ALL)), (None, None));
+    sender.piece(9, Bytes::from_static(b"not asked for"));
+    assert_eq!(sender.next_read(), None);
+    sender.piece(1, Bytes::from(vec![1; READ_BYTES as usize]));
+    assert_eq!(sender.next_read(), None, "enough is there");
+    assert!(sender.poll(Time::ZERO, Room::ALL).is_some());
+    assert_eq!(sender.next_read(), Some((1 + READ_BYTES, READ_BYTES)));
+    assert_eq!(sender.held_bytes(), 0);
+}
+
+/// An object of which each byte tells where it is.
+fn object(length: usize) -> Bytes {
+    (0..length).map(|at| (at / 251 + at) as u8).collect::<Vec<_>>().into()
+}
+
+/// What happens between two messages.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// So many messages are delivered.
+    Deliver(usize),
+    /// The reader takes so many bytes, and the receiver reports.
+    Read(u64),
+    /// So many reads are answered.
+    Disk(usize),
+    /// What is under way is lost, and the receiver says what it has.
+    Break,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        4 => (1..40_usize).prop_map(Happening::Deliver),
+        3 => (1..600_000_u64).prop_map(Happening::Read),
+        3 => (1..3_usize).prop_map(Happening::Disk),
+        1 => Just(Happening::Break),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_breaks_and_whoever_is_slow_each_byte_is_read_once(
+        happenings in prop::collection::vec(happening(), 1..60),
+        length in 1..1_500_000_usize,
+        began in 0..1_500_000_usize,
+        is_held: bool,
+    ) {
+        let (object, began) = (object(length), began % length);
+        let digest = digest(&object);
+        let sender = if is_held { ObjectSender::held(ID, object.clone(), digest) } else { ObjectSender::read(ID, length as u64, digest) };
+        let mut sender = sender.starting_at(began as u64);
+        let mut receiver = ObjectReceiver::new(ID, length as u64, digest, began as u64);
+        let (mut wire, mut disk, mut got) = (VecDeque::new(), VecDeque::new(), object[..began].to_vec());
+        // In the end everybody does what is to be done.
+        let rest = [Happening::Break, Happening::Disk(1), Happening::Deliver(500), Happening::Read(u64::MAX / 2)];
+        let rest = rest.into_iter().cycle().take(4 * (8 + 2 * length / CHUNK_BYTES));
+        for (at, happening) in happenings.into_iter().chain(rest.skip(1)).enumerate() {
+            let now = Time::ZERO + RTT * at as u32;
+            match happening {
+                Happening::Deliver(count) => for message in wire.drain(..count.min(wire.len())) {
+                    let Message::Chunk(chunk) = message else { continue };
+                    got.extend_from_slice(&receiver.chunk(chunk).unwrap_or_default());
+                },
+                Happening::Read(bytes) => {
+                    receiver.read(bytes);
+                    sender.report(now, RTT, receiver.report().bytes);
+                }
+                Happening::Disk(count) => for (offset, bytes) in disk.drain(..count.min(disk.len())) {
+                    let from = offset as usize;
+                    sender.piece(offset, object.slice(from..from + bytes as usize));
+                },
+                Happening::Break if !sender.is_done() => {
+                    wire.clear();
+                    sender.interrupt();
+                    sender.report(now, RTT, receiver.report().bytes);
+                }
+                Happening::Break => {}
+            }
+            disk.extend(sender.next_read());
+            wire.extend(std::iter::from_fn(|| sender.poll(now, Room::ALL)));
+            disk.extend(sender.next_read());
+            prop_assert!(disk.len() <= 1);
+            prop_assert!(sender.under_way() <= MAX_WINDOW_BYTES);
+        }
+        prop_assert!(receiver.has_everything() && sender.is_done(), "{} of {}", receiver.bytes(), length - began);
+        prop_assert!(got == object[..]);
+        prop_assert_eq!(receiver.digest_ok(), (began == 0).then_some(true));
+    }
+}

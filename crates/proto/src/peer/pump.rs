@@ -1,0 +1,93 @@
+//! How much of the objects under way is sent at once: what may be on its way on
+//! each association, and on all, is shared evenly.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::api::SessionId;
+use super::core::Core;
+use super::provide::Provide;
+use super::session::{Phase, Session};
+use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, Room, WINDOW_BYTES};
+use crate::ids::LinkId;
+use crate::time::Time;
+use crate::wire::Message;
+
+/// How often the round trip to a requester of objects is measured.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Round trips that are being measured, each by a datagram that goes before the
+/// data. One for each association with a requester of objects.
+#[derive(Debug, Default)]
+pub(super) struct Trips(BTreeMap<LinkId, (Option<u32>, Time)>);
+
+impl Trips {
+    /// Measures the round trip over `link`, unless that was done lately.
+    pub(super) fn probe(&mut self, core: &mut Core, link: LinkId) {
+        if self.0.get(&link).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
+            let token = core.random.next_u64() as u32;
+            self.0.insert(link, (Some(token), core.now));
+            core.send(link, &Message::Ping(token));
+        }
+    }
+
+    pub(super) fn on_pong(&mut self, core: &mut Core, link: LinkId, token: u32) {
+        let Some((asked, sent)) = self.0.get_mut(&link).filter(|(asked, _)| *asked == Some(token)) else { return };
+        *asked = None;
+        if let Some(entry) = core.links.get_mut(link) {
+            entry.rtt.sample(core.now.since(*sent));
+        }
+    }
+
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.0.remove(&link);
+    }
+}
+
+/// What is under way, and of how many objects.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    objects: u64,
+    bytes: u64,
+}
+
+impl Load {
+    fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl Provide {
+    /// A piece of an object has been read.
+    pub(super) fn on_piece(&mut self, core: &mut Core, id: SessionId, offset: u64, bytes: Bytes) {
+        let Some(Session { phase: Phase::Sending(object), .. }) = self.sessions.get_mut(&id) else { return };
+        object.piece(offset, bytes);
+        self.pump(core);
+    }
+
+    /// Sends of all objects under way what there is room for. At most
+    /// [`MAX_OBJECT_SESSIONS`](super::MAX_OBJECT_SESSIONS) are looked at.
+    pub(super) fn pump(&mut self, core: &mut Core) {
+        let (mut links, mut all) = (BTreeMap::<LinkId, Load>::new(), Load::default());
+        let mut sending = Vec::new();
+        for (id, session) in self.under_way() {
+            if let (Phase::Sending(object), Some(link)) = (&session.phase, session.link) {
+                links.entry(link).or_default().add(object.under_way());
+                all.add(object.under_way());
+                sending.push((id, link));
+            }
+        }
+        for (id, link) in sending {
+            let (Some(session), Some(load)) = (self.sessions.get_mut(&id), links.get_mut(&link)) else { continue };
+            let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
+            let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
+            let share = if session.wish.relayed { share.min(WINDOW_BYTES) } else { share };
+            let sent = session.pump(core, id, Room { share, left });
+            load.bytes += sent;
+            all.bytes += sent;
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Two nodes, and an object from one to the other over a link of a certain rate.
+
+use std::collections::VecDeque;
+
+use roost_proto::flow::digest;
+use roost_proto::machine::{Machine, Peer as Neighbour};
+use roost_proto::peer::{Command, Config, Discovery, Event, Opened, Peer, Provider, Summary, Ticket, Wanted};
+use roost_proto::wire::Mode;
+use roost_proto::{Address, Area, Cell, Input, LinkId, NodeId, Role, SchemeSet, Scope, Service, ServiceSet, Transmit};
+
+use super::*;
+
+const LINK: LinkId = LinkId(1);
+const TICKET: Ticket = Ticket(1);
+
+/// One direction of the path: packets wait for those before them, and are lost
+/// where more wait than in one round trip pass.
+struct Way {
+    bits_per_second: u64,
+    delay: Duration,
+    free: Time,
+    wire: VecDeque<(Time, Bytes)>,
+}
+
+impl Way {
+    fn push(&mut self, now: Time, parcel: Parcel) {
+        let begins = self.free.max(now);
+        if begins.since(now) < 2 * self.delay {
+            self.free = begins + Duration::from_nanos(u64::from(parcel.bytes) * 8_000_000_000 / self.bits_per_second);
+            self.wire.push_back((self.free + self.delay, parcel.content));
+        }
+    }
+}
+
+struct Path {
+    now: Time,
+    peers: [Peer; 2],
+    ends: Option<[LinkEnd; 2]>,
+    ways: [Way; 2],
+    dial: Option<roost_proto::DialId>,
+    object: Bytes,
+    /// When what part of the object had come.
+    came: Vec<(Time, usize)>,
+    summary: Option<Summary>,
+}
+
+fn node(number: u8) -> NodeId {
+    NodeId::from_bytes([number + 1; 16])
+}
+
+fn address(number: u8) -> Address {
+    Address::single(Scheme::Quic, ([10, 0, 0, number + 1], 7700).into())
+}
+
+fn peer(number: u8) -> Peer {
+    Peer::new(Config {
+        node: node(number),
+        epoch: 1,
+        cell: Cell::new(0, 0),
+        services: [Service::Image].into_iter().filter(|_| number == 0).collect::<ServiceSet>(),
+        hubs: Vec::new(),
+        hub_role: Role::SuperNode,
+        addresses: vec![address(number)],
+        max_streams: 8,
+        uplink_kbps: u32::MAX,
+        stream_duration: Duration::from_secs(1),
+        multicast: true,
+        discovery: Discovery::Multicast,
+        seed: u64::from(number),
+    })
+}
+
+impl Path {
+    fn new(bits_per_second: u64, delay: Duration, bytes: usize) -> Self {
+        let now = Time::from_nanos(1_000_000_000);
+        let way = || Way { bits_per_second, delay, free: now, wire: VecDeque::new() };
+        let object = Bytes::from(vec![0x5a; bytes]);
+        let peers = [peer(0), peer(1)];
+        let (ways, came) = ([way(), way()], Vec::new());
+        Self { now, peers, ends: None, ways, dial: None, object, came, summary: None }
+    }
+
+    fn input(&mut self, side: usize, input: Input<Command>) {
+        self.peers[side].handle(self.now, input);
+        self.settle(side);
+    }
+
+    fn settle(&mut self, side: usize) {
+        loop {
+            while let Some(transmit) = self.peers[side].poll_transmit() {
+                self.carry_out(side, transmit);
+            }
+            let Some(event) = self.peers[side].poll_event() else { return };
+            let answer = match event {
+                Event::Open { session, .. } => {
+                    let (length, digest) = (self.object.len() as u64, digest(&self.object));
+                    let opened = Opened::Stored { length, digest, format: String::new() };
+                    Command::Opened { session, opened }
+                }
+                Event::Read { session, offset, length } => {
+                    let bytes = self.object.slice(offset as usize..(offset + length) as usize);
+                    Command::Piece { session, offset, bytes }
+                }
+                Event::Data { ticket, payload } => {
+                    self.came.push((self.now, payload.len()));
+                    Command::Taken { ticket, bytes: payload.len() as u64 }
+                }
+                Event::Finished { summary, .. } => {
+                    self.summary = Some(summary);
+                    continue;
+                }
+                Event::Failed { detail, .. } => panic!("{detail}"),
+                _ => continue,
+            };
+            self.peers[side].handle(self.now, Input::Command(answer));
+        }
+    }
+
+    fn carry_out(&mut self, side: usize, transmit: Transmit) {
+        match transmit {
+            Transmit::Dial { dial, .. } => {
+                self.dial = Some(dial);
+                let (now, rate) = (instant(self.now), Congestion::Rate);
+                let ends = [QuicEnd::accept(now, rate), QuicEnd::dial(now, rate)];
+                self.ends = Some(ends.map(|end| LinkEnd(Box::new(end))));
+            }
+            Transmit::Message { channel, delivery, message, .. } => {
+                if let Some(ends) = &mut self.ends {
+                    ends[side].send_as(self.now, channel, &delivery, message);
+                }
+            }
+            Transmit::Multicast { .. } | Transmit::Close { .. } => {}
+        }
+    }
+
+    /// Goes on to the next thing that happens.
+    fn step(&mut self) {
+        for side in 0..2 {
+            while self.ways[1 - side].wire.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, content) = self.ways[1 - side].wire.pop_front().unwrap();
+                self.ends.as_mut().unwrap()[side].handle_packet(self.now, &content);
+            }
+            self.drive(side);
+        }
+        let machines = self.peers.iter().filter_map(|peer| peer.poll_deadline().map(|deadline| deadline.at));
+        let ends = self.ends.iter_mut().flatten().filter_map(LinkEnd::deadline);
+        let wires = self.ways.iter().filter_map(|way| way.wire.front().map(|(at, _)| *at));
+        let next = machines.chain(ends).chain(wires).min().expect("something is to happen");
+        self.now = next.max(self.now + Duration::from_micros(10));
+    }
+
+    fn drive(&mut self, side: usize) {
+        if self.peers[side].poll_deadline().is_some_and(|deadline| deadline.at <= self.now) {
+            self.input(side, Input::Timeout);
+        }
+        let Some(end) = self.ends.as_mut().map(|ends| &mut ends[side]) else { return };
+        if end.deadline().is_some_and(|at| at <= self.now) {
+            end.handle_timeout(self.now);
+        }
+        let happenings: Vec<_> = std::iter::from_fn(|| end.poll_happening()).collect();
+        for happening in happenings {
+            let other = 1 - side as u8;
+            let input = match happening {
+                Happening::Up { rtt } => Input::LinkUp {
+                    link: LINK,
+                    dial: self.dial.filter(|_| side == 1),
+                    peer: Neighbour { node: node(other), role: Role::Node, name: String::new() },
+                    address: address(other),
+                    rtt,
+                },
+                Happening::Message(message) => Input::Message { link: LINK, message },
+                Happening::Down { reason } => panic!("{reason}"),
+            };
+            self.input(side, input);
+        }
+        let ends = self.ends.as_mut().unwrap();
+        while let Some(parcel) = ends[side].poll_packet(self.now) {
+            self.ways[side].push(self.now, parcel);
+        }
+    }
+
+    /// The rate at which the second half of the object came, bits per second.
+    fn carry(&mut self) -> f64 {
+        let wanted = Wanted {
+            service: Service::Image,
+            area: Area::Anywhere,
+            mode: Mode::Forward,
+            count: 0,
+            duration: None,
+            transports: SchemeSet::ALL,
+            deadline: Duration::from_secs(30),
+            provider: Some(Provider { node: node(0), addresses: vec![address(0)] }),
+            scope: Scope::Anywhere,
+            profile: None,
+            resume: None,
+            trace: false,
+        };
+        self.input(1, Input::Command(Command::Request { ticket: TICKET, wanted }));
+        while self.summary.is_none() {
+            self.step();
+        }
+        assert!(self.summary.as_ref().is_some_and(|summary| summary.complete), "{:?}", self.summary);
+        let half = self.object.len() / 2;
+        let mut sum = 0;
+        let begin = self.came.iter().find(|(_, bytes)| {
+            sum += bytes;
+            sum >= half
+        });
+        let span = self.came.last().unwrap().0.since(begin.unwrap().0);
+        half as f64 * 8.0 / span.as_secs_f64()
+    }
+}
+
+#[test]
+fn an_object_fills_a_fat_path_and_a_satellites() {
+    for (rate, delay, bytes, share) in [(200_000_000, 50, 60_000_000, 0.85), (20_000_000, 300, 30_000_000, 0.75)] {
+        let came = Path::new(rate, Duration::from_millis(delay), bytes).carry();
+        assert!(came >= share * rate as f64, "{:.1} of {:.1} Mbit/s", came / 1e6, rate as f64 / 1e6);
+    }
+}

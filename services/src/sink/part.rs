@@ -1,0 +1,283 @@
+//! A large object on its way: `FILE.part`, which survives whatever stops the
+//! transfer, with `FILE.part.json` beside it that says of what it is a part.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use roost_proto::flow::{digest_of_text, digest_text};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Finished;
+use super::file::{part, sync_folder};
+use crate::SinkError;
+
+/// A smaller object is worth no part: it is asked for anew. Bytes.
+pub const MIN_PART_BYTES: u64 = 1 << 20;
+
+/// The largest sidecar that is read, bytes.
+const MAX_NOTE_BYTES: u64 = 4096;
+
+/// How much of a part is read at once to compute its digest, bytes.
+const HASH_BYTES: usize = 256 * 1024;
+
+/// Which object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Its SHA-256.
+    pub digest: [u8; 32],
+    /// Its length, bytes.
+    pub length: u64,
+}
+
+/// What the sidecar says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    sha256: String,
+    bytes: u64,
+}
+
+/// The beginning of an object that an earlier transfer has left, and nobody
+/// else writes to as long as this lives. Or a new one.
+#[derive(Debug)]
+pub struct Part {
+    file: File,
+    target: PathBuf,
+    path: PathBuf,
+    of: Whole,
+    hash: Sha256,
+    /// What is there, bytes.
+    bytes: u64,
+}
+
+impl Part {
+    /// What an earlier transfer has left of `path`, if there is a part of a
+    /// known object. Reads it through; `heard` is told of each piece. Blocks.
+    ///
+    /// # Errors
+    /// Another transfer writes to it, or it cannot be read.
+    pub fn find(path: &Path, mut heard: impl FnMut(u64)) -> Result<Option<Self>, SinkError> {
+        let target = canonical(path);
+        let Some(of) = Note::read(&note(&target)) else { return Ok(None) };
+        let at = part(&target);
+        let failed = |error: std::io::Error| SinkError::unwritable(at.display().to_string(), &error);
+        let mut file = match OpenOptions::new().read(true).write(true).open(&at) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        lock(&file, &at)?;
+        let (mut hash, mut buffer, mut bytes) = (Sha256::new(), vec![0; HASH_BYTES], 0);
+        while bytes < of.length {
+            let most = usize::try_from(of.length - bytes).unwrap_or(HASH_BYTES).min(HASH_BYTES);
+            let read = file.read(&mut buffer[..most]).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&buffer[..read]);
+            bytes += read as u64;
+            heard(read as u64);
+        }
+        Ok(Some(Self { file, target, path: at, of, hash, bytes }))
+    }
+
+    /// Begins a part of `path`, in place of one that was there. Blocks.
+    ///
+    /// # Errors
+    /// Another transfer writes to it, or it cannot be written.
+    pub fn create(path: &Path, of: Whole) -> Result<Self, SinkError> {
+        let target = canonical(path);
+        let at = part(&target);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at);
+        let file = file.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
+        lock(&file, &at)?;
+        let mut this = Self { file, target, path: at, of, hash: Sha256::new(), bytes: 0 };
+        this.restart(of)?;
+        Ok(this)
+    }
+
+    /// Throws away what is there: another object comes. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn restart(&mut self, of: Whole) -> Result<(), SinkError> {
+        (self.of, self.hash, self.bytes) = (of, Sha256::new(), 0);
+        let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
+        let written = self.file.set_len(0).and_then(|()| self.file.rewind());
+        // Numbers and texts only, which always have a JSON form.
+        let json = serde_json::to_vec(&note).unwrap_or_default();
+        written.and_then(|()| std::fs::write(self.note(), json)).map_err(|error| self.unwritable(&error))
+    }
+
+    /// Of which object.
+    pub const fn of(&self) -> Whole {
+        self.of
+    }
+
+    /// How much of it is there, bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds what comes next. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be written, as when the disk is full; what came before stays.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.file.write_all(bytes).map_err(|error| self.unwritable(&error))?;
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the transfer: what is whole and has the object's digest is put on
+    /// disk and gets its name, what is whole and has another is removed, and
+    /// what is not is kept. Blocks.
+    ///
+    /// # Errors
+    /// It is damaged, or the last steps failed.
+    pub fn finish(self) -> Result<Finished, SinkError> {
+        self.finish_as(|part, target| std::fs::rename(part, target).map(|()| target.to_owned()))
+    }
+
+    /// The same, with a say in how it gets its name: `name` moves the first path
+    /// to the second, or beside it, and answers where it is.
+    ///
+    /// # Errors
+    /// As for [`Self::finish`].
+    pub fn finish_as(
+        mut self,
+        name: impl FnOnce(&Path, &Path) -> std::io::Result<PathBuf>,
+    ) -> Result<Finished, SinkError> {
+        let bytes = self.bytes;
+        if bytes < self.of.length {
+            return Ok(Finished::KeptPart { path: self.path, bytes });
+        }
+        if <[u8; 32]>::from(std::mem::take(&mut self.hash).finalize()) != self.of.digest {
+            self.discard();
+            return Err(SinkError::Damaged { path: self.path.display().to_string() });
+        }
+        // An earlier part may have been longer than the object.
+        let named = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
+        let named = named.and_then(|()| name(&self.path, &self.target)).map_err(|error| self.unwritable(&error))?;
+        let _ = std::fs::remove_file(self.note());
+        sync_folder(&named);
+        Ok(Finished::Written { bytes, path: Some(named) })
+    }
+
+    /// Removes it.
+    pub fn discard(&self) {
+        // Nothing more can be done about what cannot be removed; its name tells what it is.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(self.note());
+    }
+
+    fn note(&self) -> PathBuf {
+        note(&self.target)
+    }
+
+    fn unwritable(&self, error: &std::io::Error) -> SinkError {
+        SinkError::unwritable(self.path.display().to_string(), error)
+    }
+}
+
+impl Note {
+    fn read(path: &Path) -> Option<Whole> {
+        let mut json = Vec::new();
+        File::open(path).ok()?.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
+        let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
+        Some(Whole { digest: digest_of_text(&sha256)?, length: bytes })
+    }
+}
+
+/// A link stays a link: what it points to is replaced.
+fn canonical(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `NAME.part.json`.
+fn note(target: &Path) -> PathBuf {
+    let mut name = part(target).into_os_string();
+    name.push(".json");
+    PathBuf::from(name)
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), SinkError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(SinkError::InUse { path: path.display().to_string() }),
+        // Where there are no locks two transfers are told apart by their digests.
+        Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(bytes: &[u8]) -> Whole {
+        Whole { digest: Sha256::digest(bytes).into(), length: bytes.len() as u64 }
+    }
+
+    fn found(path: &Path) -> Option<Part> {
+        Part::find(path, |_| {}).unwrap()
+    }
+
+    fn names(folder: &tempfile::TempDir) -> Vec<String> {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_part_is_found_again_and_becomes_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        assert!(found(&path).is_none());
+        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        part.write(b"whole").unwrap();
+        assert!(matches!(Part::find(&path, |_| {}), Err(SinkError::InUse { .. })), "one transfer at a time");
+        assert!(matches!(part.finish().unwrap(), Finished::KeptPart { bytes: 5, .. }));
+        assert_eq!(names(&folder), ["survey.tif.part", "survey.tif.part.json"]);
+        let mut part = found(&path).unwrap();
+        assert_eq!((part.bytes(), part.of()), (5, whole(b"whole file")));
+        part.write(b" file").unwrap();
+        assert!(matches!(part.finish().unwrap(), Finished::Written { bytes: 10, .. }));
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole file");
+        assert_eq!(names(&folder), ["survey.tif"]);
+    }
+
+    #[test]
+    fn a_damaged_part_never_becomes_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        part.write(b"whole").unwrap();
+        drop(part);
+        std::fs::write(folder.path().join("survey.tif.part"), "whale").unwrap();
+        let mut part = found(&path).unwrap();
+        part.write(b" file").unwrap();
+        assert!(matches!(part.finish(), Err(SinkError::Damaged { .. })));
+        assert!(names(&folder).is_empty());
+    }
+
+    #[test]
+    fn another_object_starts_anew_and_a_note_that_is_no_note_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        let mut part = Part::create(&path, whole(b"an old and longer object")).unwrap();
+        part.write(b"an old and longer").unwrap();
+        drop(part);
+        let mut part = found(&path).unwrap();
+        part.restart(whole(b"new")).unwrap();
+        part.write(b"new").unwrap();
+        part.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        for rubbish in ["", "{}", r#"{"sha256":"ée","bytes":1}"#, &"x".repeat(10_000)] {
+            std::fs::write(folder.path().join("survey.tif.part.json"), rubbish).unwrap();
+            assert!(found(&path).is_none());
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Files that are sent as they lie, piece by piece, however large they are.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::SourceError;
+use crate::files::{self, blocking};
+
+/// How much is read at once to compute a digest, bytes.
+const HASH_BYTES: usize = 256 * 1024;
+
+/// The most files whose digests are remembered.
+const MAX_DIGESTS: usize = 16;
+
+/// A file that was changed less than this ago is looked at again after it.
+pub(crate) const SETTLED: Duration = Duration::from_millis(200);
+
+/// What tells a file, and whether it has been written to since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified_ns: (i64, i64),
+    changed_ns: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &File) -> std::io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            length: found.len(),
+            modified_ns: (found.mtime(), found.mtime_nsec()),
+            changed_ns: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// The digests of the files that a source gave last, so that a large one is
+/// read through once and not for every request. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digests(Arc<Mutex<Known>>);
+
+/// The latest first.
+type Known = VecDeque<(Stamp, [u8; 32])>;
+
+impl Digests {
+    /// The digest of a file. Blocks; who asks for the same file at the same
+    /// time waits for the first to have it.
+    fn get(&self, file: &File, stamp: Stamp) -> std::io::Result<[u8; 32]> {
+        let wanted = Arc::downgrade(&self.0);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, digest)) = known.iter().find(|(of, _)| *of == stamp) {
+            return Ok(*digest);
+        }
+        let digest = hash(file, stamp.length, || Weak::strong_count(&wanted) > 1)?;
+        known.truncate(MAX_DIGESTS - 1);
+        known.push_front((stamp, digest));
+        Ok(digest)
+    }
+}
+
+/// The digest of the first `length` bytes of a file, unless nobody wants it any more.
+fn hash(file: &File, length: u64, is_wanted: impl Fn() -> bool) -> std::io::Result<[u8; 32]> {
+    let (mut hash, mut buffer, mut offset) = (Sha256::new(), vec![0; HASH_BYTES], 0);
+    while offset < length {
+        if !is_wanted() {
+            return Err(Error::new(ErrorKind::Interrupted, "it is no longer wanted"));
+        }
+        let piece = &mut buffer[..(length - offset).min(HASH_BYTES as u64) as usize];
+        file.read_exact_at(piece, offset)?;
+        hash.update(&piece);
+        offset += piece.len() as u64;
+    }
+    Ok(hash.finalize().into())
+}
+
+/// The length and the SHA-256 of a file, with `heard` told of each piece that
+/// was read. Blocks.
+///
+/// # Errors
+/// It is no regular file or cannot be read.
+pub fn digest_of(path: &Path, mut heard: impl FnMut(u64)) -> Result<(u64, [u8; 32]), SourceError> {
+    let mut file = files::open(path)?;
+    let (mut hash, mut buffer, mut length) = (Sha256::new(), vec![0; HASH_BYTES], 0);
+    loop {
+        let read = file.read(&mut buffer).map_err(|error| SourceError::unreadable(path, &error))?;
+        if read == 0 {
+            return Ok((length, hash.finalize().into()));
+        }
+        hash.update(&buffer[..read]);
+        length += read as u64;
+        heard(read as u64);
+    }
+}
+
+/// A file that must stay what it is while it is read. It is held open: one
+/// that takes its name changes nothing.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    file: Arc<File>,
+    path: PathBuf,
+    stamp: Stamp,
+    digest: [u8; 32],
+}
+
+impl Stored {
+    /// Opens a file that nobody is writing to, and computes its digest unless
+    /// that is known.
+    pub(crate) async fn open(path: &Path, digests: &Digests) -> Result<Self, SourceError> {
+        let before = blocking(path, opened).await?;
+        if !before.2 {
+            tokio::time::sleep(SETTLED).await;
+        }
+        let digests = digests.clone();
+        blocking(path, move |path| {
+            let (file, stamp, _) = opened(path)?;
+            if stamp != before.1 {
+                return Err(changed(path));
+            }
+            let digest = digests.get(&file, stamp).map_err(|error| SourceError::unreadable(path, &error))?;
+            let stored = Self { file: Arc::new(file), path: path.to_owned(), stamp, digest };
+            stored.check()?;
+            Ok(stored)
+        })
+        .await
+    }
+
+    /// Opens a file to be read as long as it is what it was: of this length and digest.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of another length.
+    pub async fn known(path: &Path, length: u64, digest: [u8; 32]) -> Result<Self, SourceError> {
+        blocking(path, move |path| {
+            let (file, stamp, _) = opened(path)?;
+            if stamp.length != length {
+                return Err(changed(path));
+            }
+            Ok(Self { file: Arc::new(file), path: path.to_owned(), stamp, digest })
+        })
+        .await
+    }
+
+    /// Its length, bytes.
+    pub const fn length(&self) -> u64 {
+        self.stamp.length
+    }
+
+    /// Its SHA-256.
+    pub const fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// The `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// They cannot be read, or the file has changed.
+    pub async fn read(&self, offset: u64, length: u64) -> Result<Bytes, SourceError> {
+        let this = self.clone();
+        let read = move |path: &Path| {
+            let length = length.min(this.stamp.length.saturating_sub(offset));
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+            match this.file.read_exact_at(&mut bytes, offset) {
+                Ok(()) => this.check().map(|()| bytes.into()),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(changed(path)),
+                Err(error) => Err(SourceError::unreadable(path, &error)),
+            }
+        };
+        blocking(&self.path, read).await
+    }
+
+    /// Whether it is what it was. Blocks.
+    fn check(&self) -> Result<(), SourceError> {
+        let now = Stamp::of(&self.file).map_err(|error| SourceError::unreadable(&self.path, &error))?;
+        // A new name for it, or one less, changes only when its state was changed.
+        let same = Stamp { changed_ns: self.stamp.changed_ns, ..now } == self.stamp;
+        if same { Ok(()) } else { Err(changed(&self.path)) }
+    }
+}
+
+/// A regular file, what tells it, and whether it was left alone for a while.
+pub(crate) fn opened(path: &Path) -> Result<(File, Stamp, bool), SourceError> {
+    let unreadable = |error: Error| SourceError::unreadable(path, &error);
+    let file = files::open(path)?;
+    let stamp = Stamp::of(&file).map_err(unreadable)?;
+    let age = file.metadata().and_then(|found| found.modified()).map_err(unreadable)?.elapsed();
+    // A clock that was set back leaves files of the future: they are let be.
+    let settled = age.map_or(true, |age| age >= SETTLED);
+    Ok((file, stamp, settled))
+}
+
+fn changed(path: &Path) -> SourceError {
+    SourceError::Changed { path: path.display().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        std::fs::write(&path, bytes).unwrap();
+        let old = SystemTime::now() - Duration::from_secs(10);
+        File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
+        (folder, path)
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_in_pieces_and_its_digest_is_that_of_all() {
+        let content: Vec<u8> = (0..600_000_u32).map(|n| (n % 251) as u8).collect();
+        let (_folder, path) = file(&content);
+        let digests = Digests::default();
+        let stored = Stored::open(&path, &digests).await.unwrap();
+        let expected = roost_proto::flow::digest(&content.clone().into());
+        assert_eq!((stored.length(), stored.digest()), (600_000, expected));
+        assert_eq!(stored.read(599_990, 100).await.unwrap(), content[599_990..]);
+        assert_eq!(digests.0.lock().unwrap().len(), 1);
+        let mut heard = 0;
+        assert_eq!(digest_of(&path, |bytes| heard += bytes).unwrap(), (600_000, expected));
+        assert_eq!(heard, 600_000);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_is_noticed_and_one_that_is_replaced_is_read_on() {
+        let (folder, path) = file(&[1; 1000]);
+        let digests = Digests::default();
+        let stored = Stored::open(&path, &digests).await.unwrap();
+        let other = folder.path().join("other");
+        std::fs::write(&other, [2; 1000]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(stored.read(0, 3).await.unwrap(), [1, 1, 1][..], "what was opened is still there");
+        let stored = Stored::open(&path, &digests).await.unwrap();
+        File::options().append(true).open(&path).unwrap().write_all(b"more").unwrap();
+        let error = stored.read(0, 3).await.unwrap_err();
+        assert!(matches!(error, SourceError::Changed { .. }), "{error}");
+        File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert!(matches!(stored.read(500, 3).await, Err(SourceError::Changed { .. })));
+    }
+
+    #[test]
+    fn what_nobody_wants_is_not_read_to_its_end() {
+        let (_folder, path) = file(&[1; 1000]);
+        let file = File::open(path).unwrap();
+        assert_eq!(hash(&file, 1000, || false).unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+}
