@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use roost_control::Frames;
 use roost_emulation::ns::{self, Limits};
 use roost_emulation::scenario::describe::describe;
@@ -11,6 +11,7 @@ use roost_proto::hub::{Config, Hub, Kind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
+use roost_reflector::{Epoch, Flags, Header, Limits as Epochs, Publisher, Secret, StreamId, Subscriber};
 use roost_services::{image, sensor, track, video};
 pub use roost_transport::fuzzing::{association_chunks, multicast_packets, quic_words, tcp_frames, udp_session};
 
@@ -18,7 +19,7 @@ pub use roost_transport::fuzzing::{association_chunks, multicast_packets, quic_w
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -32,6 +33,7 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("association_chunks", association_chunks),
     ("quic_words", quic_words),
     ("multicast_packets", multicast_packets),
+    ("reflected_packets", reflected_packets),
     ("ns_file", ns_file),
 ];
 
@@ -120,6 +122,31 @@ pub fn track(bytes: &[u8]) {
 pub fn objects(bytes: &[u8]) {
     let _ = image::jpeg::is_complete(bytes);
     let _ = sensor::senml::check(bytes);
+}
+
+/// Packets of a reflected stream, in pieces of the length that each piece's first byte says: a
+/// genuine one, changed where the piece says, is refused unless the hop's byte alone was changed.
+pub fn reflected_packets(bytes: &[u8]) {
+    let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::new([1; 32]));
+    let mut subscriber = Subscriber::new(stream);
+    subscriber.add_epoch(epoch, &secret);
+    let Ok(mut publisher) = Publisher::new(Time::ZERO, stream, epoch, &secret, Epochs::default()) else { return };
+    let mut rest = bytes;
+    while let Some((&len, tail)) = rest.split_first() {
+        let (piece, after) = tail.split_at(tail.len().min(len.into()));
+        rest = after;
+        let _ = Header::decode(piece);
+        assert!(subscriber.open(&mut piece.to_vec()).is_err());
+        let mut genuine = BytesMut::new();
+        if publisher.seal(Time::ZERO, 0, Flags::default(), piece, &mut genuine).is_err() {
+            continue;
+        }
+        let changed = piece.iter().zip(&mut genuine[1..]).fold(false, |changed, (change, byte)| {
+            *byte ^= change;
+            changed || *change != 0
+        });
+        assert_eq!(subscriber.open(&mut genuine).is_err(), changed);
+    }
 }
 
 /// Emulab's topologies, which are programs: read with little to spend, alone

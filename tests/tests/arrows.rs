@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-proto", &[]),
     ("roost-identity", &["roost-proto"]),
     ("roost-transport", &["roost-proto", "roost-identity"]),
+    ("roost-reflector", &["roost-proto"]),
     ("roost-control", &["roost-proto"]),
     ("roost-services", &["roost-proto"]),
     // How commands speak; what they say is theirs.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use roost_proto::Delivery;
 use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
@@ -25,11 +26,12 @@ const MAX_BURST: usize = 10_000;
 /// each packet two bytes of length, one of milliseconds that pass, its content.
 pub fn udp_session(bytes: &[u8]) {
     let mut session = Session::new(1200, 1 << 20, Duration::from_millis(1));
+    let (mut now, mut written, mut rest) = (Instant::now(), Vec::new(), bytes);
     for flow in 0..4 {
         // The queue is far from full.
-        let _ = session.send_reliable(flow, Bytes::from(vec![7; 3000 * flow as usize]));
+        let message = Bytes::from(vec![7; 3000 * flow as usize]);
+        let _ = session.send_reliable(now, flow, &Delivery::default(), message);
     }
-    let (mut now, mut written, mut rest) = (Instant::now(), Vec::new(), bytes);
     while let [high, low, pause, tail @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (content, after) = tail.split_at(length.min(tail.len()));

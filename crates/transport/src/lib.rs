@@ -32,6 +32,7 @@ mod error;
 mod event;
 #[doc(hidden)]
 pub mod fuzzing;
+mod levels;
 mod link;
 mod multicast;
 mod presence;

@@ -3,7 +3,8 @@
 //! The system does not tell a socket that its address is gone, or there again.
 //! So those that we are to listen on are tried all the time: a socket can be
 //! bound to an address that is there, whatever else uses it. One that was not
-//! there at the start is listened on when it has come.
+//! there at the start is listened on when it has come. And the address that the
+//! system sends from to a UDP peer is looked up each time.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use roost_proto::{Congestion, Scheme};
 
 use crate::transport::Shared;
+use crate::udp::Endpoint;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +34,7 @@ pub(crate) struct Place {
 }
 
 /// Whether the system has an address; `None` if it cannot be told.
-fn has(ip: IpAddr) -> Option<bool> {
+pub(crate) fn has(ip: IpAddr) -> Option<bool> {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Some(false),
@@ -40,16 +42,18 @@ fn has(ip: IpAddr) -> Option<bool> {
     }
 }
 
-/// Looks after the places for as long as there is a transport.
+/// Looks after the places, and after what UDP sends from, for as long as there
+/// is a transport.
 pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
     places.retain(|place| !place.at.ip().is_unspecified());
-    while !places.is_empty() {
+    loop {
         tokio::time::sleep(PAUSE).await;
         let Some(shared) = shared.upgrade() else { return };
         if shared.context.closing.load(Ordering::Relaxed) {
             return;
         }
         places.iter_mut().for_each(|place| place.look(&shared));
+        shared.udp.endpoints().iter().for_each(Endpoint::look_around);
     }
 }
 

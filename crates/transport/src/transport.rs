@@ -220,7 +220,7 @@ impl Transport {
             return Err(SendError::TooLong(message.len()));
         }
         match self.shared.context.registry.get(link).ok_or(SendError::NoLink(link))? {
-            Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, channel, message),
+            Carrier::Udp(endpoint, slot) => endpoint.send(slot, link, (channel, delivery), message),
             Carrier::Tcp(tcp) => tcp.send(channel, delivery, message),
             Carrier::Quic(quic) => quic.send(channel, delivery, message),
         }

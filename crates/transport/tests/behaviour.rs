@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_proto::{Address, Channel, DialId, NodeId, Role, RoleSet, Scheme};
+use roost_proto::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
 use roost_transport::{Event, Limits, SendError};
 use support::{Node, RELIABLE, World};
 use tokio::io::AsyncWriteExt;
@@ -35,6 +35,7 @@ suite!(
     a_dial_does_not_wait_for_addresses_that_are_silent,
     the_reason_of_a_close_reaches_the_peer,
     what_was_sent_arrives_before_the_close,
+    what_is_urgent_does_not_wait_behind_bulk_on_a_slow_link,
     garbage_disturbs_nobody,
     a_peer_that_restarts_gets_a_new_link,
     many_nodes_have_links_at_once,
@@ -217,6 +218,34 @@ async fn what_was_sent_arrives_before_the_close(scheme: Scheme) {
         assert_eq!(hub.message().await.1.len(), 60_000);
     }
     assert_eq!(hub.down().await, (at_hub, "done".into()));
+}
+
+async fn what_is_urgent_does_not_wait_behind_bulk_on_a_slow_link(scheme: Scheme) {
+    const PIECE: usize = 16 * 1024;
+    const PIECES: usize = 512;
+    let world = World::new();
+    let mut hub = world.hub(scheme).await;
+    let limits = Limits { link_queue_bytes: 16 << 20, ..Limits::default() };
+    let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
+    node.dial(vec![support::slow::way_to(&hub.address(), 1e6).await], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    assert!(matches!(hub.next().await, Event::Up { .. }));
+    let send = |flow, delivery, message: Bytes| {
+        node.transport.send_as(link, Channel::Reliable { flow }, &delivery, message).expect("room");
+        node.transport.flush();
+    };
+    (0..PIECES).for_each(|_| send(5, Delivery::of(Service::Image), pattern(PIECE)));
+    // By then the link is as full of it as it gets.
+    for _ in 0..PIECES / 10 {
+        assert_eq!(hub.message().await.1.len(), PIECE);
+    }
+    send(0, Delivery::CONTROL, pattern(100));
+    let mut before = 0;
+    while hub.message().await.1.len() == PIECE {
+        before += 1;
+    }
+    // What is in the link and in the systems of both sides, and one write.
+    assert!(before * PIECE <= 4 * support::slow::QUEUE_BYTES, "{before} of {PIECES} pieces went before");
 }
 
 /// Bytes that repeat exactly, of every shape that a parser may trip over.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quinn::crypto::rustls::QuicClientConfig;
 use roost_identity::tls;
 use roost_proto::{Channel, Class, Delivery, LinkId, Role, RoleSet};
-use roost_transport::{Limits, PathInfo};
+use roost_transport::{Event, Limits, PathInfo};
 use support::{Node, World};
 use tokio::time::{sleep, timeout};
 
@@ -97,6 +97,27 @@ async fn what_goes_over_all_paths_comes_once() {
     assert!(hub.is_quiet().await);
     let used: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect();
     assert!(used.iter().all(|bytes| *bytes > 50 * 4000 / 2), "{used:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_address_holds_no_path_up() {
+    let world = World::new();
+    let mut hub = start(&world, "hub", Role::SuperNode, "quic://127.0.0.1+127.0.0.5:0").await;
+    // Longer than anybody waits for the paths here.
+    let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
+    let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
+    let mut address = hub.address();
+    // Nobody answers there, and nothing says so.
+    let dead: Vec<_> = ["127.0.0.2", "127.0.0.3"].map(|ip| ip.parse().expect("an address")).into();
+    let bind = |ip| std::net::UdpSocket::bind(std::net::SocketAddr::new(ip, address.port)).expect("a socket");
+    let _silent: Vec<_> = dead.iter().copied().map(bind).collect();
+    address.hosts.splice(..0, dead);
+    node.dial(vec![address], RoleSet::ALL);
+    let Event::Up { link, .. } = node.next().await else { panic!("the dial failed") };
+    let mut remotes: Vec<_> = paths(&node, link, 2).await.iter().map(|path| path.remote.ip().to_string()).collect();
+    remotes.sort();
+    assert_eq!(remotes, ["127.0.0.1", "127.0.0.5"]);
+    assert!(matches!(hub.next().await, Event::Up { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::{Address, Channel, LinkId, Role, RoleSet, Scheme};
 use roost_transport::{Event, Limits};
+use support::middle::{Middle, To};
 use support::{Node, RELIABLE, World};
 
 async fn listening(world: &World, name: &str) -> Node {
@@ -109,6 +110,33 @@ async fn a_handshake_that_comes_second_leads_to_no_link() {
         assert!(node.is_quiet().await);
     }
     assert_eq!((node.transport.links().len(), hub.transport.links().len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_datagram_is_larger_than_every_path_carries() {
+    // IPv6 carries 1280 bytes everywhere, its header and UDP's among them.
+    const MOST: usize = 1280 - 40 - 8;
+    let world = World::new();
+    // Who would begin a handshake must always show a cookie, and the certificates are in there.
+    let mut hub = world.hub_with(Scheme::Udp, Limits { handshakes: 0, ..Limits::default() }).await;
+    let (mut node, middle) = (world.node("uav").await, Middle::before(&hub).await);
+    node.dial(vec![middle.at.clone()], RoleSet::ALL);
+    let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
+    let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+    for channel in [Channel::Datagram, RELIABLE] {
+        for len in [1199, 1200, 1201, 40_000, 65_536] {
+            node.send(at_node, channel, vec![1; len]);
+            assert_eq!(hub.message().await.1.len(), len);
+            hub.send(at_hub, channel, vec![1; len]);
+            assert_eq!(node.message().await.1.len(), len);
+        }
+    }
+    for to in [To::Hub, To::Node] {
+        let sizes: Vec<_> = middle.passed(to).iter().map(Vec::len).collect();
+        assert!(sizes.iter().max().is_some_and(|largest| (1200..=MOST).contains(largest)), "{sizes:?}");
+    }
+    // With the cookie in front of the ClientHello.
+    assert_eq!(middle.passed(To::Hub).iter().find(|datagram| datagram[0] == 1).map(Vec::len), Some(MOST));
 }
 
 /// The first datagram of a handshake, as far as it goes without a key.

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::Endpoint;
 use roost_proto::RoleSet;
 use tokio::time::timeout;
@@ -31,8 +32,19 @@ pub(super) type Pair = (SocketAddr, SocketAddr);
 /// A path that there should be.
 struct Wanted {
     id: Option<PathId>,
+    is_tried: bool,
     try_at: Instant,
     pause: Duration,
+}
+
+impl Wanted {
+    const fn new(id: Option<PathId>, try_at: Instant) -> Self {
+        Self { id, is_tried: false, try_at, pause: PAUSE }
+    }
+
+    const fn is_missing(&self) -> bool {
+        self.id.is_none() && !self.is_tried
+    }
 }
 
 /// What to know of a link to add paths to it.
@@ -49,16 +61,21 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps the paths until the link is over; the first one is there.
+    /// Keeps the paths until the link is over; the first one is there. Those
+    /// that are missing are tried side by side, so that none waits for another.
     pub(super) async fn keep(self, first: (Pair, PathId)) {
-        let mut paths = BTreeMap::from([(first.0, Wanted { id: Some(first.1), try_at: Instant::now(), pause: PAUSE })]);
+        let mut paths = BTreeMap::from([(first.0, Wanted::new(Some(first.1), Instant::now()))]);
+        let mut trying = FuturesUnordered::new();
         while !self.link.is_over() {
             let wanted = self.want(&mut paths);
             for (pair, path) in &mut paths {
-                self.try_one(*pair, path).await;
+                if self.is_due(path) && self.link.path_count() + trying.len() < MAX_PATHS {
+                    path.is_tried = true;
+                    trying.push(self.try_one(*pair));
+                }
             }
             self.give_up_spare(&paths, &wanted);
-            let again = paths.values().filter(|path| path.id.is_none()).map(|path| path.try_at).min();
+            let again = paths.values().filter(|path| path.is_missing()).map(|path| path.try_at).min();
             let is_time = async {
                 match again {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -68,6 +85,7 @@ impl Keeper {
             tokio::select! {
                 () = is_time => {}
                 () = self.link.changed.notified() => {}
+                Some((pair, outcome)) = trying.next() => self.note(&mut paths, pair, outcome),
             }
         }
     }
@@ -79,7 +97,7 @@ impl Keeper {
         let wanted = pairs(&sources, &self.targets());
         paths.retain(|pair, path| wanted.contains(pair) || path.id.is_some_and(|id| self.link.has_path(id)));
         for pair in &wanted {
-            paths.entry(*pair).or_insert_with(|| Wanted { id: None, try_at: Instant::now(), pause: PAUSE });
+            paths.entry(*pair).or_insert_with(|| Wanted::new(None, Instant::now()));
         }
         wanted
     }
@@ -107,23 +125,31 @@ impl Keeper {
         targets
     }
 
-    /// Adds the path if it is not there and it is time to try.
-    async fn try_one(&self, pair: Pair, path: &mut Wanted) {
+    /// Whether a path is not there and it is time to try.
+    fn is_due(&self, path: &mut Wanted) -> bool {
         if path.id.is_some_and(|id| !self.link.has_path(id)) {
-            *path = Wanted { id: None, try_at: Instant::now() + PAUSE, pause: PAUSE };
+            *path = Wanted::new(None, Instant::now() + PAUSE);
         }
-        if path.id.is_some() || path.try_at > Instant::now() || self.link.path_count() >= MAX_PATHS {
-            return;
-        }
+        path.is_missing() && path.try_at <= Instant::now()
+    }
+
+    async fn try_one(&self, pair: Pair) -> (Pair, Result<PathId, String>) {
         let limit = self.inner.context.limits.handshake_timeout;
-        let outcome = timeout(limit, self.add(pair)).await.unwrap_or_else(|_| Err("no answer".to_owned()));
-        match outcome {
-            Ok(id) => path.id = Some(id),
-            Err(reason) => {
+        (pair, timeout(limit, self.add(pair)).await.unwrap_or_else(|_| Err("no answer".to_owned())))
+    }
+
+    /// Notes what came of an attempt.
+    fn note(&self, paths: &mut BTreeMap<Pair, Wanted>, pair: Pair, outcome: Result<PathId, String>) {
+        match (paths.get_mut(&pair), outcome) {
+            (Some(path), Ok(id)) => (path.id, path.is_tried) = (Some(id), false),
+            (Some(path), Err(reason)) => {
                 tracing::debug!(from = %pair.0, to = %pair.1, reason, "a path cannot be added");
+                path.is_tried = false;
                 path.try_at = Instant::now() + path.pause;
                 path.pause = (path.pause * 2).min(LONGEST_PAUSE);
             }
+            (None, Ok(id)) => drop(self.link.give_up(id, "its addresses are of no use any more")),
+            (None, Err(_)) => {}
         }
     }
 

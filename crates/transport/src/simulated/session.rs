@@ -213,7 +213,7 @@ impl SessionEnd {
             && let Some(segment) = stream.segment(now, SEGMENT_BYTES)
         {
             // There is room.
-            let _ = self.session.send_reliable(0, segment);
+            let _ = self.session.send_reliable(now, 0, &Delivery::default(), segment);
             self.last_sent = now;
             self.let_out(now);
         }
@@ -262,7 +262,7 @@ impl End for SessionEnd {
             // What is sent at one time leaves in one go, with the next packets.
             (Some(stream), _) => return stream.push(now, (channel, delivery), message),
             // What does not fit the queue is lost.
-            (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(flow, message)),
+            (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(now, flow, delivery, message)),
             (None, Channel::Datagram) => {
                 let mut packets = self.session.datagram_packets(message.len());
                 while packets.write_next(&message, &mut self.plain) {
@@ -341,5 +341,6 @@ impl End for SessionEnd {
 }
 
 fn session(attire: &Attire, rtt: Duration) -> Session {
-    Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt)
+    let session = Session::new((attire.packet_bytes)(), Limits::default().link_queue_bytes, rtt);
+    if attire.is_stream { session.unpaced() } else { session }
 }

@@ -13,10 +13,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 
 use super::frame::{self, Frame};
-use super::queue::{Pushed, Queue};
+use super::queue::Queue;
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
+use crate::levels::Pushed;
 use crate::link::{Carrier, Identified, LinkInfo, Tally};
 use crate::transport::{Context, cut};
 

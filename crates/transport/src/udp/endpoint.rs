@@ -10,7 +10,7 @@ use bytes::Bytes;
 use dimpl::DtlsCertificate;
 use quinn::udp::{RecvMeta, UdpSocketState};
 use roost_identity::Standing;
-use roost_proto::{Channel, LinkId};
+use roost_proto::{Channel, Delivery, LinkId};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -77,7 +77,7 @@ impl Endpoint {
         entry.is_some_and(|entry| entry.is_busy())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,14 +144,14 @@ impl Endpoint {
         self: &Arc<Self>,
         slot: Slot,
         link: LinkId,
-        channel: Channel,
+        how: (Channel, &Delivery),
         message: Bytes,
     ) -> Result<(), SendError> {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoLink(link));
         let mut turning = Turning::new(self, &mut table);
         let sooner = turning.with(slot, |entry, desk| {
-            sent = entry.send(link, channel, message, desk);
+            sent = entry.send(link, how, message, desk);
             Turn::Same
         });
         let failed = !table.events.is_empty();

@@ -11,6 +11,7 @@ use super::endpoint::{Endpoint, Slot};
 use super::established::refused;
 use super::handshake::{Dialling, Handshake, Step};
 use super::hello;
+use super::moving::Moving;
 use super::outbox::{Outbox, Route};
 use super::session::{Packet, PeerSilent, Session, write_ready};
 use crate::counters::Live;
@@ -40,6 +41,9 @@ pub(super) struct Entry {
     /// Whether the peer began; until the handshake is over, it counts against
     /// the limit on those.
     pub(super) by_peer: bool,
+    pub(super) moving: Moving,
+    /// What goes in front of the next datagram.
+    head: Vec<u8>,
     bytes_sent: u64,
     bytes_received: u64,
     pub(super) messages_sent: u64,
@@ -104,6 +108,8 @@ impl Entry {
             phase: Phase::Handshake(Box::new(handshake)),
             timer: None,
             stirred: false,
+            moving: Moving::default(),
+            head: Vec::new(),
             bytes_sent: 0,
             bytes_received: 0,
             messages_sent: 0,
@@ -178,17 +184,19 @@ impl Entry {
     /// Puts a sealed datagram into the outbox.
     fn post(&mut self, datagram: &[u8], desk: &mut Desk<'_>) {
         self.bytes_sent += datagram.len() as u64;
-        let mut head: &[u8] = &[];
-        let proof;
+        self.moving.last_sent = Some(desk.now);
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.sent(datagram, desk.now);
             if let Some(cookie) = handshake.cookie.filter(|_| hello::client_random(datagram).is_some()) {
-                proof = [&[hello::PROVED][..], &cookie].concat();
-                head = &proof;
+                self.head = [&[hello::PROVED][..], &cookie].concat();
             }
         }
-        if !desk.outbox.push(self.route, &[head, datagram]) {
-            Live::add(&desk.live.dropped, 1);
+        let head = std::mem::take(&mut self.head);
+        let doubtful = self.moving.former.filter(|_| self.moving.is_doubtful);
+        for route in [Some(self.route), doubtful].into_iter().flatten() {
+            if !desk.outbox.push(route, &[&head, datagram]) {
+                Live::add(&desk.live.dropped, 1);
+            }
         }
     }
 
@@ -211,6 +219,12 @@ impl Entry {
             }
         }
         *desk.sealed = sealed;
+    }
+
+    /// The same, with something in front of it that everybody may read.
+    pub(super) fn seal_after(&mut self, head: Vec<u8>, desk: &mut Desk<'_>) {
+        self.head = head;
+        self.seal(desk);
     }
 
     pub(super) fn seal_ready(&mut self, desk: &mut Desk<'_>) {
@@ -245,6 +259,7 @@ impl Entry {
             Live::add(&desk.live.malformed, 1);
             return Turn::Same;
         };
+        self.moving.heard = true;
         match &mut self.phase {
             Phase::Handshake(handshake) => {
                 if let Packet::Close { code, reason } = packet {
@@ -296,6 +311,7 @@ impl Entry {
             return Turn::Same;
         }
         let (early, client) = (handshake.early.take(), handshake.client);
+        self.moving.id = handshake.random.and_then(|random| random.first_chunk().copied());
         let identified = Identified {
             link: desk.context.registry.allocate(),
             peer: passed.peer,
@@ -351,7 +367,9 @@ impl Entry {
                 if self.session.handle_timeout(desk.now) == Err(PeerSilent) {
                     self.end("the peer no longer acknowledges anything".into(), desk);
                 }
+                self.moving.is_doubtful = self.session.is_probing();
                 self.pump(desk);
+                self.moving.is_doubtful = false;
                 if matches!(self.phase, Phase::Draining { until, .. } if until <= desk.now) {
                     self.finish_draining(desk);
                 }

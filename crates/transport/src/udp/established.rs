@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_identity::{Refusal, Side};
-use roost_proto::{Channel, LinkId};
+use roost_proto::{Channel, Delivery, LinkId};
 
 use super::entry::{Desk, Entry, NO_REFUSAL, Phase};
 use super::handshake::Dialling;
@@ -46,6 +46,9 @@ impl Entry {
             Packet::Ready if self.by_peer => return self.seal_ready(desk),
             Packet::Close { code, reason } => return self.end(refused(code, reason), desk),
             Packet::Reliable { .. } | Packet::Ack(_) => self.stirred = true,
+            Packet::Moved { cookie } => {
+                self.moving.claim.take_if(|claim| *claim == cookie);
+            }
             Packet::Ready | Packet::Datagram(_) | Packet::Fragment(_) => {}
         }
         let (events, count) = (&mut *desk.events, &mut self.messages_received);
@@ -64,6 +67,9 @@ impl Entry {
     pub(super) fn drained(&mut self, packet: Packet<'_>, desk: &mut Desk<'_>) {
         match packet {
             Packet::Close { .. } => self.phase = Phase::Gone,
+            Packet::Moved { cookie } => {
+                self.moving.claim.take_if(|claim| *claim == cookie);
+            }
             Packet::Ack(_) => {
                 self.stirred = true;
                 let _ = self.session.handle_packet(desk.now, packet, |_| {});
@@ -76,7 +82,7 @@ impl Entry {
     pub(super) fn send(
         &mut self,
         link: LinkId,
-        channel: Channel,
+        (channel, delivery): (Channel, &Delivery),
         message: Bytes,
         desk: &mut Desk<'_>,
     ) -> Result<(), SendError> {
@@ -88,7 +94,7 @@ impl Entry {
         match channel {
             Channel::Datagram => self.send_datagram(&message, desk),
             Channel::Reliable { flow } => {
-                let taken = self.session.send_reliable(flow, message);
+                let taken = self.session.send_reliable(desk.now, flow, delivery, message);
                 self.pump(desk);
                 taken.map_err(|_| SendError::Full(link))?;
             }

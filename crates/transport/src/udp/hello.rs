@@ -1,10 +1,12 @@
-//! What a stranger's datagram may be: the first of a handshake, or noise.
+//! What a datagram may be that no session explains: the first of a handshake,
+//! something of a peer whose address has changed, or noise.
 //!
 //! Under load, or if the ClientHello is short, a listener asks for proof that
 //! the sender's address is real before it keeps anything (as QUIC's Retry): it
 //! answers with a cookie, and the dialler repeats the ClientHello with the
-//! cookie in front. DTLS records
-//! begin with 20 to 63, so these two kinds cannot be taken for one.
+//! cookie in front. In the same way it answers a record from an address that it
+//! knows nobody at; see [`super::moving`]. DTLS records begin with 20 to 63, so
+//! these kinds cannot be taken for one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -17,6 +19,10 @@ pub(super) const COOKIE: usize = 16;
 pub(super) const PROVED: u8 = 1;
 /// The answer to a ClientHello: come back with this cookie.
 pub(super) const RETRY: u8 = 2;
+/// The answer to a record from an unknown address: say who you are, with this cookie.
+pub(super) const UNKNOWN: u8 = 3;
+/// In front of a record from a new address: the id of its session, and the cookie.
+pub(super) const MOVED: u8 = 4;
 /// The least size of a ClientHello's first datagram, bytes, that is answered
 /// without proof of the address: the answer and its repetitions take three
 /// times as much, the most that RFC 9000, section 8.1, lets go to an address
@@ -24,6 +30,10 @@ pub(super) const RETRY: u8 = 2;
 pub(super) const MIN_UNPROVED: usize = 1100;
 /// How long a cookie is good, at least.
 const COOKIE_LIFE: Duration = Duration::from_secs(30);
+
+/// Tells the sessions of two peers apart wherever they are: the begin of the
+/// ClientHello's random. Everybody on the path has seen it; it proves nothing.
+pub(super) type SessionId = [u8; 8];
 
 /// A datagram, as far as it can be told without a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +50,14 @@ pub(super) enum Kind<'a> {
     Records {
         epoch: Option<u8>,
     },
+    /// The answer to a record of ours: the peer does not know us by our address.
+    Unknown([u8; COOKIE]),
+    /// A record of a session whose peer has another address now.
+    Moved {
+        id: SessionId,
+        cookie: [u8; COOKIE],
+        record: &'a [u8],
+    },
     Noise,
 }
 
@@ -47,6 +65,8 @@ pub(super) enum Kind<'a> {
 pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
     match datagram.first() {
         Some(&RETRY) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Retry),
+        Some(&UNKNOWN) => datagram[1..].try_into().map_or(Kind::Noise, Kind::Unknown),
+        Some(&MOVED) => moved(&datagram[1..]).unwrap_or(Kind::Noise),
         Some(&PROVED) => match datagram[1..].split_first_chunk() {
             Some((cookie, records)) => client_random(records).map_or(Kind::Noise, |random| Kind::Hello {
                 random,
@@ -63,6 +83,12 @@ pub(super) fn classify(datagram: &[u8]) -> Kind<'_> {
         Some(first @ 32..=63) => Kind::Records { epoch: Some(first & 3) },
         _ => Kind::Noise,
     }
+}
+
+fn moved(rest: &[u8]) -> Option<Kind<'_>> {
+    let (id, rest) = rest.split_first_chunk()?;
+    let (cookie, record) = rest.split_first_chunk()?;
+    Some(Kind::Moved { id: *id, cookie: *cookie, record })
 }
 
 /// The random of a ClientHello whose first part starts the datagram.
@@ -170,7 +196,9 @@ mod tests {
     fn noise_is_told_from_records() {
         assert_eq!(classify(b""), Kind::Noise);
         assert_eq!(classify(b"GET / HTTP/1.1"), Kind::Noise);
-        assert_eq!(classify(&[RETRY, 1, 2]), Kind::Noise);
+        for kind in [RETRY, UNKNOWN, MOVED] {
+            assert_eq!(classify(&[kind, 1, 2]), Kind::Noise);
+        }
         assert_eq!(classify(&[0x2f, 0, 0]), Kind::Records { epoch: Some(3) });
         assert_eq!(classify(&[22, 0xfe, 0xfd]), Kind::Records { epoch: None });
     }

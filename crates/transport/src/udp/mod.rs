@@ -5,7 +5,8 @@
 //! session: its DTLS state, its phase, and its [`session`] machine. Nothing in
 //! here has a task: [`crate::Events`] calls [`Endpoint::poll`].
 //!
-//! Two peers share one session for each pair of socket addresses: where both
+//! A peer that has another address all at once goes on with its session; see
+//! [`moving`]. Two peers share one session for each pair of socket addresses: where both
 //! dial at once, the ClientHello with the greater random goes on and answers
 //! both dials; where one dials that has restarted, the new session replaces the
 //! old one once it has proved itself. A dial to a peer to which there is a link
@@ -16,6 +17,7 @@ mod entry;
 mod established;
 mod handshake;
 mod hello;
+mod moving;
 mod outbox;
 pub(crate) mod session;
 mod signing;
@@ -37,6 +39,15 @@ use crate::transport::Context;
 /// The largest datagram that DTLS adds around a packet of ours: header (5),
 /// content type (1), tag (16).
 pub(crate) const SEAL_BYTES: usize = 22;
+
+/// The most bytes in a datagram of the handshake: with a cookie in front, and
+/// headers of IPv6 and UDP, it is of the size that every path carries, 1280.
+/// Like all of ours it is not to be cut on the way, and what is larger (a chain
+/// of certificates, a message) goes in pieces.
+const HANDSHAKE_BYTES: usize = 1280 - 40 - 8 - 1 - hello::COOKIE;
+
+// So does a packet of the usual size.
+const _: () = assert!(1200 + SEAL_BYTES <= 1280 - 40 - 8);
 
 /// Sockets from which one peer can be reached: a further link to a peer that has
 /// one needs a socket of its own. With these used up, the link is replaced.
@@ -60,7 +71,7 @@ impl Udp {
         let identity = &context.identity;
         let config = dimpl::Config::builder()
             .with_crypto_provider(signing::provider())
-            .mtu(context.limits.packet() + SEAL_BYTES)
+            .mtu(HANDSHAKE_BYTES)
             .require_client_certificate(true)
             // Ours is cheaper: it keeps nothing, and is asked for under load only.
             .use_server_cookie(false)

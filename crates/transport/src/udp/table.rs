@@ -15,7 +15,7 @@ use roost_proto::RoleSet;
 use super::endpoint::{Endpoint, Slot};
 use super::entry::{Desk, Entry, Phase, Turn};
 use super::handshake::{Dialling, Handshake};
-use super::hello::{self, Bucket, Cookies, Kind};
+use super::hello::{self, Bucket, Cookies, Kind, SessionId};
 use super::outbox::{Outbox, Route};
 use super::session::Session;
 use crate::config::Limits;
@@ -40,12 +40,17 @@ pub(super) struct Table {
     /// what we dialled.
     pub(super) entries: Vec<Option<Box<Entry>>>,
     free: Vec<Slot>,
+    /// By the peer's address, and by the one that it had before.
     pub(super) established: HashMap<SocketAddr, Slot>,
+    /// Those that are established, wherever the peer is.
+    pub(super) ids: HashMap<SessionId, Slot>,
     pub(super) handshaking: HashMap<SocketAddr, Slot>,
     /// Handshakes that strangers began.
     strangers: usize,
     bucket: Bucket,
-    cookies: Cookies,
+    /// What may be asked of senders whom we do not know, as many as handshakes.
+    pub(super) questions: Bucket,
+    pub(super) cookies: Cookies,
     pub(super) timers: BTreeSet<(Instant, Slot)>,
     stirred: Vec<Slot>,
     pub(super) outbox: Outbox,
@@ -65,9 +70,11 @@ impl Table {
             entries: Vec::new(),
             free: Vec::new(),
             established: HashMap::new(),
+            ids: HashMap::new(),
             handshaking: HashMap::new(),
             strangers: 0,
             bucket: Bucket::new(limits.handshakes_per_second, now),
+            questions: Bucket::new(limits.handshakes_per_second, now),
             cookies: Cookies::new(now).ok_or_else(|| io::Error::other("the system has no randomness"))?,
             timers: BTreeSet::new(),
             stirred: Vec::new(),
@@ -81,11 +88,20 @@ impl Table {
     }
 }
 
+impl Table {
+    /// A session is not at an address any more.
+    pub(super) fn forget_address(&mut self, address: SocketAddr, slot: Slot) {
+        if self.established.get(&address) == Some(&slot) {
+            self.established.remove(&address);
+        }
+    }
+}
+
 /// The borrowed parts of a turn.
 pub(super) struct Turning<'a> {
-    endpoint: &'a Arc<Endpoint>,
+    pub(super) endpoint: &'a Arc<Endpoint>,
     pub(super) table: &'a mut Table,
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl<'a> Turning<'a> {
@@ -120,31 +136,36 @@ impl<'a> Turning<'a> {
         Live::add(&self.endpoint.live.datagrams_received, 1);
         let route = Route { to: from, from: to.filter(|_| self.endpoint.local.ip().is_unspecified()) };
         match hello::classify(datagram) {
-            Kind::Records { epoch } => self.handle_records(datagram, from, epoch),
+            Kind::Records { epoch } => self.handle_records(datagram, route, epoch),
             Kind::Hello { random, cookie, records } => self.handle_hello(records, route, random, cookie),
             Kind::Retry(cookie) => self.handle_retry(from, cookie),
+            Kind::Unknown(cookie) => self.handle_unknown(from, &cookie),
+            Kind::Moved { id, cookie, record } => self.handle_moved(route, &id, cookie, record),
             Kind::Noise => Live::add(&self.endpoint.live.malformed, 1),
         }
     }
 
     /// Records belong to the session under the address, to a handshake under
     /// it, or, while a peer is being replaced, to either.
-    fn handle_records(&mut self, datagram: &[u8], from: SocketAddr, epoch: Option<u8>) {
+    fn handle_records(&mut self, datagram: &[u8], route: Route, epoch: Option<u8>) {
         const APPLICATION: Option<u8> = Some(3);
+        let from = route.to;
         let established = self.table.established.get(&from).copied();
         let handshaking = self.table.handshaking.get(&from).copied();
-        let receive = |entry: &mut Entry, desk: &mut Desk<'_>| entry.receive(datagram, desk);
         match (established, handshaking) {
-            (Some(slot), None) | (None, Some(slot)) => {
-                self.with(slot, receive);
-            }
+            (Some(slot), None) | (None, Some(slot)) => self.receive(slot, datagram, from),
             (Some(old), Some(new)) => {
                 if epoch == APPLICATION {
-                    self.with(old, receive);
+                    self.receive(old, datagram, from);
                 }
-                self.with(new, receive);
+                self.receive(new, datagram, from);
             }
-            (None, None) => Live::add(&self.endpoint.live.malformed, 1),
+            (None, None) => {
+                Live::add(&self.endpoint.live.malformed, 1);
+                if epoch == APPLICATION {
+                    self.ask_who(route, datagram.len());
+                }
+            }
         }
     }
 
@@ -303,9 +324,17 @@ impl<'a> Turning<'a> {
 
     /// Puts a session in the place of the one that was under its address.
     fn promote(&mut self, entry: &Entry) {
-        if let Some(old) = self.table.established.insert(entry.route.to, entry.slot) {
-            self.with(old, |entry, desk| {
-                entry.end("the peer has begun anew".into(), desk);
+        if let Some(id) = entry.moving.id {
+            self.table.ids.entry(id).or_insert(entry.slot);
+        }
+        let at = entry.route.to;
+        if let Some(old) = self.table.established.insert(at, entry.slot) {
+            self.with(old, |old, desk| {
+                match old.route.to == at {
+                    true => old.end("the peer has begun anew".into(), desk),
+                    // It has moved, and somebody else is there now.
+                    false => old.moving.former = None,
+                }
                 Turn::Same
             });
         }
@@ -327,8 +356,12 @@ impl<'a> Turning<'a> {
         if let Some(at) = entry.timer {
             self.table.timers.remove(&(at, entry.slot));
         }
-        if self.table.established.get(&entry.route.to) == Some(&entry.slot) {
-            self.table.established.remove(&entry.route.to);
+        self.table.forget_address(entry.route.to, entry.slot);
+        if let Some(former) = entry.moving.former {
+            self.table.forget_address(former.to, entry.slot);
+        }
+        if let Some(id) = entry.moving.id.filter(|id| self.table.ids.get(id) == Some(&entry.slot)) {
+            self.table.ids.remove(&id);
         }
         self.table.free.push(entry.slot);
     }

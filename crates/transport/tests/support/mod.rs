@@ -3,6 +3,9 @@
 // No file of tests uses all of it.
 #![allow(dead_code)]
 
+pub(crate) mod middle;
+pub(crate) mod slow;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

@@ -15,12 +15,13 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use roost_proto::Delivery;
 
 use fragments::Fragments;
 #[cfg(feature = "simulated")]
 pub(crate) use packet::RELIABLE_HEADER;
 use packet::{FRAGMENT_HEADER, Part, write_datagram, write_fragment};
-pub(crate) use packet::{Packet, Violation, write_close, write_ready};
+pub(crate) use packet::{Packet, Violation, write_close, write_moved, write_ready};
 use receive::Receiver;
 use send::Sender;
 pub(crate) use send::{PeerSilent, QueueFull};
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     queue_bytes: usize,
     /// Round trip of the handshake.
     rtt: Duration,
+    is_paced: bool,
     next_fragment: u16,
     fragments: Option<Box<Fragments>>,
     sender: Option<Box<Sender>>,
@@ -42,7 +44,22 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration) -> Self {
-        Self { packet_bytes, queue_bytes, rtt, next_fragment: 0, fragments: None, sender: None, receiver: None }
+        Self {
+            packet_bytes,
+            queue_bytes,
+            rtt,
+            is_paced: true,
+            next_fragment: 0,
+            fragments: None,
+            sender: None,
+            receiver: None,
+        }
+    }
+
+    /// The same where packets leave as soon as the window lets them, as TCP's do.
+    #[cfg(feature = "simulated")]
+    pub(crate) fn unpaced(self) -> Self {
+        Self { is_paced: false, ..self }
     }
 
     /// The packets of a datagram message of `len` bytes, to be written one by one.
@@ -58,9 +75,36 @@ impl Session {
     }
 
     /// Takes a message for reliable delivery; [`Self::poll_packet`] sends it.
-    pub(crate) fn send_reliable(&mut self, flow: u32, message: Bytes) -> Result<(), QueueFull> {
-        let (packet, queue, rtt) = (self.packet_bytes, self.queue_bytes, self.initial_rtt());
-        self.sender.get_or_insert_with(|| Box::new(Sender::new(packet, queue, rtt))).push(flow, message)
+    pub(crate) fn send_reliable(
+        &mut self,
+        now: Instant,
+        flow: u32,
+        delivery: &Delivery,
+        message: Bytes,
+    ) -> Result<(), QueueFull> {
+        let (packet, queue, rtt, is_paced) = (self.packet_bytes, self.queue_bytes, self.initial_rtt(), self.is_paced);
+        let sender = self.sender.get_or_insert_with(|| Box::new(Sender::new(packet, queue, rtt, is_paced)));
+        sender.push(now, flow, delivery, message)
+    }
+
+    /// The peer may not have got what is under way: asks at once.
+    pub(crate) fn probe(&mut self, now: Instant) {
+        if let Some(sender) = &mut self.sender {
+            sender.probe(now);
+        }
+    }
+
+    /// Whether what leaves next is to find out whether the peer is there.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.is_probing())
+    }
+
+    /// The peer is reached another way from now on, over another path or only
+    /// at another port; what is under way has not arrived.
+    pub(crate) fn change_path(&mut self, now: Instant, is_other: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.change_path(now, is_other);
+        }
     }
 
     fn initial_rtt(&self) -> Duration {
@@ -76,7 +120,7 @@ impl Session {
     ) -> Result<(), Violation> {
         match packet {
             // These concern the link and not its messages.
-            Packet::Ready | Packet::Close { .. } => {}
+            Packet::Ready | Packet::Close { .. } | Packet::Moved { .. } => {}
             Packet::Datagram(message) => deliver(Bytes::copy_from_slice(message)),
             Packet::Fragment(part) => {
                 let fragments = self.fragments.get_or_insert_default();

@@ -8,6 +8,7 @@
 //! | 3 | reliable | packet number (4), message number (4), distance to the message it follows (2; 0 = none), index (1), count (1), part of a message |
 //! | 4 | acknowledgement | largest packet number (4), delay in units of 8 µs (2), length of the first range (2), then gap (2) and length (2) of each further one |
 //! | 5 | close | code (1), reason in UTF-8 |
+//! | 6 | moved | the cookie (16) of the address that the sender has now |
 //!
 //! Numbers are big-endian. Packet and message numbers start at 0 and never wrap:
 //! a link that has used them up is closed.
@@ -31,6 +32,7 @@ const FRAGMENT: u8 = 2;
 const RELIABLE: u8 = 3;
 const ACK: u8 = 4;
 const CLOSE: u8 = 5;
+const MOVED: u8 = 6;
 
 /// A packet as it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +43,7 @@ pub(crate) enum Packet<'a> {
     Reliable { number: u32, follows: u16, part: Part<'a> },
     Ack(Ack),
     Close { code: u8, reason: &'a str },
+    Moved { cookie: [u8; 16] },
 }
 
 /// The peer has sent what no sender of ours sends.
@@ -91,6 +94,7 @@ impl<'a> Packet<'a> {
                 let reason = std::str::from_utf8(reason).ok()?;
                 (reason.len() <= MAX_REASON).then_some(Self::Close { code: *code, reason })
             }
+            MOVED => Some(Self::Moved { cookie: body.try_into().ok()? }),
             _ => None,
         }
     }
@@ -172,6 +176,11 @@ pub(super) fn write_reliable(into: &mut Vec<u8>, number: u32, follows: u16, part
 pub(crate) fn write_close(into: &mut Vec<u8>, code: u8, reason: &str) {
     into.extend_from_slice(&[CLOSE, code]);
     into.extend_from_slice(cut(reason).as_bytes());
+}
+
+pub(crate) fn write_moved(into: &mut Vec<u8>, cookie: &[u8; 16]) {
+    into.push(MOVED);
+    into.extend_from_slice(cookie);
 }
 
 fn take_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {

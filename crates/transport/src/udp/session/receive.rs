@@ -92,11 +92,18 @@ impl Receiver {
         if u32::from(follows) > part.message {
             return Err(Violation("a message that follows none"));
         }
-        if !known && self.held + part.bytes.len() > MAX_BYTES && part.message != self.base {
+        if !known && self.held + part.bytes.len() > MAX_BYTES && self.must_wait(u32::from(follows), part) {
             return Ok(());
         }
         self.note_arrival(now, number);
         if known { Ok(()) } else { self.insert_part(u32::from(follows), part, deliver) }
+    }
+
+    /// Whether a part would be held: the message that all others wait for makes
+    /// room, and what is whole and follows nothing takes none.
+    fn must_wait(&self, follows: u32, part: &Part<'_>) -> bool {
+        let is_next = part.count == 1 && (follows == 0 || self.is_delivered(part.message - follows));
+        part.message != self.base && !is_next
     }
 
     fn note_arrival(&mut self, now: Instant, number: u32) {

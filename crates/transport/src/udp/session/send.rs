@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use roost_proto::{Channel, Delivery};
 
 use super::packet::{self, Ack, Part};
-use super::recovery::{REORDERING, Rtt, Window};
+use super::recovery::{Pacer, REORDERING, Rtt, Window};
+use crate::levels::{LEVELS, Levels, Pushed};
 
 /// The most messages, from the oldest unacknowledged one on, of which packets
 /// may be under way. The receiver keeps a window of the same size.
 pub(super) const MESSAGE_WINDOW: u32 = 4096;
-/// The most messages in a link's queue.
-const MAX_MESSAGES: usize = 16 * 1024;
+/// The level of what may go though the window is full, and how far: not even
+/// the next acknowledgement is waited for.
+const URGENT: usize = 0;
+const URGENT_PACKETS: usize = 2;
 /// How long a peer may leave reliable data unacknowledged before it is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// And how many probes it must have ignored.
@@ -23,26 +27,33 @@ const IDLE_FLOWS: usize = 64;
 /// The reliable messages of one link on their way out.
 #[derive(Debug)]
 pub(super) struct Sender {
-    part_bytes: usize,
+    packet_bytes: usize,
     queue_bytes: usize,
-    /// The messages from `base` on; acknowledged ones stay until all before them are.
+    /// What nothing has been sent of.
+    waiting: Levels,
+    /// The message that each level is in the middle of, and its next part.
+    begun: [Option<(u32, u8)>; LEVELS],
+    /// The messages from `base` on, in the order of their beginning;
+    /// acknowledged ones stay until all before them are.
     messages: VecDeque<Outgoing>,
     base: u32,
     /// The last message of each flow.
     flows: HashMap<u32, u32>,
-    /// Bytes of unacknowledged messages.
+    /// Bytes of unacknowledged messages among them.
     queued: usize,
-    /// The next part that has never been sent.
-    next: (u32, u8),
-    /// Lowest first: what the receiver has no room for must not go before what
-    /// makes room.
-    lost: BTreeSet<(u32, u8)>,
+    /// By level, message and part. Of one level the lowest first: what the
+    /// receiver has no room for must not go before what makes room.
+    lost: BTreeSet<(usize, u32, u8)>,
     under_way: BTreeMap<u32, Sent>,
     in_flight: usize,
     next_number: u32,
     largest_acked: Option<u32>,
     pub(super) rtt: Rtt,
     pub(super) window: Window,
+    /// None where packets leave as soon as the window lets them.
+    pacer: Option<Pacer>,
+    /// When the pacer lets the next packet out, if that is what holds it back.
+    paced: Option<Instant>,
     /// When the last packet left, or the last acknowledgement of progress came.
     timer_from: Option<Instant>,
     /// Since when nothing has been acknowledged though something was under way.
@@ -57,6 +68,7 @@ struct Outgoing {
     bytes: Bytes,
     /// The message of the same flow that goes before, if it may be undelivered.
     after: Option<u32>,
+    level: usize,
     /// A bit for each part that is not acknowledged.
     missing: u64,
 }
@@ -78,15 +90,16 @@ pub(crate) struct QueueFull;
 pub(crate) struct PeerSilent;
 
 impl Sender {
-    pub(super) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration) -> Self {
+    pub(super) fn new(packet_bytes: usize, queue_bytes: usize, rtt: Duration, is_paced: bool) -> Self {
         Self {
-            part_bytes: packet_bytes - packet::RELIABLE_HEADER,
+            packet_bytes,
             queue_bytes,
+            waiting: Levels::default(),
+            begun: [None; LEVELS],
             messages: VecDeque::new(),
             base: 0,
             flows: HashMap::new(),
             queued: 0,
-            next: (0, 0),
             lost: BTreeSet::new(),
             under_way: BTreeMap::new(),
             in_flight: 0,
@@ -94,6 +107,8 @@ impl Sender {
             largest_acked: None,
             rtt: Rtt::new(rtt),
             window: Window::new(packet_bytes),
+            pacer: is_paced.then(Pacer::default),
+            paced: None,
             timer_from: None,
             silent_since: None,
             failures: 0,
@@ -103,25 +118,29 @@ impl Sender {
     }
 
     /// Takes a message.
-    pub(super) fn push(&mut self, flow: u32, bytes: Bytes) -> Result<(), QueueFull> {
-        if self.queued + bytes.len() > self.queue_bytes || self.messages.len() >= MAX_MESSAGES {
-            return Err(QueueFull);
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        flow: u32,
+        delivery: &Delivery,
+        message: Bytes,
+    ) -> Result<(), QueueFull> {
+        let (how, room) = ((Channel::Reliable { flow }, delivery), self.queue_bytes.saturating_sub(self.queued));
+        match self.waiting.push(now, how, message, room) {
+            Pushed::Queued => Ok(()),
+            Pushed::Full | Pushed::Dropped => Err(QueueFull),
         }
-        let number = self.base + self.messages.len() as u32;
-        let after = self.flows.insert(flow, number).filter(|last| *last >= self.base);
-        let parts = bytes.len().div_ceil(self.part_bytes).max(1);
-        self.queued += bytes.len();
-        self.messages.push_back(Outgoing { bytes, after, missing: u64::MAX >> (64 - parts) });
-        Ok(())
     }
 
     /// Writes the next packet, if one may leave.
     pub(super) fn poll_packet(&mut self, now: Instant, into: &mut Vec<u8>) -> bool {
+        self.paced = None;
         let probing = self.probes > 0;
-        if !probing && !self.window.allows(self.in_flight) {
+        let fresh = self.fresh_level(now);
+        if !probing && !self.may_leave(now, fresh) {
             return false;
         }
-        let Some((message, part)) = self.next_part(probing) else {
+        let Some((message, part)) = self.next_part(now, probing, fresh) else {
             self.probes = 0;
             return false;
         };
@@ -130,49 +149,110 @@ impl Sender {
         true
     }
 
-    /// Lost parts first, then new ones. A probe repeats the lowest part that
-    /// is missing, if there is one.
-    fn next_part(&mut self, probing: bool) -> Option<(u32, u8)> {
-        let oldest = if probing { self.lowest_under_way() } else { None };
-        while let Some((message, part)) = self.lost.pop_first() {
+    /// The most urgent level that has something that has never been sent.
+    fn fresh_level(&mut self, now: Instant) -> Option<usize> {
+        let waiting = if self.has_window() { self.waiting.level(now) } else { None };
+        let begun = self.begun.iter().position(Option::is_some);
+        waiting.into_iter().chain(begun).min()
+    }
+
+    /// Whether another message may be begun.
+    fn has_window(&self) -> bool {
+        self.messages.len() < MESSAGE_WINDOW as usize
+    }
+
+    /// Whether window and pacer let out what is next.
+    fn may_leave(&mut self, now: Instant, fresh: Option<usize>) -> bool {
+        let lost = self.lost.first().map(|(level, ..)| *level);
+        let Some(level) = fresh.into_iter().chain(lost).min() else { return false };
+        if level == URGENT {
+            return self.window.allows(self.in_flight.saturating_sub(URGENT_PACKETS * self.packet_bytes));
+        }
+        if !self.window.allows(self.in_flight) {
+            return false;
+        }
+        let pacer = self.pacer.as_mut();
+        self.paced = pacer.and_then(|pacer| pacer.wait(now, &self.window, self.rtt.smoothed)).map(|wait| now + wait);
+        self.paced.is_none()
+    }
+
+    /// The most urgent part; of one level what was lost before what was never
+    /// sent. A probe repeats the lowest part that is missing, if there is one.
+    fn next_part(&mut self, now: Instant, probing: bool, fresh: Option<usize>) -> Option<(u32, u8)> {
+        if probing && let Some((level, message, part)) = self.lowest_missing() {
+            self.lost.remove(&(level, message, part));
+            self.retransmissions += 1;
+            return Some((message, part));
+        }
+        while let Some((level, message, part)) = self.lost.first().copied() {
+            if fresh.is_some_and(|fresh| fresh < level) {
+                break;
+            }
+            self.lost.pop_first();
             if self.is_missing(message, part) {
                 self.retransmissions += 1;
-                let lower = oldest.filter(|oldest| *oldest < (message, part));
-                if lower.is_some() {
-                    self.lost.insert((message, part));
-                }
-                return lower.or(Some((message, part)));
+                return Some((message, part));
             }
         }
-        if oldest.is_some() {
-            self.retransmissions += 1;
-            return oldest;
-        }
-        let (message, part) = self.next;
-        let outgoing = self.outgoing(message).filter(|_| message < self.base + MESSAGE_WINDOW)?;
-        let last = usize::from(part) + 1 >= outgoing.bytes.len().div_ceil(self.part_bytes);
-        self.next = if last { (message + 1, 0) } else { (message, part + 1) };
+        self.cut(now, fresh?)
+    }
+
+    fn lowest_missing(&self) -> Option<(usize, u32, u8)> {
+        let under_way = self.under_way.values().map(|sent| (sent.message, sent.part));
+        let lost = self.lost.iter().map(|(_, message, part)| (*message, *part));
+        let (message, part) = under_way.chain(lost).filter(|(message, part)| self.is_missing(*message, *part)).min()?;
+        Some((self.outgoing(message)?.level, message, part))
+    }
+
+    /// The next part of a level's message, or of the next one that waits.
+    fn cut(&mut self, now: Instant, level: usize) -> Option<(u32, u8)> {
+        let (message, part) = match self.begun[level] {
+            Some(begun) => begun,
+            None => (self.begin(now)?, 0),
+        };
+        let is_last = usize::from(part) + 1 >= self.parts(self.outgoing(message)?);
+        self.begun[level] = (!is_last).then_some((message, part + 1));
         Some((message, part))
     }
 
-    fn lowest_under_way(&self) -> Option<(u32, u8)> {
-        let parts = self.under_way.values().map(|sent| (sent.message, sent.part));
-        parts.filter(|(message, part)| self.is_missing(*message, *part)).min()
+    /// Gives the most urgent message that waits its number.
+    fn begin(&mut self, now: Instant) -> Option<u32> {
+        let next = self.waiting.pop(now)?;
+        let Channel::Reliable { flow } = next.channel else { return None };
+        let number = self.base + self.messages.len() as u32;
+        let after = self.flows.insert(flow, number).filter(|last| *last >= self.base);
+        self.queued += next.message.len();
+        let mut outgoing = Outgoing { bytes: next.message, after, level: next.level, missing: 0 };
+        outgoing.missing = u64::MAX >> (64 - self.parts(&outgoing));
+        self.messages.push_back(outgoing);
+        Some(number)
+    }
+
+    /// Of how many parts a message is.
+    fn parts(&self, outgoing: &Outgoing) -> usize {
+        outgoing.bytes.len().div_ceil(self.part_bytes()).max(1)
+    }
+
+    fn part_bytes(&self) -> usize {
+        self.packet_bytes - packet::RELIABLE_HEADER
     }
 
     fn write_part(&mut self, now: Instant, message: u32, part: u8, into: &mut Vec<u8>) {
         let Some(outgoing) = self.outgoing(message) else { return };
-        let count = outgoing.bytes.len().div_ceil(self.part_bytes).max(1);
-        let start = usize::from(part) * self.part_bytes;
-        let end = (start + self.part_bytes).min(outgoing.bytes.len());
+        let count = self.parts(outgoing);
+        let start = usize::from(part) * self.part_bytes();
+        let end = (start + self.part_bytes()).min(outgoing.bytes.len());
         let follows = outgoing.after.filter(|after| *after >= self.base).map_or(0, |after| message - after);
         let piece = Part { message, index: part, count: count as u8, bytes: &outgoing.bytes[start..end] };
-        // The distance fits: a queue holds at most `MAX_MESSAGES`.
+        // The distance fits: it is less than the window.
         packet::write_reliable(into, self.next_number, follows as u16, &piece);
         let size = into.len();
         self.under_way.insert(self.next_number, Sent { at: now, message, part, size });
         self.next_number += 1;
         self.in_flight += size;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.spend(size);
+        }
         self.timer_from = Some(now);
         self.silent_since.get_or_insert(now);
     }
@@ -253,7 +333,42 @@ impl Sender {
             let Some((_, sent)) = self.under_way.pop_first() else { return };
             self.in_flight -= sent.size;
             self.window.lost(now, sent.at);
-            self.lost.insert((sent.message, sent.part));
+            self.note_lost(&sent);
+        }
+    }
+
+    fn note_lost(&mut self, sent: &Sent) {
+        if let Some(level) = self.outgoing(sent.message).map(|outgoing| outgoing.level) {
+            self.lost.insert((level, sent.message, sent.part));
+        }
+    }
+
+    /// What is under way may not arrive: asks at once, as after a time-out.
+    pub(super) fn probe(&mut self, now: Instant) {
+        if self.probe_deadline().is_some() {
+            self.probes = 2;
+            self.timer_from = Some(now);
+        }
+    }
+
+    pub(super) fn is_probing(&self) -> bool {
+        self.probes > 0
+    }
+
+    /// What is under way has gone where the peer is not any more. If the path
+    /// is another one, what was learnt of it does not hold (RFC 9000, section 9.4).
+    pub(super) fn change_path(&mut self, now: Instant, is_other: bool) {
+        for sent in std::mem::take(&mut self.under_way).into_values() {
+            self.note_lost(&sent);
+        }
+        self.in_flight = 0;
+        self.failures = 0;
+        self.silent_since = None;
+        self.timer_from = self.has_lost().then_some(now);
+        if is_other {
+            self.window = Window::new(self.packet_bytes);
+            self.pacer = self.pacer.take().map(|_| Pacer::default());
+            self.rtt.measure_anew();
         }
     }
 
@@ -276,7 +391,7 @@ impl Sender {
 
     /// When to call [`Self::handle_timeout`].
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.loss_deadline().into_iter().chain(self.probe_deadline()).min()
+        self.loss_deadline().into_iter().chain(self.probe_deadline()).chain(self.paced).min()
     }
 
     fn loss_deadline(&self) -> Option<Instant> {
@@ -291,14 +406,13 @@ impl Sender {
 
     /// Whether every message has been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.is_empty() && self.waiting.is_empty()
     }
 
     /// Whether a message would leave at once.
     #[cfg(feature = "simulated")]
     pub(super) fn has_room(&self) -> bool {
-        let unacknowledged = self.messages.len() < MESSAGE_WINDOW as usize;
-        unacknowledged && !self.has_more() && self.window.allows(self.in_flight)
+        self.has_window() && !self.has_more() && self.window.allows(self.in_flight)
     }
 
     fn has_lost(&self) -> bool {
@@ -306,7 +420,7 @@ impl Sender {
     }
 
     fn has_more(&self) -> bool {
-        self.has_lost() || self.outgoing(self.next.0).is_some()
+        self.has_lost() || self.begun.iter().any(Option::is_some) || !self.waiting.is_empty()
     }
 
     fn outgoing(&self, message: u32) -> Option<&Outgoing> {

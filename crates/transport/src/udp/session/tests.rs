@@ -24,12 +24,14 @@ impl Chance {
     }
 }
 
-/// How a link treats packets, in parts of a hundred.
-#[derive(Clone, Copy, Debug)]
+/// How a link treats packets, in parts of a hundred; and what it carries, bytes
+/// per second and bytes in its queue, if there is a limit.
+#[derive(Clone, Copy, Debug, Default)]
 struct Link {
     loss: u64,
     duplicates: u64,
     reordering: u64,
+    thin: Option<(u64, u64)>,
 }
 
 struct Pair {
@@ -39,6 +41,9 @@ struct Pair {
     /// Packets under way, by arrival; the number keeps them apart.
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
+    dropped: u64,
+    /// Until when the link is busy with what it has, in each direction.
+    busy: [Instant; 2],
     link: Link,
     chance: Chance,
     most_held: usize,
@@ -47,12 +52,15 @@ struct Pair {
 impl Pair {
     fn new(link: Link, seed: u64) -> Self {
         let session = || Session::new(PACKET, QUEUE, 2 * DELAY);
+        let now = Instant::now();
         Self {
-            now: Instant::now(),
+            now,
             sides: [session(), session()],
             inbox: Default::default(),
             wire: BTreeMap::new(),
             sent: 0,
+            dropped: 0,
+            busy: [now; 2],
             link,
             chance: Chance(seed | 1),
             most_held: 0,
@@ -75,11 +83,30 @@ impl Pair {
             if self.chance.draw(100) < self.link.loss {
                 continue;
             }
+            let Some(queued) = self.enqueue(to, packet.len()) else { continue };
             let late = self.chance.draw(100) < self.link.reordering;
             let extra = if late { Duration::from_millis(self.chance.draw(30)) } else { Duration::ZERO };
             self.sent += 1;
-            self.wire.insert((self.now + DELAY + extra, self.sent), (to, packet.to_vec()));
+            self.wire.insert((self.now + queued + DELAY + extra, self.sent), (to, packet.to_vec()));
         }
+    }
+
+    /// How long a packet waits and takes to pass, unless the queue is full.
+    fn enqueue(&mut self, to: usize, len: usize) -> Option<Duration> {
+        let Some((rate, queue)) = self.link.thin else { return Some(Duration::ZERO) };
+        let begins = self.busy[to].max(self.now);
+        if (begins - self.now).as_secs_f64() * rate as f64 > queue as f64 {
+            self.dropped += 1;
+            return None;
+        }
+        // Headers of IP, UDP and DTLS.
+        self.busy[to] = begins + Duration::from_secs_f64((len + 50) as f64 / rate as f64);
+        Some(self.busy[to] - self.now)
+    }
+
+    fn send(&mut self, flow: u32, priority: u8, message: Bytes) -> Result<(), QueueFull> {
+        let delivery = Delivery { priority, ..Delivery::default() };
+        self.sides[0].send_reliable(self.now, flow, &delivery, message)
     }
 
     /// Goes on to the next arrival or deadline; `false` when there is none.
@@ -135,11 +162,12 @@ proptest! {
         reordering in 0..50u64,
         lens in prop::collection::vec((0..5u32, prop_oneof![8..300usize, 1000..1400usize, 8..65536usize]), 1..60),
     ) {
-        let mut pair = Pair::new(Link { loss, duplicates, reordering }, seed);
+        let mut pair = Pair::new(Link { loss, duplicates, reordering, thin: None }, seed);
         let mut counts = BTreeMap::<u32, u32>::new();
         for (flow, len) in &lens {
             let index = counts.entry(*flow).or_default();
-            pair.sides[0].send_reliable(*flow, message(*flow, *index, *len)).unwrap();
+            // Each flow has a priority of its own.
+            pair.send(*flow, *flow as u8, message(*flow, *index, *len)).unwrap();
             *index += 1;
         }
         pair.run();
@@ -157,9 +185,9 @@ proptest! {
 
 #[test]
 fn a_long_transfer_over_a_clean_link_repeats_nothing() {
-    let mut pair = Pair::new(Link { loss: 0, duplicates: 0, reordering: 0 }, 1);
+    let mut pair = Pair::new(Link::default(), 1);
     for index in 0..100 {
-        pair.sides[0].send_reliable(0, message(0, index, 16 * 1024)).unwrap();
+        pair.send(0, 3, message(0, index, 16 * 1024)).unwrap();
     }
     let start = pair.now;
     pair.run();
@@ -170,8 +198,8 @@ fn a_long_transfer_over_a_clean_link_repeats_nothing() {
 
 #[test]
 fn a_lone_message_costs_two_packets() {
-    let mut pair = Pair::new(Link { loss: 0, duplicates: 0, reordering: 0 }, 1);
-    pair.sides[0].send_reliable(9, message(9, 0, 30)).unwrap();
+    let mut pair = Pair::new(Link::default(), 1);
+    pair.send(9, 3, message(9, 0, 30)).unwrap();
     pair.run();
     assert_eq!(pair.sent, 2);
     assert!(pair.sides[0].deadline().is_none() && pair.sides[1].deadline().is_none());
@@ -179,8 +207,8 @@ fn a_lone_message_costs_two_packets() {
 
 #[test]
 fn a_silent_peer_is_given_up() {
-    let mut pair = Pair::new(Link { loss: 100, duplicates: 0, reordering: 0 }, 1);
-    pair.sides[0].send_reliable(0, message(0, 0, 30)).unwrap();
+    let mut pair = Pair::new(Link { loss: 100, ..Link::default() }, 1);
+    pair.send(0, 3, message(0, 0, 30)).unwrap();
     let start = pair.now;
     while let Ok(more) = pair.step() {
         assert!(more);
@@ -191,10 +219,113 @@ fn a_silent_peer_is_given_up() {
 
 #[test]
 fn the_queue_is_bounded() {
-    let mut session = Session::new(PACKET, 100_000, DELAY);
-    assert_eq!(session.send_reliable(0, message(0, 0, 60_000)), Ok(()));
-    assert_eq!(session.send_reliable(0, message(0, 1, 60_000)), Err(QueueFull));
-    assert_eq!(session.send_reliable(0, message(0, 1, 40_000)), Ok(()));
+    let mut pair = Pair::new(Link::default(), 1);
+    pair.sides[0] = Session::new(PACKET, 100_000, DELAY);
+    assert_eq!(pair.send(0, 3, message(0, 0, 60_000)), Ok(()));
+    pair.transmit();
+    assert_eq!(pair.send(0, 3, message(0, 1, 60_000)), Err(QueueFull));
+    assert_eq!(pair.send(0, 3, message(0, 1, 39_000)), Ok(()));
+}
+
+#[test]
+fn probes_come_ever_more_rarely_from_the_measured_round_trip_on() {
+    for rtt in [10, 100, 400].map(Duration::from_millis) {
+        let mut session = Session::new(PACKET, QUEUE, rtt);
+        let (mut now, mut packet, mut left) = (Instant::now(), Vec::new(), Vec::new());
+        session.send_reliable(now, 0, &Delivery::default(), message(0, 0, 30)).unwrap();
+        while left.len() < 5 {
+            while session.poll_packet(now, &mut packet) {
+                left.push(now);
+            }
+            left.dedup();
+            now = session.deadline().expect("it goes on");
+            session.handle_timeout(now).unwrap();
+        }
+        let gaps: Vec<_> = left.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // Three round trips, since its variation is not known, and what the peer may wait.
+        assert_eq!(gaps[0], 3 * rtt + Duration::from_millis(5));
+        let longest = gaps[0].max(Duration::from_secs(2));
+        assert!(gaps.windows(2).all(|pair| pair[1] == (2 * pair[0]).min(longest)), "{gaps:?}");
+    }
+}
+
+/// A megabit per second, with half a second of queue.
+const THIN: Link = Link { loss: 0, duplicates: 0, reordering: 0, thin: Some((125_000, 64_000)) };
+
+#[test]
+fn a_large_object_fills_a_thin_link_and_does_not_flood_it() {
+    const OBJECT: usize = 64 << 20;
+    const PIECE: usize = 60_000;
+    let mut pair = Pair::new(THIN, 1);
+    let (start, mut next) = (pair.now, 0);
+    while pair.inbox[1].len() * PIECE < OBJECT {
+        while pair.send(5, 5, message(5, next, PIECE)).is_ok() {
+            next += 1;
+        }
+        assert!(pair.step().expect("the peer is there"));
+    }
+    let rate = OBJECT as f64 / (pair.now - start).as_secs_f64();
+    let waste = pair.dropped as f64 / pair.sent as f64;
+    assert!(rate > 0.9 * 125_000.0, "{rate:.0} bytes per second");
+    assert!(waste < 0.02, "{waste}");
+}
+
+#[test]
+fn what_is_urgent_leaves_at_once_though_megabytes_wait() {
+    let mut pair = Pair::new(THIN, 1);
+    for index in 0..60 {
+        pair.send(5, 5, message(5, index, 65_536)).unwrap();
+    }
+    let start = pair.now;
+    while pair.now - start < Duration::from_secs(5) {
+        pair.step().expect("the peer is there");
+    }
+    pair.transmit();
+    assert!(pair.sides[0].sender.as_ref().is_some_and(|sender| !sender.is_idle()));
+    let (mut packet, ping) = (Vec::new(), message(0, 0, 40));
+    pair.send(0, 0, ping.clone()).unwrap();
+    assert!(pair.sides[0].poll_packet(pair.now, &mut packet));
+    assert!(matches!(Packet::parse(&packet), Some(Packet::Reliable { part, .. }) if part.bytes == &ping[..]));
+    // It need not have its own order kept from the message it came into.
+    pair.post(1, &packet);
+    while !pair.inbox[1].contains(&ping) {
+        pair.step().expect("the peer is there");
+    }
+    assert!(pair.inbox[1].len() < 60);
+}
+
+#[test]
+fn what_is_more_urgent_overtakes_what_waits_and_what_was_lost() {
+    for seed in 1..30 {
+        let mut pair = Pair::new(Link { loss: 20, ..THIN }, seed);
+        for index in 0..10 {
+            pair.send(5, 5, message(5, index, 65_536)).unwrap();
+            pair.send(2, 2, message(2, index, 3000)).unwrap();
+        }
+        pair.run();
+        let last_track = pair.inbox[1].iter().rposition(|message| header(message).0 == 2).unwrap();
+        assert!(last_track < 13, "seed {seed}: {last_track}");
+    }
+}
+
+#[test]
+fn what_was_under_way_leaves_anew_when_the_path_changes() {
+    for is_other in [false, true] {
+        let mut pair = Pair::new(Link::default(), 1);
+        for index in 0..8 {
+            pair.send(1, 3, message(1, index, 1000)).unwrap();
+        }
+        pair.transmit();
+        pair.wire.clear();
+        pair.sides[0].change_path(pair.now, is_other);
+        let start = pair.now;
+        while pair.inbox[1].len() < 8 {
+            pair.step().expect("the peer is there");
+        }
+        let numbers: Vec<_> = pair.inbox[1].iter().map(|message| header(message).1).collect();
+        assert_eq!(numbers, (0..8).collect::<Vec<_>>());
+        assert!(pair.now - start < 2 * DELAY, "{:?}", pair.now - start);
+    }
 }
 
 #[test]

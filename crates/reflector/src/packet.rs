@@ -1,0 +1,243 @@
+//! The bytes of a packet: one datagram.
+//!
+//! ```text
+//! hop 1 | flags 1 | frame 2 | stream 8 | epoch 4 | counter 8 | sealed payload | tag 16
+//!       └─────────────── authenticated, in clear ───────────┘
+//! ```
+//!
+//! The first byte belongs to the hop: reflectors count hops in it and mark what
+//! they send from their cache. It begins with the bits `10`, which neither
+//! DTLS nor QUIC packets begin with (RFC 9443), so that all can share a port.
+//! Everything after it stays as the publisher has sealed it.
+
+use std::fmt;
+
+/// The largest packet, bytes: what IPv6 over Ethernet takes whole.
+pub const MAX_PACKET_BYTES: usize = 1452;
+/// What a packet has beyond its payload, bytes.
+pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
+/// The largest payload, bytes. Packets with up to 1160 (six of MPEG-TS are 1128)
+/// stay within the 1200 that every path takes whole.
+pub const MAX_PAYLOAD_BYTES: usize = MAX_PACKET_BYTES - OVERHEAD_BYTES;
+/// The most hops of a packet: publisher to home, to a second super node, to a
+/// third in a mesh of two layers, to a subscriber.
+pub const MAX_HOPS: u8 = 3;
+
+/// The hop's byte and what is authenticated.
+pub const HEADER_BYTES: usize = 24;
+/// The seal's tag.
+pub const TAG_BYTES: usize = 16;
+
+/// The upper four bits of a packet's first byte.
+const KIND: u8 = 0b1000_0000;
+const KIND_MASK: u8 = 0b1111_0000;
+const HOPS_SHIFT: u8 = 2;
+const HOPS_MASK: u8 = 0b0000_1100;
+const CATCH_UP: u8 = 0b0000_0010;
+
+/// A stream: its publisher has drawn the number at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// How long a key is used. A later epoch of a stream has a greater number, also
+/// after a restart of its publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+/// What reflectors may know of a packet. Bits without a meaning yet are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// A key frame begins here: decoding can start with this packet, after the parameter sets.
+    pub const KEY_FRAME: Self = Self(1);
+    /// Has parameter sets, or tables, that later packets need.
+    pub const PARAMETERS: Self = Self(2);
+    /// The last packet of its frame.
+    pub const FRAME_END: Self = Self(4);
+
+    /// These and those.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// As they travel.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From how they travel.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+}
+
+/// What each hop may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hop {
+    /// Hops behind it, up to [`MAX_HOPS`].
+    pub hops: u8,
+    /// From a reflector's cache, not live.
+    pub catch_up: bool,
+}
+
+impl Hop {
+    /// The first byte of a packet.
+    pub const fn byte(self) -> u8 {
+        let hops = if self.hops > MAX_HOPS { MAX_HOPS } else { self.hops };
+        KIND | hops << HOPS_SHIFT | if self.catch_up { CATCH_UP } else { 0 }
+    }
+
+    /// From the first byte of a packet; `None` if it is the first of something else.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        if byte & KIND_MASK != KIND {
+            return None;
+        }
+        Some(Self { hops: (byte & HOPS_MASK) >> HOPS_SHIFT, catch_up: byte & CATCH_UP != 0 })
+    }
+}
+
+/// What is authenticated of a packet, beside its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What reflectors may know.
+    pub flags: Flags,
+    /// The frame's number, which wraps around; reflectors skip whole frames.
+    pub frame: u16,
+    /// Whose packet it is.
+    pub stream: StreamId,
+    /// With which key it is sealed.
+    pub epoch: Epoch,
+    /// One more than that of the packet before, across epochs.
+    pub counter: u64,
+}
+
+/// What is no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a packet of a reflected stream: {0}")]
+pub struct Malformed(&'static str);
+
+impl Header {
+    /// The header in bytes, after the hop's.
+    pub fn encode(&self, hop: Hop) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0] = hop.byte();
+        bytes[1] = self.flags.0;
+        bytes[2..4].copy_from_slice(&self.frame.to_be_bytes());
+        bytes[4..12].copy_from_slice(&self.stream.0.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.epoch.0.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.counter.to_be_bytes());
+        bytes
+    }
+
+    /// Reads the header of a datagram. Whether it is genuine only a
+    /// [`Subscriber`](crate::Subscriber) can tell.
+    ///
+    /// # Errors
+    /// When the datagram is no packet, or is shorter or longer than any.
+    pub fn decode(datagram: &[u8]) -> Result<(Hop, Self), Malformed> {
+        let hop = datagram.first().and_then(|byte| Hop::from_byte(*byte)).ok_or(Malformed("another first byte"))?;
+        if datagram.len() > MAX_PACKET_BYTES {
+            return Err(Malformed("too long"));
+        }
+        if datagram.len() < OVERHEAD_BYTES {
+            return Err(Malformed("too short"));
+        }
+        let header = Self {
+            flags: Flags(datagram[1]),
+            frame: u16::from_be_bytes(array(&datagram[2..])),
+            stream: StreamId(u64::from_be_bytes(array(&datagram[4..]))),
+            epoch: Epoch(u32::from_be_bytes(array(&datagram[12..]))),
+            counter: u64::from_be_bytes(array(&datagram[16..])),
+        };
+        Ok((hop, header))
+    }
+}
+
+/// The first `N` of bytes that are known to be there.
+pub(crate) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[..N]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn headers() -> impl Strategy<Value = (Hop, Header)> {
+        let hop = (0..=MAX_HOPS, any::<bool>()).prop_map(|(hops, catch_up)| Hop { hops, catch_up });
+        let rest = (any::<u8>(), any::<u16>(), any::<u64>(), any::<u32>(), any::<u64>());
+        let header = rest.prop_map(|(flags, frame, stream, epoch, counter)| Header {
+            flags: Flags(flags),
+            frame,
+            stream: StreamId(stream),
+            epoch: Epoch(epoch),
+            counter,
+        });
+        (hop, header)
+    }
+
+    /// Six transport packets fit the smallest path.
+    const _: () = assert!(6 * 188 + OVERHEAD_BYTES <= 1200 && 1200 - OVERHEAD_BYTES == 1160);
+
+    #[test]
+    fn a_packet_is_laid_out_as_documented() {
+        let header = Header {
+            flags: Flags::KEY_FRAME.with(Flags::FRAME_END),
+            frame: 0x0102,
+            stream: StreamId(0x0304_0506_0708_090a),
+            epoch: Epoch(0x0b0c_0d0e),
+            counter: 0x0f10_1112_1314_1516,
+        };
+        let bytes = header.encode(Hop { hops: 2, catch_up: true });
+        assert_eq!(bytes[..2], [0b1000_1010, 0b101]);
+        assert_eq!(bytes[2..], std::array::from_fn::<u8, 22, _>(|place| place as u8 + 1));
+    }
+
+    #[test]
+    fn what_others_send_to_the_same_port_is_told_apart() {
+        // RFC 9443: DTLS records begin with 20 to 63, QUIC packets with 64 to 127 or 192 to 255.
+        let others = (20..=127).chain(192..=255);
+        assert!(others.into_iter().all(|byte| Hop::from_byte(byte).is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn headers_survive((hop, header) in headers(), payload in OVERHEAD_BYTES..=MAX_PACKET_BYTES) {
+            let mut datagram = header.encode(hop).to_vec();
+            datagram.resize(payload, 0);
+            prop_assert_eq!(Header::decode(&datagram), Ok((hop, header)));
+        }
+
+        #[test]
+        fn lengths_are_kept((hop, header) in headers(), length in 0..OVERHEAD_BYTES) {
+            let mut datagram = header.encode(hop).to_vec();
+            datagram.resize(length, 0);
+            prop_assert!(Header::decode(&datagram).is_err());
+            datagram.resize(MAX_PACKET_BYTES + 1, 0);
+            prop_assert!(Header::decode(&datagram).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok((hop, header)) = Header::decode(&bytes) {
+                prop_assert_eq!(header.encode(hop)[1..].to_vec(), bytes[1..HEADER_BYTES].to_vec());
+                prop_assert_eq!(Hop::from_byte(hop.byte()), Some(hop));
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The subscriber's side: opens packets, each once, also while one epoch gives
+//! way to the next.
+
+use crate::packet::{Epoch, Header, Malformed, StreamId};
+use crate::replay::{Known, Window};
+use crate::seal::{Key, Secret};
+
+/// Epochs whose keys are kept: the present one with the one that is announced,
+/// or with the one before.
+const EPOCHS: usize = 2;
+
+/// A packet's payload, and what came with it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opened<'a> {
+    /// As it was published.
+    pub header: Header,
+    /// Whether it came from a cache.
+    pub catch_up: bool,
+    /// As it was published.
+    pub payload: &'a [u8],
+}
+
+/// Why a datagram is not taken. Each is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It is no packet.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// It is of another stream.
+    #[error("a packet of another stream")]
+    OtherStream,
+    /// Its key is not here yet, or no more.
+    #[error("a packet of an epoch without a key")]
+    UnknownEpoch,
+    /// It was taken before: a network's copy, a second way, or somebody who replays it.
+    #[error("a packet that was taken already")]
+    Duplicate,
+    /// It is so late that nobody can tell whether it was taken.
+    #[error("a packet far behind")]
+    Behind,
+    /// It was not sealed with the stream's key, or was changed on its way.
+    #[error("a packet that does not open")]
+    Forged,
+}
+
+/// What has become of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Opened.
+    pub opened: u64,
+    /// No packets of the stream.
+    pub foreign: u64,
+    /// Of an epoch without a key.
+    pub unknown_epoch: u64,
+    /// Taken before.
+    pub duplicate: u64,
+    /// Behind the window of 1024 packets.
+    pub behind: u64,
+    /// Not sealed with the key, or changed.
+    pub forged: u64,
+}
+
+/// An epoch that can be opened. Each has a window of its own: an epoch's first
+/// packets must not push the last of the one before out of it.
+struct Opener {
+    epoch: Epoch,
+    key: Key,
+    window: Window,
+}
+
+/// Opens the packets of one stream.
+pub struct Subscriber {
+    stream: StreamId,
+    /// By epoch.
+    openers: Vec<Opener>,
+    counts: Counts,
+}
+
+impl Subscriber {
+    /// Subscribes to a stream; it opens nothing before its first epoch.
+    pub fn new(stream: StreamId) -> Self {
+        Self { stream, openers: Vec::with_capacity(EPOCHS + 1), counts: Counts::default() }
+    }
+
+    /// What has become of all datagrams so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Takes an epoch's secret. The two latest epochs are kept: an earlier one changes nothing,
+    /// and one that is known keeps its key, so that its packets are still taken only once.
+    pub fn add_epoch(&mut self, epoch: Epoch, secret: &Secret) {
+        let place = self.openers.partition_point(|opener| opener.epoch < epoch);
+        if self.openers.get(place).is_some_and(|opener| opener.epoch == epoch) {
+            return;
+        }
+        let Some(key) = Key::derive(secret, self.stream, epoch) else { return };
+        self.openers.insert(place, Opener { epoch, key, window: Window::default() });
+        if self.openers.len() > EPOCHS {
+            self.openers.remove(0);
+        }
+    }
+
+    /// Opens a datagram in its place.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; the datagram's bytes are of no use then.
+    pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, OpenError> {
+        let opened = self.try_open(datagram);
+        *match &opened {
+            Ok(_) => &mut self.counts.opened,
+            Err(OpenError::Malformed(_) | OpenError::OtherStream) => &mut self.counts.foreign,
+            Err(OpenError::UnknownEpoch) => &mut self.counts.unknown_epoch,
+            Err(OpenError::Duplicate) => &mut self.counts.duplicate,
+            Err(OpenError::Behind) => &mut self.counts.behind,
+            Err(OpenError::Forged) => &mut self.counts.forged,
+        } += 1;
+        opened
+    }
+
+    fn try_open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, OpenError> {
+        let (hop, header) = Header::decode(datagram)?;
+        if header.stream != self.stream {
+            return Err(OpenError::OtherStream);
+        }
+        let opener = self.openers.iter_mut().find(|opener| opener.epoch == header.epoch);
+        let opener = opener.ok_or(OpenError::UnknownEpoch)?;
+        match opener.window.look(header.counter) {
+            Known::New => {}
+            Known::Taken => return Err(OpenError::Duplicate),
+            Known::Behind => return Err(OpenError::Behind),
+        }
+        let payload = opener.key.open(header.counter, datagram).ok_or(OpenError::Forged)?;
+        // Only now: a forged packet must not push genuine ones out of the window.
+        opener.window.take(header.counter);
+        Ok(Opened { header, catch_up: hop.catch_up, payload })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Flags, Hop};
+    use crate::{Limits, Publisher};
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+    use roost_proto::Time;
+    use std::time::Duration;
+
+    const STREAM: StreamId = StreamId(9);
+    const FIRST: Epoch = Epoch(50);
+
+    fn secret(epoch: u32) -> Secret {
+        Secret::new([epoch as u8; 32])
+    }
+
+    /// A second apart; a new epoch is announced with every `per_epoch`th packet and begins with the next.
+    fn packets(count: usize, per_epoch: usize) -> Vec<Vec<u8>> {
+        let mut now = Time::ZERO;
+        let mut publisher = Publisher::new(now, STREAM, FIRST, &secret(FIRST.0), Limits::default()).unwrap();
+        let mut packets = Vec::new();
+        for number in 0..count {
+            if number % per_epoch == per_epoch - 1 {
+                publisher.announce(now, &secret(publisher.epoch().0 + 1)).unwrap();
+            }
+            let mut out = BytesMut::new();
+            publisher.seal(now, number as u16, Flags::default(), &number.to_be_bytes(), &mut out).unwrap();
+            packets.push(out.to_vec());
+            now = now + Duration::from_secs(1);
+        }
+        packets
+    }
+
+    fn subscriber(epochs: std::ops::RangeInclusive<u32>) -> Subscriber {
+        let mut subscriber = Subscriber::new(STREAM);
+        epochs.for_each(|epoch| subscriber.add_epoch(Epoch(epoch), &secret(epoch)));
+        subscriber
+    }
+
+    #[test]
+    fn what_reflectors_do_to_a_packet_does_no_harm() {
+        let mut subscriber = subscriber(50..=50);
+        let mut packet = packets(1, 100).remove(0);
+        packet[0] = Hop { hops: 2, catch_up: true }.byte();
+        let opened = subscriber.open(&mut packet).unwrap();
+        assert_eq!((opened.payload, opened.catch_up), (&0_usize.to_be_bytes()[..], true));
+    }
+
+    #[test]
+    fn only_the_stream_and_the_epochs_of_the_key_are_opened() {
+        let packet = packets(1, 100).remove(0);
+        assert_eq!(subscriber(51..=52).open(&mut packet.clone()), Err(OpenError::UnknownEpoch));
+        let mut other = Subscriber::new(StreamId(10));
+        other.add_epoch(FIRST, &secret(FIRST.0));
+        assert_eq!(other.open(&mut packet.clone()), Err(OpenError::OtherStream));
+        let mut wrong = Subscriber::new(STREAM);
+        wrong.add_epoch(FIRST, &secret(1));
+        assert_eq!(wrong.open(&mut packet.clone()), Err(OpenError::Forged));
+        assert_eq!((wrong.counts().forged, wrong.counts().opened), (1, 0));
+    }
+
+    #[test]
+    fn an_epoch_told_twice_is_not_opened_twice() {
+        let mut subscriber = subscriber(50..=50);
+        let packet = packets(1, 100).remove(0);
+        subscriber.open(&mut packet.clone()).unwrap();
+        subscriber.add_epoch(FIRST, &secret(FIRST.0));
+        assert_eq!(subscriber.open(&mut packet.clone()), Err(OpenError::Duplicate));
+    }
+
+    #[test]
+    fn a_forged_packet_does_not_push_genuine_ones_out() {
+        let mut subscriber = subscriber(50..=50);
+        let packet = packets(1, 100).remove(0);
+        let mut forged = packet.clone();
+        forged[16..24].copy_from_slice(&u64::MAX.to_be_bytes());
+        assert_eq!(subscriber.open(&mut forged), Err(OpenError::Forged));
+        assert!(subscriber.open(&mut packet.clone()).is_ok());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Packets come in any order and several times, while epochs change.
+        #[test]
+        fn each_packet_is_opened_once(
+            order in proptest::collection::vec(0..200_usize, 0..600),
+            per_epoch in 20..200_usize,
+        ) {
+            let packets = packets(200, per_epoch);
+            let mut subscriber = subscriber(50..=50);
+            let mut opened = std::collections::BTreeSet::new();
+            for number in order {
+                // Announced before its first packet, as the publisher does.
+                let epoch = Header::decode(&packets[number]).unwrap().1.epoch.0;
+                subscriber.add_epoch(Epoch(epoch), &secret(epoch));
+                let mut datagram = packets[number].clone();
+                match subscriber.open(&mut datagram) {
+                    Ok(one) => {
+                        prop_assert_eq!(one.payload, &number.to_be_bytes()[..]);
+                        prop_assert!(opened.insert(number), "{} was opened twice", number);
+                    }
+                    Err(OpenError::Duplicate) => prop_assert!(opened.contains(&number)),
+                    // Two epochs later.
+                    Err(error) => prop_assert_eq!(error, OpenError::UnknownEpoch),
+                }
+            }
+            prop_assert_eq!(subscriber.counts().opened, opened.len() as u64);
+        }
+
+        /// Reordering by less than an epoch loses nothing.
+        #[test]
+        fn nothing_is_lost_at_a_change_of_epochs(seed in any::<[u8; 120]>()) {
+            let packets = packets(120, 30);
+            let mut order: Vec<usize> = (0..120).collect();
+            order.sort_by_key(|number| number + usize::from(seed[*number]) % 25);
+            let mut subscriber = subscriber(50..=50);
+            for number in order {
+                let epoch = Header::decode(&packets[number]).unwrap().1.epoch.0;
+                subscriber.add_epoch(Epoch(epoch), &secret(epoch));
+                prop_assert!(subscriber.open(&mut packets[number].clone()).is_ok());
+            }
+        }
+
+        #[test]
+        fn a_changed_bit_is_noticed(bit in 8..(48 * 8_usize)) {
+            let mut packet = packets(1, 100).remove(0);
+            prop_assert_eq!(packet.len(), 48);
+            packet[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(subscriber(50..=50).open(&mut packet).is_err());
+        }
+    }
+}

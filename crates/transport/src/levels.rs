@@ -1,0 +1,149 @@
+//! Messages that wait for their turn, the most urgent first.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use roost_proto::{Channel, Delivery};
+
+/// Levels of priority.
+pub(crate) const LEVELS: usize = 8;
+/// What a message counts for beside its bytes: its place.
+const COST: usize = 64;
+
+/// What waits in a link. Of one level, datagrams go before what is reliable.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    levels: [[VecDeque<Waiting>; 2]; LEVELS],
+    /// Of datagrams, and of what is reliable.
+    bytes: [usize; 2],
+}
+
+/// A message that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) channel: Channel,
+    pub(crate) level: usize,
+    pub(crate) message: Bytes,
+    /// When it has lost its use.
+    until: Option<Instant>,
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    Queued,
+    /// A datagram for which there was no room.
+    Dropped,
+    /// There is no room, and it was not taken.
+    Full,
+}
+
+const fn class_of(channel: Channel) -> usize {
+    match channel {
+        Channel::Datagram => 0,
+        Channel::Reliable { .. } => 1,
+    }
+}
+
+impl Levels {
+    /// Takes a message, if there is room for it: `limit` bytes of each class.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        (channel, delivery): (Channel, &Delivery),
+        message: Bytes,
+        limit: usize,
+    ) -> Pushed {
+        let class = class_of(channel);
+        let cost = message.len() + COST;
+        if self.bytes[class] + cost > limit {
+            return [Pushed::Dropped, Pushed::Full][class];
+        }
+        self.bytes[class] += cost;
+        let level = usize::from(delivery.priority).min(LEVELS - 1);
+        let until = delivery.life.map(|life| now + life);
+        self.levels[level][class].push_back(Waiting { channel, level, message, until });
+        Pushed::Queued
+    }
+
+    /// The level of the next message, if there is one; what has outlived its use
+    /// is dropped before.
+    pub(crate) fn level(&mut self, now: Instant) -> Option<usize> {
+        loop {
+            let level = self.levels.iter().position(|level| level.iter().any(|queue| !queue.is_empty()))?;
+            let next = self.levels[level].iter().find_map(VecDeque::front)?;
+            if next.until.is_none_or(|until| now < until) {
+                return Some(level);
+            }
+            self.pop_from(level);
+        }
+    }
+
+    /// The next message that is still of use.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Waiting> {
+        let level = self.level(now)?;
+        self.pop_from(level)
+    }
+
+    fn pop_from(&mut self, level: usize) -> Option<Waiting> {
+        let next = self.levels[level].iter_mut().find_map(VecDeque::pop_front)?;
+        self.bytes[class_of(next.channel)] -= next.message.len() + COST;
+        Some(next)
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == [0, 0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use roost_proto::Service;
+
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+    const RELIABLE: Channel = Channel::Reliable { flow: 1 };
+
+    /// The first bytes of the messages that leave, in their order.
+    fn order(waiting: &mut Levels, now: Instant) -> Vec<u8> {
+        std::iter::from_fn(|| waiting.pop(now)).map(|next| next.message[0]).collect()
+    }
+
+    #[test]
+    fn the_urgent_goes_first_and_datagrams_before_what_is_reliable() {
+        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let of = [(5, Delivery::of(Service::Image)), (2, Delivery::of(Service::Track)), (0, Delivery::CONTROL)];
+        for (mark, delivery) in of {
+            waiting.push(now, (RELIABLE, &delivery), vec![mark; 100].into(), LIMIT);
+            waiting.push(now, (Channel::Datagram, &delivery), vec![10 + mark; 100].into(), LIMIT);
+        }
+        assert_eq!(waiting.level(now), Some(0));
+        assert_eq!(order(&mut waiting, now), [10, 0, 12, 2, 15, 5]);
+        assert!(waiting.is_empty());
+    }
+
+    #[test]
+    fn what_has_outlived_its_use_does_not_leave() {
+        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let short = Delivery { life: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
+        waiting.push(now, (Channel::Datagram, &short), vec![1; 10].into(), LIMIT);
+        waiting.push(now, (Channel::Datagram, &Delivery::default()), vec![2; 10].into(), LIMIT);
+        let later = now + Duration::from_millis(250);
+        assert_eq!(waiting.level(later), Some(3));
+        assert_eq!(order(&mut waiting, later), [2]);
+    }
+
+    #[test]
+    fn each_class_has_its_room() {
+        let (mut waiting, now) = (Levels::default(), Instant::now());
+        let message = Bytes::from(vec![0; 60]);
+        let mut push = |channel| waiting.push(now, (channel, &Delivery::default()), message.clone(), 200);
+        assert_eq!([push(RELIABLE), push(RELIABLE)], [Pushed::Queued, Pushed::Full]);
+        assert_eq!([push(Channel::Datagram), push(Channel::Datagram)], [Pushed::Queued, Pushed::Dropped]);
+    }
+}

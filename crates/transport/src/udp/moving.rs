@@ -1,0 +1,230 @@
+//! When the address of a peer, or ours, becomes another one: a NAT gives a new
+//! port, a network a new address, a vehicle comes into another cell.
+//!
+//! Whose a record from an unknown address is, connection ids would tell
+//! (RFC 9146); dimpl has none, and they cost some bytes of every packet. Here an
+//! id is asked for when it is needed:
+//!
+//! ```text
+//! peer, at another address                            we
+//! record ──────────────────────────────────────▶ know nobody there
+//!   ◀─────────────────────────────── unknown: a cookie of that address
+//! moved: id, cookie, sealed: the cookie ───────▶ go on with the session there
+//!   ◀───────────────────────────────────────────── ready
+//! ```
+//!
+//! That is one round trip, without a handshake. The cookie proves that the peer
+//! can be reached where it says (as in RFC 9853), the seal that it is the peer
+//! and means that address. We keep nothing for who asks and answer fewer bytes
+//! than we got; an `unknown` is believed only by who has just sent something,
+//! and leads to one small packet now and then. Who can watch and inject may have
+//! the peer confirm a wrong address; so the former one is remembered: the first
+//! record from there that opens takes the session back, and what asks whether the
+//! peer is there goes to both.
+//!
+//! What was sent reliably meanwhile is repeated at once. Datagrams of that round
+//! trip are lost, as others are. Behind a NAT that has forgotten it, a peer is
+//! reached again once it sends something itself.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::endpoint::{Endpoint, Slot};
+use super::entry::{Desk, Entry, Phase, Turn};
+use super::hello::{self, COOKIE, SessionId};
+use super::outbox::Route;
+use super::session::write_moved;
+use super::table::Turning;
+use super::unspecified;
+use crate::counters::Live;
+use crate::link::seen_at;
+use crate::presence::has;
+use roost_proto::Scheme;
+
+/// How long after the last packet it is believed that the peer does not know us.
+const RECENT: Duration = Duration::from_secs(5);
+/// The least time between two packets that tell who we are.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a session keeps in case an address changes.
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    pub(super) id: Option<SessionId>,
+    /// When a packet that somebody wanted sent has left.
+    pub(super) last_sent: Option<Instant>,
+    introduced: Option<Instant>,
+    /// What a peer must have sealed to be believed that it has moved.
+    pub(super) claim: Option<[u8; COOKIE]>,
+    /// Whether a record has opened.
+    pub(super) heard: bool,
+    /// Where the peer was before.
+    pub(super) former: Option<Route>,
+    /// Whether what leaves goes there as well.
+    pub(super) is_doubtful: bool,
+    /// The address of ours that the system sends from.
+    source: Option<IpAddr>,
+}
+
+impl Entry {
+    /// Tells the peer, which does not know us where we are now, who we are.
+    fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut Desk<'_>) {
+        let Some(id) = self.moving.id.filter(|_| self.is_busy()) else { return };
+        let (sent, pause) = (self.moving.last_sent, PAUSE.max(self.session.rtt()));
+        let has_sent = sent.is_some_and(|at| desk.now < at + RECENT);
+        if !has_sent || self.moving.introduced.is_some_and(|at| desk.now < at + pause) {
+            return;
+        }
+        self.moving.introduced = Some(desk.now);
+        desk.plain.clear();
+        write_moved(desk.plain, cookie);
+        self.seal_after([&[hello::MOVED][..], &id, cookie].concat(), desk);
+        self.moving.last_sent = sent;
+        self.session.probe(desk.now);
+        self.pump(desk);
+    }
+
+    /// The peer is somewhere else now.
+    fn has_moved(&mut self, from: SocketAddr, desk: &mut Desk<'_>) {
+        let to = self.route.to;
+        if let Phase::Up(identified) = &mut self.phase {
+            identified.address = seen_at(Scheme::Udp, to);
+            tracing::debug!(link = identified.link.0, %from, %to, "the peer has another address");
+        }
+        self.session.change_path(desk.now, from.ip() != to.ip());
+        self.greet(desk);
+    }
+
+    /// Lets the peer hear of us where we are, and goes on from there.
+    fn greet(&mut self, desk: &mut Desk<'_>) {
+        if self.is_busy() {
+            self.seal_ready(desk);
+            self.pump(desk);
+        }
+    }
+
+    /// The system sends from another address of ours than before, if it does.
+    fn note_source(&mut self, source: IpAddr, desk: &mut Desk<'_>) {
+        let before = self.route.from.take().or(self.moving.source);
+        self.moving.source = Some(source);
+        if before.is_some_and(|before| before != source) {
+            tracing::debug!(to = %self.route.to, %source, "our address is another one");
+            self.session.change_path(desk.now, true);
+            self.greet(desk);
+        }
+    }
+}
+
+impl Turning<'_> {
+    /// A record from where we know nobody: whoever it is may tell.
+    pub(super) fn ask_who(&mut self, route: Route, size: usize) {
+        let is_closing = self.endpoint.context.closing.load(Ordering::Relaxed);
+        if size > COOKIE && !is_closing && self.table.questions.take(self.now) {
+            let cookie = self.table.cookies.make(self.now, route.to);
+            self.table.outbox.push(route, &[&[hello::UNKNOWN], &cookie]);
+        }
+    }
+
+    /// A peer says that it does not know us.
+    pub(super) fn handle_unknown(&mut self, from: SocketAddr, cookie: &[u8; COOKIE]) {
+        let Some(slot) = self.table.established.get(&from).copied() else { return };
+        self.with(slot, |entry, desk| {
+            if entry.route.to == from {
+                entry.introduce(cookie, desk);
+            }
+            Turn::Same
+        });
+    }
+
+    /// Somebody says which session a record is of.
+    pub(super) fn handle_moved(&mut self, route: Route, id: &SessionId, cookie: [u8; COOKIE], record: &[u8]) {
+        let slot = self.table.ids.get(id).copied();
+        let is_free = self.table.established.get(&route.to).is_none_or(|other| Some(*other) == slot);
+        let is_there = self.table.cookies.check(self.now, route.to, &cookie);
+        let Some(slot) = slot.filter(|_| is_free && is_there) else {
+            return Live::add(&self.endpoint.live.malformed, 1);
+        };
+        let mut is_meant = false;
+        self.with(slot, |entry, desk| {
+            entry.moving.claim = Some(cookie);
+            let turn = entry.receive(record, desk);
+            is_meant = entry.moving.claim.take().is_none();
+            turn
+        });
+        if is_meant {
+            self.relocate(slot, route);
+        }
+    }
+
+    /// Hands records to a session; one that opens and comes from where the peer
+    /// was before takes the session back there.
+    pub(super) fn receive(&mut self, slot: Slot, datagram: &[u8], from: SocketAddr) {
+        let mut back = None;
+        self.with(slot, |entry, desk| {
+            entry.moving.heard = false;
+            let turn = entry.receive(datagram, desk);
+            back = entry.moving.former.filter(|former| former.to == from && entry.moving.heard);
+            turn
+        });
+        if let Some(route) = back {
+            self.relocate(slot, route);
+        }
+    }
+
+    /// Enters a session under its new address; it is still found under the last one.
+    fn relocate(&mut self, slot: Slot, route: Route) {
+        let Some(entry) = self.entry(slot) else { return };
+        let old = std::mem::replace(&mut entry.route, route);
+        if old.to != route.to {
+            let forgotten = entry.moving.former.replace(old).filter(|former| former.to != route.to);
+            self.table.established.insert(route.to, slot);
+            if let Some(forgotten) = forgotten {
+                self.table.forget_address(forgotten.to, slot);
+            }
+        }
+        self.with(slot, |entry, desk| {
+            entry.has_moved(old.to, desk);
+            Turn::Same
+        });
+    }
+}
+
+impl Endpoint {
+    /// Looks whether the system now sends from another address of ours, and has
+    /// the peers learn of it that are concerned.
+    pub(crate) fn look_around(self: &Arc<Self>) {
+        if !self.local.ip().is_unspecified() {
+            return;
+        }
+        let (mut sources, mut there) = (BTreeMap::new(), BTreeMap::new());
+        for (slot, route) in self.routes() {
+            if route.from.is_some_and(|from| *there.entry(from).or_insert_with(|| has(from) != Some(false))) {
+                continue;
+            }
+            let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
+            let mut table = self.lock();
+            Turning::new(self, &mut table).with(slot, |entry, desk| {
+                entry.note_source(source, desk);
+                Turn::Same
+            });
+        }
+        self.flush();
+        self.context.queue.waker.wake();
+    }
+
+    /// Where the peers are whose links we dialled or that know us by one address.
+    fn routes(&self) -> Vec<(Slot, Route)> {
+        let table = self.lock();
+        let entries = table.entries.iter().flatten().filter(|entry| entry.is_busy());
+        entries.map(|entry| (entry.slot, entry.route)).collect()
+    }
+}
+
+/// The address of ours from which the system would send to a peer.
+fn source_for(to: SocketAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind(unspecified(to)).ok()?;
+    socket.connect(to).ok()?;
+    socket.local_addr().ok().map(|local| local.ip())
+}

@@ -1,0 +1,244 @@
+//! `udp://` where the address of one side changes under a link.
+
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::{Channel, LinkId, RoleSet, Scheme};
+use roost_transport::Event;
+use support::middle::{HANDSHAKE, MOVED, Middle, Order, RECORD, To, UNKNOWN, towards};
+use support::{Node, RELIABLE, World};
+
+/// Questions that come sooner after the last are not answered.
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// A hub, a node, what is between them, and the numbers of their link.
+struct Scene {
+    hub: Node,
+    at_hub: LinkId,
+    node: Node,
+    at_node: LinkId,
+    middle: Middle,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let world = World::new();
+        let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
+        let middle = Middle::before(&hub).await;
+        node.dial(vec![middle.at.clone()], RoleSet::ALL);
+        let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
+        let Event::Up { link: at_hub, .. } = hub.next().await else { panic!("no link came up") };
+        let mut scene = Self { hub, at_hub, node, at_node, middle };
+        scene.exchange(0).await;
+        scene.middle.forget();
+        scene
+    }
+
+    async fn say_to_hub(&mut self, message: u8) {
+        self.node.send(self.at_node, RELIABLE, vec![message; 100]);
+        assert_eq!(self.hub.message().await, (self.at_hub, vec![message; 100].into()));
+    }
+
+    async fn say_to_node(&mut self, message: u8) {
+        self.hub.send(self.at_hub, RELIABLE, vec![message; 100]);
+        assert_eq!(self.node.message().await, (self.at_node, vec![message; 100].into()));
+    }
+
+    async fn exchange(&mut self, message: u8) {
+        self.say_to_hub(message).await;
+        self.say_to_node(message).await;
+    }
+
+    /// Nothing was said but what was asked for, and nothing begun anew.
+    async fn was_only_moved(&mut self) {
+        assert!(self.hub.is_quiet().await && self.node.is_quiet().await);
+        assert_eq!(self.middle.handshakes(), 0);
+        for side in [&self.hub, &self.node] {
+            assert_eq!(side.transport.counters().of(Scheme::Udp).handshakes, 1);
+            assert_eq!(side.transport.links().len(), 1);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_at_another_port_is_known_after_one_round_trip() {
+    let mut scene = Scene::new().await;
+    for turn in 1..4 {
+        tokio::time::sleep(PAUSE).await;
+        scene.middle.order(Order::MoveNode).await;
+        scene.say_to_hub(turn).await;
+        let asked = scene.middle.passed(To::Node);
+        assert_eq!((asked[0][0], asked[0].len()), (UNKNOWN, 17));
+        assert!((1..=3).contains(&scene.middle.count(To::Hub, MOVED)));
+        // The message goes with the answer to the first question.
+        let answer = scene.middle.passed(To::Hub).iter().position(|datagram| datagram[0] == MOVED);
+        assert!(answer.is_some_and(|answer| answer <= 3), "{answer:?}");
+        scene.say_to_node(turn).await;
+    }
+    scene.was_only_moved().await;
+    let seen_at = scene.hub.transport.link(scene.at_hub).expect("a link").address;
+    assert_ne!(seen_at, scene.middle.at);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_at_another_port_is_known_after_one_round_trip() {
+    let mut scene = Scene::new().await;
+    for turn in 1..4 {
+        tokio::time::sleep(PAUSE).await;
+        scene.middle.order(Order::MoveHub).await;
+        scene.say_to_node(turn).await;
+        assert!((1..=3).contains(&scene.middle.count(To::Hub, UNKNOWN)));
+        assert!((1..=3).contains(&scene.middle.count(To::Node, MOVED)));
+        scene.say_to_hub(turn).await;
+    }
+    scene.was_only_moved().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_datagram_is_enough_to_be_known_again() {
+    let mut scene = Scene::new().await;
+    scene.middle.order(Order::MoveNode).await;
+    scene.node.send(scene.at_node, Channel::Datagram, vec![1; 10]);
+    // It is lost itself, as datagrams may be.
+    scene.middle.until(To::Hub, MOVED).await;
+    scene.say_to_node(1).await;
+    scene.was_only_moved().await;
+}
+
+/// Sends numbered messages as fast as there is room.
+fn pour(from: &Node, link: LinkId, count: u32) -> tokio::task::JoinHandle<()> {
+    let transport = from.transport.clone();
+    tokio::spawn(async move {
+        for index in 0..count {
+            let mut message = vec![0; 8000];
+            message[..4].copy_from_slice(&index.to_be_bytes());
+            let message = Bytes::from(message);
+            while transport.send(link, RELIABLE, message.clone()).is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            transport.flush();
+        }
+    })
+}
+
+/// The next numbered message must be this one.
+async fn expect_number(at: &mut Node, link: LinkId, index: u32) {
+    let (from, message) = at.message().await;
+    assert_eq!((from, &message[..4]), (link, &index.to_be_bytes()[..]));
+}
+
+const POURED: u32 = 2000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_flows_to_the_hub_goes_on_when_the_node_moves() {
+    let mut scene = Scene::new().await;
+    let pouring = pour(&scene.node, scene.at_node, POURED);
+    for index in 0..POURED {
+        if index % 500 == 250 {
+            scene.middle.order(Order::MoveNode).await;
+        }
+        expect_number(&mut scene.hub, scene.at_hub, index).await;
+    }
+    pouring.await.expect("no panic");
+    scene.was_only_moved().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_flows_to_the_node_goes_on_once_the_node_says_something() {
+    let mut scene = Scene::new().await;
+    let pouring = pour(&scene.hub, scene.at_hub, POURED);
+    // A NAT lets nobody in until somebody has gone out.
+    let (transport, link) = (scene.node.transport.clone(), scene.at_node);
+    let speaking = tokio::spawn(async move {
+        loop {
+            let _ = transport.send(link, Channel::Datagram, Bytes::new());
+            transport.flush();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let mut index = 0;
+    while index < POURED {
+        if index % 500 == 250 {
+            scene.middle.order(Order::MoveNode).await;
+        }
+        expect_number(&mut scene.node, scene.at_node, index).await;
+        index += 1;
+    }
+    speaking.abort();
+    pouring.await.expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_flows_to_the_node_goes_on_when_the_hub_moves() {
+    let mut scene = Scene::new().await;
+    let pouring = pour(&scene.hub, scene.at_hub, POURED);
+    for index in 0..POURED {
+        if index % 500 == 250 {
+            scene.middle.order(Order::MoveHub).await;
+        }
+        expect_number(&mut scene.node, scene.at_node, index).await;
+    }
+    pouring.await.expect("no panic");
+    scene.was_only_moved().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_questions_neither_end_a_link_nor_make_it_talk() {
+    let mut scene = Scene::new().await;
+    let started = std::time::Instant::now();
+    for mark in 0..200 {
+        scene.middle.forge(To::Node, [&[UNKNOWN][..], &[mark; 16]].concat()).await;
+    }
+    scene.exchange(1).await;
+    let pauses = started.elapsed().as_millis() / 50;
+    let answers = scene.middle.count(To::Hub, MOVED);
+    assert!(answers >= 1 && answers as u128 <= pauses + 1, "{answers} in {pauses} pauses");
+    scene.was_only_moved().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_is_smaller_than_what_it_answers_and_questions_are_not_answered() {
+    let scene = Scene::new().await;
+    let stranger = towards(&scene.hub.address()).await;
+    let mut answer = [0; 2000];
+    stranger.send(&[&[RECORD][..], &[7; 40]].concat()).await.expect("room");
+    assert_eq!(stranger.recv(&mut answer).await.expect("a question"), 17);
+    assert_eq!(answer[0], UNKNOWN);
+    for silent in [vec![RECORD; 16], answer[..17].to_vec(), [&[HANDSHAKE][..], &[7; 40]].concat(), vec![MOVED; 60]] {
+        stranger.send(&silent).await.expect("room");
+    }
+    let more = tokio::time::timeout(Duration::from_millis(300), stranger.recv(&mut answer)).await;
+    assert!(more.is_err(), "{:?}", &answer[..20]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_and_forges_does_not_keep_a_link() {
+    let mut scene = Scene::new().await;
+    for turn in 1..5 {
+        let thief = towards(&scene.hub.address()).await;
+        // The thief has the hub give it a cookie, the node seal that, and the hub get it.
+        let mut cookie = [0; 2000];
+        thief.send(&[&[RECORD][..], &[7; 40]].concat()).await.expect("room");
+        assert_eq!(thief.recv(&mut cookie).await.expect("a question"), 17);
+        scene.middle.forget();
+        scene.middle.forge(To::Node, cookie[..17].to_vec()).await;
+        let sealed = scene.middle.until(To::Hub, MOVED).await;
+        thief.send(&sealed).await.expect("room");
+        thief.send(&[&sealed[..9], &cookie[1..17], &[RECORD; 60]].concat()).await.expect("room");
+        // The first word of the node brings the link back to it, or the second of the hub.
+        match turn % 2 {
+            0 => scene.say_to_node(turn).await,
+            _ => scene.say_to_hub(turn).await,
+        }
+        scene.exchange(turn).await;
+        tokio::time::sleep(PAUSE).await;
+    }
+    assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
+    assert_eq!(scene.hub.transport.links().len(), 1);
+    assert_eq!(scene.hub.transport.counters().of(Scheme::Udp).handshakes, 1);
+}
