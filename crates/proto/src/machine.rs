@@ -49,6 +49,13 @@ pub enum Input<C> {
         /// Round trip measured by the handshake.
         rtt: Duration,
     },
+    /// The peer of an association is seen at another address; it goes on.
+    LinkMoved {
+        /// Its number.
+        link: LinkId,
+        /// The address it is seen at now.
+        address: Address,
+    },
     /// An association is gone. Nothing more comes from it or goes to it.
     LinkDown {
         /// Its number.

@@ -34,6 +34,14 @@ pub enum Event {
         /// Round trip measured by the handshake.
         rtt: Duration,
     },
+    /// The peer of a link is seen at another address; the link goes on. Over UDP
+    /// only.
+    Moved {
+        /// Which one.
+        link: LinkId,
+        /// Where it is seen now.
+        address: Address,
+    },
     /// A link is gone and its number is void. Follows neither
     /// [`crate::Transport::close`] nor [`crate::Transport::shutdown`].
     Down {
@@ -85,7 +93,7 @@ impl Event {
     fn weight(&self) -> usize {
         match self {
             Self::Message { message, .. } | Self::Multicast { message, .. } => message.len() + 64,
-            Self::Up { .. } | Self::Down { .. } | Self::DialFailed { .. } => 0,
+            Self::Up { .. } | Self::Moved { .. } | Self::Down { .. } | Self::DialFailed { .. } => 0,
         }
     }
 }

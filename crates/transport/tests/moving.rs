@@ -27,8 +27,12 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
+        Self::over(Scheme::Udp).await
+    }
+
+    async fn over(scheme: Scheme) -> Self {
         let world = World::new();
-        let (mut hub, mut node) = (world.hub(Scheme::Udp).await, world.node("uav").await);
+        let (mut hub, mut node) = (world.hub(scheme).await, world.node("uav").await);
         let middle = Middle::before(&hub).await;
         node.dial(vec![middle.at.clone()], RoleSet::ALL);
         let Event::Up { link: at_node, .. } = node.next().await else { panic!("the dial failed") };
@@ -81,8 +85,21 @@ async fn a_node_at_another_port_is_known_after_one_round_trip() {
         scene.say_to_node(turn).await;
     }
     scene.was_only_moved().await;
+    let moves = &scene.hub.moves;
+    assert_eq!(moves.len(), 3);
     let seen_at = scene.hub.transport.link(scene.at_hub).expect("a link").address;
-    assert_ne!(seen_at, scene.middle.at);
+    assert_eq!(moves.last(), Some(&(scene.at_hub, seen_at)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_at_another_port_is_known_over_quic_as_well() {
+    let mut scene = Scene::over(Scheme::Quic).await;
+    for turn in 1..4 {
+        scene.middle.order(Order::MoveNode).await;
+        scene.exchange(turn).await;
+    }
+    assert!(scene.hub.is_quiet().await && scene.node.is_quiet().await);
+    assert_eq!(scene.hub.transport.counters().of(Scheme::Quic).handshakes, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -191,6 +191,7 @@ impl<M: Machine, O: Owner<M>, N: Network> Driver<M, O, N> {
 fn input<C>(event: Event) -> Input<C> {
     match event {
         Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
+        Event::Moved { link, address } => Input::LinkMoved { link, address },
         Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
         Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
         Event::Message { link, message } => Input::Message { link, message },

@@ -4,7 +4,7 @@ use super::neighbours::PUBLICATION;
 use super::{Event, Hub, MAX_PER_WAKE, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::directory::{Place, Published};
-use crate::ids::NodeId;
+use crate::ids::{LinkId, NodeId};
 use crate::machine::{Channel, Traffic};
 use crate::record::{MAX_ADDRESSES, Record, Version};
 use crate::time::Time;
@@ -82,6 +82,21 @@ impl Hub {
         }
     }
 
+    /// A neighbour is seen at another address. What a node has published names the
+    /// former one where the node could not know its own, so it is asked for anew.
+    pub(super) fn link_moved(&mut self, link: LinkId, address: Address) {
+        let Some(known) = self.neighbours.links.get_mut(&link) else { return };
+        let ip = |address: &Address| address.primary().map(|at| at.ip());
+        let is_elsewhere = ip(&known.address) != ip(&address);
+        known.address = address;
+        known.has_moved |= is_elsewhere;
+        let node = known.node;
+        let published_over = self.neighbours.get_mut(node).and_then(|neighbour| neighbour.publisher);
+        if is_elsewhere && published_over == Some(link) {
+            self.send(link, Channel::Datagram, Traffic::Renew, &Message::Anew);
+        }
+    }
+
     /// Tells the peers that the node is here now.
     pub(super) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = Message::Claim { node, version };
@@ -112,7 +127,8 @@ impl Hub {
             return;
         }
         let mirrored = self.copies.holds(from.node);
-        if !mirrored && self.directory.renew(now, from.node, renew.version, renew.capacity) {
+        let has_moved = self.neighbours.links.get(&from.link).is_some_and(|link| link.has_moved);
+        if !mirrored && !has_moved && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             self.counters.renews += 1;
             if renew.capacity.is_some() {
                 self.mirror_change(now, from.node);
@@ -207,6 +223,7 @@ mod tests {
     use super::super::{Config, Kind};
     use super::*;
     use crate::address::Scheme;
+    use crate::machine::Input;
     use crate::record::Capacity;
     use crate::service::Role;
     use crate::wire::Mode;
@@ -242,6 +259,27 @@ mod tests {
         let renew = |sequence| Message::Renew(Renew { version: version(sequence), capacity: None });
         assert!(matches!(bench.say(link, &renew(1))[..], [(_, Message::Lease { .. })]));
         assert_eq!(bench.say(link, &renew(2)), [(link, Message::Anew)]);
+    }
+
+    #[test]
+    fn who_is_seen_elsewhere_is_asked_for_its_record_with_the_address_that_it_has_now() {
+        let mut bench = Bench::new();
+        let seen = |last: u8, port| Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, last], port)));
+        let link = bench.up_over(1, Role::Node, seen(1, 4000), None);
+        let unknown = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
+        let publish =
+            |number| Message::Publish(Record { version: version(number), addresses: unknown.clone(), ..record(1) });
+        bench.say(link, &publish(1));
+        // Another port says nothing of where it listens.
+        assert!(bench.input(Input::LinkMoved { link, address: seen(1, 4001) }).is_empty());
+        assert_eq!(bench.input(Input::LinkMoved { link, address: seen(2, 4001) }), [(link, Message::Anew)]);
+        // That may be lost.
+        let renewal = Message::Renew(Renew { version: version(1), capacity: None });
+        assert_eq!(bench.say(link, &renewal), [(link, Message::Anew)]);
+        bench.say(link, &publish(2));
+        assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
+        let renewal = Message::Renew(Renew { version: version(2), capacity: None });
+        assert!(matches!(bench.say(link, &renewal)[..], [(_, Message::Lease { .. })]));
     }
 
     #[test]

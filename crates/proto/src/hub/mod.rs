@@ -310,6 +310,7 @@ impl Machine for Hub {
         self.directory.tick(now);
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.link_up(now, (link, dial), peer, address, rtt),
+            Input::LinkMoved { link, address } => self.link_moved(link, address),
             Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),
             Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
             Input::Message { link, message } => self.message(now, link, &message),

@@ -48,6 +48,8 @@ pub(super) struct Link {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
+    /// Whether it is another one than when the neighbour last published here.
+    pub(super) has_moved: bool,
     pub(super) rtt: Rtt,
     /// The ping under way: its token, and when it was sent.
     ping: Option<(u32, Time)>,
@@ -92,7 +94,8 @@ impl Neighbours {
     /// Adds a link. True if it is the neighbour's first.
     pub(super) fn up(&mut self, now: Time, link: LinkId, peer: Peer, address: Address, rtt: Duration) -> bool {
         let Peer { node, role, name } = peer;
-        self.links.insert(link, Link { node, role, address, rtt: Rtt::new(rtt), ping: None, heard: now });
+        self.links
+            .insert(link, Link { node, role, address, has_moved: false, rtt: Rtt::new(rtt), ping: None, heard: now });
         if role.is_hub() {
             self.hubs.insert(node);
         }
@@ -129,6 +132,9 @@ impl Neighbours {
     pub(super) fn published_over(&mut self, node: NodeId, link: LinkId) {
         if let Some(neighbour) = self.nodes.get_mut(&node) {
             neighbour.publisher = Some(link);
+        }
+        if let Some(link) = self.links.get_mut(&link) {
+            link.has_moved = false;
         }
     }
 

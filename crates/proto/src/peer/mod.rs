@@ -356,6 +356,11 @@ impl Machine for Peer {
         }
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
+            Input::LinkMoved { link, address } => {
+                if let Some(entry) = self.core.links.get_mut(link) {
+                    entry.address = address;
+                }
+            }
             Input::LinkDown { link, reason, refused } => self.on_link_down(link, Loss { reason: &reason, refused }),
             Input::DialFailed { dial, reason, refused } => self.on_dial_failed(dial, Loss { reason: &reason, refused }),
             Input::Message { link, message } => self.on_message(link, &message),

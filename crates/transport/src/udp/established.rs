@@ -27,6 +27,7 @@ impl Entry {
     pub(super) fn announce(&mut self, dial: Option<Dialling>, early: Option<Vec<u8>>, desk: &mut Desk<'_>) {
         let Phase::Up(identified) = &self.phase else { return };
         let link = identified.link;
+        self.moving.remember_source(self.route, desk.endpoint.local);
         Live::add(&desk.live.handshakes, 1);
         desk.context.registry.insert(link, Carrier::Udp(Arc::clone(desk.endpoint), self.slot));
         desk.events.push(identified.up(dial.as_ref().map(|dial| dial.wish.dial)));

@@ -40,6 +40,7 @@ use super::session::write_moved;
 use super::table::Turning;
 use super::unspecified;
 use crate::counters::Live;
+use crate::event::Event;
 use crate::link::seen_at;
 use crate::presence::has;
 use roost_proto::Scheme;
@@ -68,6 +69,16 @@ pub(super) struct Moving {
     source: Option<IpAddr>,
 }
 
+impl Moving {
+    /// Remembers from which address of ours the system sends to the peer, if we
+    /// leave that to it.
+    pub(super) fn remember_source(&mut self, route: Route, local: SocketAddr) {
+        if route.from.is_none() && local.ip().is_unspecified() {
+            self.source = source_for(route.to);
+        }
+    }
+}
+
 impl Entry {
     /// Tells the peer, which does not know us where we are now, who we are.
     fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut Desk<'_>) {
@@ -86,12 +97,17 @@ impl Entry {
         self.pump(desk);
     }
 
-    /// The peer is somewhere else now.
+    /// The peer is somewhere else now, unless it only says so again.
     fn has_moved(&mut self, from: SocketAddr, desk: &mut Desk<'_>) {
         let to = self.route.to;
+        if from == to {
+            return self.greet(desk);
+        }
         if let Phase::Up(identified) = &mut self.phase {
-            identified.address = seen_at(Scheme::Udp, to);
-            tracing::debug!(link = identified.link.0, %from, %to, "the peer has another address");
+            let (link, address) = (identified.link, seen_at(Scheme::Udp, to));
+            tracing::debug!(link = link.0, %from, %to, "the peer has another address");
+            identified.address = address.clone();
+            desk.events.push(Event::Moved { link, address });
         }
         self.session.change_path(desk.now, from.ip() != to.ip());
         self.greet(desk);

@@ -1,9 +1,9 @@
-//! Whatever is between a node and a hub of `udp://`: addresses change in it.
+//! Whatever is between a node and a hub of `udp://` or `quic://`: addresses change in it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use roost_proto::{Address, Scheme};
+use roost_proto::Address;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,7 +49,7 @@ impl Middle {
     /// Between a hub and whoever dials [`Self::at`].
     pub(crate) async fn before(hub: &Node) -> Self {
         let near = socket().await;
-        let at = Address::single(Scheme::Udp, near.local_addr().expect("its address"));
+        let at = Address::single(hub.address().scheme, near.local_addr().expect("its address"));
         let (orders, ordered) = mpsc::unbounded_channel();
         let seen = Seen::default();
         tokio::spawn(carry(near, hub.address(), Arc::clone(&seen), ordered));

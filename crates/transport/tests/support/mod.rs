@@ -97,6 +97,8 @@ pub(crate) struct Node {
     events: mpsc::UnboundedReceiver<Event>,
     pump: JoinHandle<()>,
     dials: u64,
+    /// Where peers were seen all at once.
+    pub(crate) moves: Vec<(LinkId, Address)>,
 }
 
 impl Drop for Node {
@@ -135,7 +137,7 @@ impl Node {
                 }
             }
         });
-        Self { transport, identity, policy, events, pump, dials: 0 }
+        Self { transport, identity, policy, events, pump, dials: 0, moves: Vec::new() }
     }
 
     pub(crate) fn address(&self) -> Address {
@@ -143,12 +145,22 @@ impl Node {
     }
 
     pub(crate) async fn next(&mut self) -> Event {
-        timeout(PATIENCE, self.events.recv()).await.expect("an event in time").expect("the pump runs")
+        timeout(PATIENCE, self.take()).await.expect("an event in time")
+    }
+
+    /// The next event; that a peer has moved is only noted.
+    async fn take(&mut self) -> Event {
+        loop {
+            match self.events.recv().await.expect("the pump runs") {
+                Event::Moved { link, address } => self.moves.push((link, address)),
+                event => return event,
+            }
+        }
     }
 
     /// Whether nothing more comes for a while.
     pub(crate) async fn is_quiet(&mut self) -> bool {
-        timeout(Duration::from_millis(300), self.events.recv()).await.is_err()
+        timeout(Duration::from_millis(300), self.take()).await.is_err()
     }
 
     pub(crate) fn dial(&mut self, addresses: Vec<Address>, expect: RoleSet) -> DialId {
