@@ -14,6 +14,7 @@
 //! programs used while each case ran.
 
 mod analysis;
+pub mod bulk;
 mod capture;
 mod cases;
 mod flood;

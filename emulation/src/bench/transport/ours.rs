@@ -30,13 +30,13 @@ const NO_ROOM: Duration = Duration::from_millis(1);
 const BATCH: usize = 256;
 
 /// The members of a group of two.
-pub(super) struct Members {
-    pub(super) sender: Arc<Identity>,
-    pub(super) receiver: Arc<Identity>,
+pub(in crate::bench) struct Members {
+    pub(in crate::bench) sender: Arc<Identity>,
+    pub(in crate::bench) receiver: Arc<Identity>,
 }
 
 impl Members {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::bench) fn new() -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let group = Group::init(&folder.path().join("group"), "bench").map_err(io::Error::other)?;
         let member = |name: &str, role| group.issue_in_memory(name, role).map(Arc::new).map_err(io::Error::other);

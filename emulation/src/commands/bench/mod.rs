@@ -1,6 +1,7 @@
 //! `emulate bench`: what the emulator itself is worth on this machine, and what
 //! our transports are.
 
+mod bulk;
 mod transport;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use roost_emulation::units::parse_duration;
 use roost_terminal::{Output, SCHEMA, Steps, Table};
 use serde_json::json;
 
+use self::bulk::BulkArgs;
 use self::transport::TransportArgs;
 use super::interrupt;
 use crate::failure::{Code, Failure, Outcome};
@@ -66,6 +68,19 @@ enum Other {
   emulate bench transport --condition failures --seconds 6 --runs 1 --json
 ")]
     Transport(TransportArgs),
+    /// Measure how an object fills long and lossy paths, beside the kernel's TCP and UDT4
+    ///
+    /// Two hosts have one path with a queue that holds what the link does in a round trip. An
+    /// endless object goes over it for as long as is asked, from before the handshake on: over
+    /// quic:// with each of its congestion controls, over TCP with cubic and BBR, over UDT4 if g++
+    /// and libudt-dev are there. Of two that share a path the later begins after 5 s; JAIN is 1 if
+    /// both have the same from 12 s on. ELSEWHERE is what others measured of the same.
+    #[command(before_help = "Examples:
+  emulate bench bulk                                  48 rows of 20 s each
+  emulate bench bulk --path thin,satellite --sender rate,tcp-bbr --seeds 3
+  emulate bench bulk --path shared --seconds 30 --json
+")]
+    Bulk(BulkArgs),
 }
 
 /// See [`BenchArgs::cases`].
@@ -112,8 +127,10 @@ impl What {
 
 /// Measures, and prints what was seen beside what was to be seen.
 pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
-    if let Some(Other::Transport(args)) = &args.other {
-        return transport::run(args, output);
+    match &args.other {
+        Some(Other::Transport(args)) => return transport::run(args, output),
+        Some(Other::Bulk(args)) => return bulk::run(args, output),
+        None => {}
     }
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));

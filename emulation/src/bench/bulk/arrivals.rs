@@ -1,0 +1,75 @@
+//! What of an object has come, and when.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What comes within so long is noted together.
+const GRAIN: Duration = Duration::from_millis(10);
+
+/// Bytes that have come since some moment; any thread may note them.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    began: Instant,
+    noted: Mutex<Vec<(Duration, u64)>>,
+}
+
+impl Arrivals {
+    pub(super) const fn since(began: Instant) -> Self {
+        Self { began, noted: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) const fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// So many bytes have come in all.
+    pub(super) fn note(&self, bytes: u64) {
+        self.note_at(self.began.elapsed(), bytes);
+    }
+
+    fn note_at(&self, at: Duration, bytes: u64) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        match noted.last_mut() {
+            Some(last) if at < last.0 + GRAIN => last.1 = bytes,
+            _ => noted.push((at, bytes)),
+        }
+    }
+
+    /// How many bytes there were by then.
+    pub(super) fn by(&self, at: Duration) -> u64 {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = noted.partition_point(|(noted, _)| *noted <= at);
+        before.checked_sub(1).map_or(0, |last| noted[last].1)
+    }
+
+    /// Bits per second between two moments.
+    pub(super) fn rate(&self, from: Duration, to: Duration) -> f64 {
+        (self.by(to) - self.by(from)) as f64 * 8.0 / (to - from).as_secs_f64()
+    }
+}
+
+/// How evenly two share: 1 if both have the same, a half if one has all (Jain 1984).
+pub(super) fn jain(one: f64, other: f64) -> f64 {
+    let sum = one + other;
+    if sum > 0.0 { sum * sum / (2.0 * (one * one + other * other)) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_what_came_in_between() {
+        let arrivals = Arrivals::since(Instant::now());
+        let second = Duration::from_secs(1);
+        (0..=20_u64).for_each(|tenth| arrivals.note_at(second * tenth as u32 / 10, tenth * 1000));
+        assert_eq!((arrivals.by(Duration::ZERO), arrivals.by(second), arrivals.by(9 * second)), (0, 10_000, 20_000));
+        assert!((arrivals.rate(second, 2 * second) - 80_000.0).abs() < 1.0);
+        assert_eq!(Arrivals::since(Instant::now()).rate(second, 2 * second), 0.0);
+    }
+
+    #[test]
+    fn who_has_all_shares_badly() {
+        assert!((jain(3.0, 3.0) - 1.0).abs() < 1e-9 && (jain(7.0, 0.0) - 0.5).abs() < 1e-9 && jain(0.0, 0.0) == 0.0);
+    }
+}

@@ -1,0 +1,347 @@
+//! Measures how an endless object fills long, thin and lossy paths: over
+//! `quic://` with each of its congestion controls, and beside that TCP of the
+//! kernel and UDT4.
+//!
+//! Each sends for the same time, which begins before it connects: the handshake
+//! and the time to find the rate are in its goodput. Probes of 64 bytes, a
+//! hundred a second, tell the queue that packets find; what the emulator counts
+//! at the bottleneck tells how many more packets there were than the bytes needed.
+//!
+//! Both ends, and the carrier of the lab, share the processors.
+
+mod arrivals;
+mod ours;
+mod route;
+mod row;
+mod tcp;
+mod udt4;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_proto::Congestion;
+
+use self::arrivals::Arrivals;
+pub use self::route::Route;
+pub use self::row::Row;
+use self::row::{Run, pooled};
+use self::udt4::Udt4;
+use super::machine::Snapshot;
+use super::probe::{self, Priority};
+use super::transport::Members;
+use super::{Bench, BenchError, Options, system};
+use crate::lab::Lab;
+use crate::scenario::topology::HostIndex;
+
+const SENDING: HostIndex = 0;
+const RECEIVING: HostIndex = 1;
+/// The port of the first flow; the second has the next.
+const PORT: u16 = 7100;
+/// How soon an end notices that all is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// The second of two flows begins so much later.
+const LATER: Duration = Duration::from_secs(5);
+/// From when on it is looked how two share.
+const SETTLED: Duration = Duration::from_secs(12);
+/// The time of two flows, at least.
+const LEAST_SHARED: Duration = Duration::from_secs(20);
+/// From one probe to the next, and the bytes of its frame.
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+const PROBE_BYTES: u32 = 64;
+
+/// What sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// TCP of the kernel, unencrypted, with cubic.
+    TcpCubic,
+    /// The same with BBR.
+    TcpBbr,
+    /// UDT4 as Debian has it, unencrypted.
+    Udt4,
+    /// `quic://` with this congestion control.
+    Quic(Congestion),
+}
+
+impl Sender {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Self; 7] = [
+        Self::TcpCubic,
+        Self::TcpBbr,
+        Self::Udt4,
+        Self::Quic(Congestion::Cubic),
+        Self::Quic(Congestion::Rate),
+        Self::Quic(Congestion::Udt),
+        Self::Quic(Congestion::Bbr),
+    ];
+
+    /// Its name on command lines, in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TcpCubic => "tcp-cubic",
+            Self::TcpBbr => "tcp-bbr",
+            Self::Udt4 => "udt4",
+            Self::Quic(Congestion::Cubic) => "cubic",
+            Self::Quic(Congestion::Rate) => "rate",
+            Self::Quic(Congestion::Udt) => "udt",
+            Self::Quic(Congestion::Bbr) => "bbr",
+        }
+    }
+
+    /// What a packet of it carries at most, bytes.
+    const fn payload(self) -> f64 {
+        match self {
+            Self::TcpCubic | Self::TcpBbr => 1448.0,
+            Self::Udt4 => 1456.0,
+            // Without the headers, the tag, and the frame's and the chunk's heads.
+            Self::Quic(_) => 1410.0,
+        }
+    }
+}
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Sender {
+    type Err = String;
+
+    /// Reads a name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|sender| sender.name() == text)
+            .ok_or_else(|| format!("`{text}` is no sender: write {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// One combination that is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The path.
+    pub route: Route,
+    /// What sends.
+    pub sender: Sender,
+    /// What begins to send beside it, 5 s later.
+    pub beside: Option<Sender>,
+}
+
+impl Cell {
+    fn senders(&self) -> impl Iterator<Item = Sender> {
+        [Some(self.sender), self.beside].into_iter().flatten()
+    }
+
+    /// As it stands in tables.
+    pub fn name(&self) -> String {
+        self.senders().map(Sender::name).collect::<Vec<_>>().join("+")
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// A row for each combination, in their order.
+    pub rows: Vec<Row>,
+    /// What could not be measured and why, and what else a reader should know: a sentence each.
+    pub notes: Vec<String>,
+    /// How many combinations could not be measured.
+    pub unmeasured: usize,
+    /// What it was measured on.
+    pub machine: BTreeMap<String, String>,
+    /// The part of the machine that other programs used meanwhile.
+    pub beside: Option<f64>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Measures each of `cells`, in their order and each with `seeds` seeds for
+/// `time`, [inside a sandbox](crate::lab::sandbox::enter).
+///
+/// `watch` hears which run begins. When `stop` is set it ends within a second
+/// or so, with the rows that were complete by then.
+///
+/// # Errors
+/// When a lab cannot be made, or breaks. A sender that fails, or is not there,
+/// is no error: a note says so.
+pub fn run(
+    cells: &[Cell],
+    time: Duration,
+    seeds: u64,
+    options: &Options,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Cell),
+) -> Result<Report, BenchError> {
+    let (began, before) = (Instant::now(), Snapshot::take());
+    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
+    let members = Members::new().map_err(system("make the certificates of a group"))?;
+    let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == Sender::Udt4));
+    let tools = Tools { members, udt4: needs_udt4.then(Udt4::compile) };
+    let mut report = Report::default();
+    for cell in cells {
+        let mut runs = Vec::new();
+        for seed in 0..seeds {
+            watch(cell);
+            match one_run(&mut bench, &tools, cell, time, options.seed + seed)? {
+                Ok(run) => runs.push(run),
+                Err(error) => report.notes.push(format!("{}, {}: {error}", cell.route.name, cell.name())),
+            }
+            if bench.is_stopped() {
+                break;
+            }
+        }
+        if bench.is_stopped() {
+            break;
+        }
+        match runs.is_empty() {
+            true => report.unmeasured += 1,
+            false => report.rows.push(pooled(cell, &runs)),
+        }
+        report.notes.dedup();
+    }
+    report.beside = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before)));
+    report.machine = bench.facts;
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// What senders need.
+struct Tools {
+    members: Members,
+    udt4: Option<Result<Udt4, String>>,
+}
+
+/// One object on its way.
+struct Flow<'a> {
+    sender: Sender,
+    port: u16,
+    over: &'a AtomicBool,
+    tools: &'a Tools,
+}
+
+impl Flow<'_> {
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    fn udt4(&self) -> io::Result<&Udt4> {
+        let compiled = self.tools.udt4.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        compiled.as_ref().map_err(|why| io::Error::other(why.clone()))
+    }
+
+    fn send(&self, from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
+        match self.sender {
+            Sender::TcpCubic => tcp::send(self, to, "cubic"),
+            Sender::TcpBbr => tcp::send(self, to, "bbr"),
+            Sender::Udt4 => self.udt4()?.send(self, to),
+            Sender::Quic(congestion) => ours::send(self, &self.tools.members.sender, (from, to), congestion),
+        }
+    }
+
+    fn receive(&self, at: Ipv4Addr, arrivals: &Arrivals) -> io::Result<()> {
+        match self.sender {
+            Sender::TcpCubic | Sender::TcpBbr => tcp::receive(self, arrivals),
+            Sender::Udt4 => self.udt4()?.receive(self, arrivals),
+            Sender::Quic(congestion) => ours::receive(self, &self.tools.members.receiver, at, congestion, arrivals),
+        }
+    }
+}
+
+/// Lets the flows of a cell go over a path of their own; inside, why that failed.
+fn one_run(
+    bench: &mut Bench<'_>,
+    tools: &Tools,
+    cell: &Cell,
+    time: Duration,
+    seed: u64,
+) -> Result<io::Result<Run>, BenchError> {
+    let lab = bench.lab_with_seed(&cell.route.topology(), seed)?;
+    let time = if cell.beside.is_some() { time.max(LEAST_SHARED) } else { time };
+    let over = &AtomicBool::new(false);
+    let flows: Vec<(Flow<'_>, Arrivals)> = (0..)
+        .zip(cell.senders())
+        .map(|(number, sender)| {
+            let begins = Instant::now() + LATER * u32::from(number);
+            (Flow { sender, port: PORT + number, over, tools }, Arrivals::since(begins))
+        })
+        .collect();
+    let (ended, probes) = thread::scope(|scope| {
+        let ends: Vec<_> = flows
+            .iter()
+            .map(|(flow, arrivals)| {
+                let lab = &lab;
+                scope.spawn(move || carry(lab, flow, arrivals))
+            })
+            .collect();
+        let probes = probe::carry(bench, &lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
+        over.store(true, Relaxed);
+        let ended: Vec<io::Result<()>> =
+            ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
+        (ended, probes)
+    });
+    let probes = probes?;
+    if let Some(error) = ended.into_iter().find_map(Result::err) {
+        return Ok(Err(error));
+    }
+    let overruns = lab.overruns()?;
+    if overruns > 0 {
+        return Ok(Err(io::Error::other(format!("{overruns} packets were lost because this machine was too slow"))));
+    }
+    let counts = lab.counters()?.into_iter().find(|link| link.host == "from" && link.direction == "to-net");
+    let packets = counts.map_or(0, |link| link.packets_in).saturating_sub(probes.traces[0].sent.len() as u64);
+    let arrivals: Vec<&Arrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
+    Ok(Ok(Run::of(cell, &arrivals, time, packets, &probes.traces[0])))
+}
+
+fn probes(time: Duration) -> probe::Flow {
+    // An hour is a tenth of what fits.
+    let count = (time.as_nanos() / PROBE_INTERVAL.as_nanos()) as u32;
+    probe::Flow { from: SENDING, to: RECEIVING, bytes: PROBE_BYTES, count, interval: PROBE_INTERVAL, uneven: true }
+}
+
+/// Both ends of a flow, each in its host.
+fn carry(lab: &Lab, flow: &Flow<'_>, arrivals: &Arrivals) -> io::Result<()> {
+    let address = |host| lab.address(host).ok_or_else(|| io::Error::other("a host has no address"));
+    let (from, to) = (address(SENDING)?, address(RECEIVING)?);
+    let in_host = |host, call: &(dyn Fn() -> io::Result<()> + Sync)| {
+        let prepared = || {
+            tcp::prepare();
+            call()
+        };
+        lab.run_in(host, prepared).map_err(io::Error::other)?
+    };
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| in_host(RECEIVING, &|| flow.receive(to, arrivals)));
+        thread::sleep(arrivals.began().saturating_duration_since(Instant::now()));
+        let sent = in_host(SENDING, &|| flow.send(from, to));
+        let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        sent.and(received)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_is_read_by_its_name() {
+        assert!(Sender::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
+        assert!("sctp".parse::<Sender>().unwrap_err().starts_with("`sctp` is no sender: write tcp-cubic, tcp-bbr"));
+    }
+
+    #[test]
+    fn what_is_lost_has_crossed_the_bottleneck() {
+        let topology = Route::ALL[0].topology();
+        let member = &topology.nets[0].members[0];
+        assert!(member.to_net.loss == 0.0 && member.from_net.loss == 0.005);
+        let queue = member.to_net.queue;
+        // 10 Mbit/s for 150 ms.
+        assert!(queue.in_bytes && queue.limit == 187_500);
+    }
+}

@@ -1,0 +1,75 @@
+//! The paths over which objects go.
+
+use std::time::Duration;
+
+use crate::scenario::Topology;
+use crate::scenario::topology::{Host, Leg, Member, Net, NetKind, Queue, Routing};
+use crate::units::Rate;
+
+/// A queue holds this much at least, bytes: some thirty packets.
+const LEAST_QUEUE: u32 = 45_000;
+
+/// What is between the two hosts, the same both ways. Losses are those of packets
+/// that have crossed the bottleneck; its queue holds what the link does in a round trip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Route {
+    /// Its name on command lines, in tables and in JSON.
+    pub name: &'static str,
+    /// Of whole Ethernet frames, Mbit/s.
+    pub mbit: u32,
+    /// There and back, ms.
+    pub rtt_ms: u64,
+    /// Of packets, 0 to 1.
+    pub loss: f64,
+}
+
+impl Route {
+    /// Those on which one object goes by itself.
+    pub const ALL: [Self; 5] = [
+        Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005 },
+        Self { name: "regional", mbit: 40, rtt_ms: 17, loss: 0.004 },
+        Self { name: "satellite", mbit: 20, rtt_ms: 600, loss: 0.001 },
+        Self { name: "clean", mbit: 200, rtt_ms: 100, loss: 0.0 },
+        Self { name: "nearly-clean", mbit: 200, rtt_ms: 100, loss: 0.0001 },
+    ];
+    /// That which two share.
+    pub const SHARED: Self = Self { name: "shared", mbit: 40, rtt_ms: 17, loss: 0.0 };
+
+    pub(super) fn bits_per_second(&self) -> f64 {
+        f64::from(self.mbit) * 1e6
+    }
+
+    pub(super) const fn one_way(&self) -> Duration {
+        Duration::from_micros(self.rtt_ms * 500)
+    }
+
+    fn queue(&self) -> Queue {
+        // 2.5 MB at most.
+        let held = (self.bits_per_second() / 8e3 * self.rtt_ms as f64) as u32;
+        Queue { limit: held.max(LEAST_QUEUE), in_bytes: true, ..Queue::DEFAULT }
+    }
+
+    /// Two hosts with this between them.
+    pub(super) fn topology(&self) -> Topology {
+        let rate = Rate::from_bps(u64::from(self.mbit) * 1_000_000);
+        let to_net = Leg { rate, delay: self.one_way(), queue: self.queue(), ..Leg::default() };
+        // Without a rate of its own it has no queue: what is lost here has crossed the bottleneck.
+        let from_net = Leg { loss: self.loss, ..Leg::default() };
+        let member =
+            |host| Member { host, address: None, prefix: 24, to_net: to_net.clone(), from_net: from_net.clone() };
+        let host = |name: &str| Host { name: name.to_owned(), ..Host::default() };
+        let net = Net {
+            name: "path".to_owned(),
+            kind: NetKind::Link,
+            members: vec![member(super::SENDING), member(super::RECEIVING)],
+            cost: 1.0,
+        };
+        Topology {
+            name: "bench".to_owned(),
+            hosts: vec![host("from"), host("to")],
+            nets: vec![net],
+            routing: Routing::None,
+            ..Topology::default()
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the runs of a combination come to.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::arrivals::{Arrivals, jain};
+use super::{Cell, LATER, SETTLED};
+use crate::bench::probe::Trace;
+
+/// One sender over one path, or two that share it: means over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The path.
+    pub path: &'static str,
+    /// What sends; two have a plus between them, the later one last.
+    pub sender: String,
+    /// Bytes of the object that came, in parts of what the link carries, from
+    /// before the handshake on; of two, both together once they have settled.
+    pub goodput_ratio: f64,
+    /// The same of the second half of the time.
+    pub steady_ratio: f64,
+    /// Packets at the bottleneck beyond those that the bytes need, in parts of these.
+    pub waste: f64,
+    /// The queue that packets find, ms.
+    pub mean_queue_ms: f64,
+    /// What 95 % find less than.
+    pub p95_queue_ms: f64,
+    /// How evenly two share: 1 if both have the same, a half if one has all.
+    pub jain: Option<f64>,
+    /// How much the later of two has, of what both have.
+    pub later_share: Option<f64>,
+    /// Runs that came to an end.
+    pub runs: usize,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    goodput: f64,
+    steady: f64,
+    waste: f64,
+    mean_queue_ms: f64,
+    p95_queue_ms: f64,
+    shares: Option<(f64, f64)>,
+}
+
+impl Run {
+    pub(super) fn of(cell: &Cell, arrivals: &[&Arrivals], time: Duration, packets: u64, probes: &Trace) -> Self {
+        let link = cell.route.bits_per_second();
+        let rate = |from: Duration, to: Duration| {
+            // The second began later, and its clock with it.
+            let rates = (0..).zip(arrivals).map(|(number, one)| {
+                let late = LATER * number;
+                one.rate(from.saturating_sub(late), to.saturating_sub(late))
+            });
+            rates.collect::<Vec<f64>>()
+        };
+        let all = |from, to| rate(from, to).iter().sum::<f64>() / link;
+        let settled = if cell.beside.is_some() { SETTLED } else { Duration::ZERO };
+        let needed: f64 =
+            cell.senders().zip(arrivals).map(|(sender, one)| one.by(time) as f64 / sender.payload()).sum();
+        let (mean_queue_ms, p95_queue_ms) = queue(probes, cell.route.one_way());
+        Self {
+            goodput: all(settled, time),
+            steady: all(time / 2, time),
+            waste: if needed > 0.0 { packets as f64 / needed - 1.0 } else { 0.0 },
+            mean_queue_ms,
+            p95_queue_ms,
+            shares: cell.beside.map(|_| {
+                let rates = rate(settled, time);
+                (rates[0], rates[1])
+            }),
+        }
+    }
+}
+
+/// The mean queue that probes found, and what 95 % found less than, ms.
+fn queue(probes: &Trace, delay: Duration) -> (f64, f64) {
+    let mut queues: Vec<f64> =
+        probes.delays().map(|nanos| (nanos / 1e6 - delay.as_secs_f64() * 1e3).max(0.0)).collect();
+    queues.sort_by(f64::total_cmp);
+    let mean = queues.iter().sum::<f64>() / queues.len().max(1) as f64;
+    (mean, queues.get(queues.len() * 95 / 100).copied().unwrap_or(0.0))
+}
+
+/// The row of all runs of a cell, one at least.
+pub(super) fn pooled(cell: &Cell, runs: &[Run]) -> Row {
+    let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.beside.map(|_| mean(&|run| run.shares.map_or(0.0, of)));
+    Row {
+        path: cell.route.name,
+        sender: cell.name(),
+        goodput_ratio: mean(&|run| run.goodput),
+        steady_ratio: mean(&|run| run.steady),
+        waste: mean(&|run| run.waste),
+        mean_queue_ms: mean(&|run| run.mean_queue_ms),
+        p95_queue_ms: mean(&|run| run.p95_queue_ms),
+        jain: shares(&|(one, other)| jain(one, other)),
+        later_share: shares(&|(one, other)| if one + other > 0.0 { other / (one + other) } else { 0.0 }),
+        runs: runs.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_what_probes_took_beyond_the_delay() {
+        let probes = Trace { sent: vec![0; 5], received: [30, 31, 35, 10].map(|ms| Some(ms * 1_000_000)).to_vec() };
+        let (mean, p95) = queue(&probes, Duration::from_millis(30));
+        assert!((mean - 1.5).abs() < 1e-9 && (p95 - 5.0).abs() < 1e-9);
+        assert_eq!(queue(&Trace::default(), Duration::ZERO), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,99 @@
+//! An endless object by UDT4: a program of a page over Debian's libudt, which is
+//! compiled when it is measured.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::arrivals::Arrivals;
+use super::{Flow, LOOK};
+
+const SOURCE: &str = include_str!("udt4.cpp");
+
+/// The program, as long as this is kept.
+pub(super) struct Udt4 {
+    folder: TempDir,
+}
+
+impl Udt4 {
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// A sentence, if there is no compiler or no library.
+    pub(super) fn compile() -> Result<Self, String> {
+        let missing = |why: String| format!("UDT4 is not measured: {why}; install g++ and libudt-dev");
+        let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;
+        let source = folder.path().join("udt4.cpp");
+        fs::write(&source, SOURCE).map_err(|error| missing(format!("it cannot be written ({error})")))?;
+        let program = Self { folder };
+        let compiled = Command::new("g++")
+            .args(["-O2", "-o"])
+            .arg(program.path())
+            .arg(&source)
+            .args(["-ludt", "-lpthread"])
+            .output();
+        let compiled = compiled.map_err(|error| missing(format!("g++ does not start ({error})")))?;
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let first = said.lines().find(|line| line.contains("error")).unwrap_or("g++ failed").to_owned();
+        if compiled.status.success() { Ok(program) } else { Err(missing(first)) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("udt4")
+    }
+
+    pub(super) fn send(&self, flow: &Flow<'_>, to: Ipv4Addr) -> io::Result<()> {
+        // Its receiver needs a moment to listen; it asks again every quarter of a second.
+        thread::sleep(LOOK);
+        let mut child = Running::start(&self.path(), &["send", &to.to_string(), &flow.port.to_string()])?;
+        child.wait(flow)
+    }
+
+    pub(super) fn receive(&self, flow: &Flow<'_>, arrivals: &Arrivals) -> io::Result<()> {
+        let mut child = Running::start(&self.path(), &["receive", &flow.port.to_string()])?;
+        let output = child.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for bytes in BufReader::new(output).lines().map_while(Result::ok).filter_map(|line| line.parse().ok()) {
+                    arrivals.note(bytes);
+                }
+            });
+            let ended = child.wait(flow);
+            drop(child);
+            ended
+        })
+    }
+}
+
+/// A program that is killed when it is of no use any more.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, words: &[&str]) -> io::Result<Self> {
+        Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map(Self)
+    }
+
+    /// Until all is over, or it has ended by itself.
+    fn wait(&mut self, flow: &Flow<'_>) -> io::Result<()> {
+        while !flow.is_over() {
+            if let Some(status) = self.0.try_wait()? {
+                return Err(io::Error::other(format!("UDT4 ended early: {status}")));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

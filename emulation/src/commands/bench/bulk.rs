@@ -1,0 +1,206 @@
+//! `emulate bench bulk`: how an object fills long and lossy paths.
+
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::bench::Options;
+use roost_emulation::bench::bulk::{self, Cell, Report, Route, Row, Sender};
+use roost_emulation::lab::Backend;
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_terminal::{Output, SCHEMA, Steps, Table};
+use serde_json::json;
+
+use super::BUSY;
+use crate::commands::interrupt;
+use crate::failure::{Code, Failure, Outcome};
+
+/// What was measured elsewhere, of TCP cubic, TCP BBR and UDT4: goodput over link.
+const ELSEWHERE: [(&str, [f64; 3]); 5] = [
+    ("thin", [0.19, 0.86, 0.37]),
+    ("regional", [0.27, 0.92, 0.15]),
+    ("satellite", [0.18, 0.70, 0.35]),
+    ("clean", [0.88, 0.88, 0.70]),
+    ("nearly-clean", [0.42, 0.87, 0.60]),
+];
+
+/// `emulate bench bulk`.
+#[derive(Debug, Args)]
+pub(crate) struct BulkArgs {
+    /// Only this path: thin, regional, satellite, clean, nearly-clean, or shared for two at once;
+    /// may be given more than once
+    #[arg(long, value_name = "PATH", value_delimiter = ',', value_parser = routes)]
+    path: Vec<Route>,
+    /// Only this sender: tcp-cubic, tcp-bbr, udt4, or quic with cubic, rate, udt, bbr; may be
+    /// given more than once
+    #[arg(long, value_name = "SENDER", value_delimiter = ',')]
+    sender: Vec<Sender>,
+    /// How long each run sends; two at once at least 20 s
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=600))]
+    seconds: u32,
+    /// How many runs each row is made of, whose losses differ
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
+    /// What losses are drawn from first
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
+    seed: u64,
+    /// How packets get to the core: auto, tap or veth
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
+    backend: Backend,
+    /// Never ask for real-time priority
+    #[arg(long, help_heading = "Network")]
+    no_realtime: bool,
+}
+
+/// Reads the name of a path.
+fn routes(text: &str) -> Result<Route, String> {
+    let mut all = Route::ALL.into_iter().chain([Route::SHARED]);
+    all.find(|route| route.name == text).ok_or_else(|| {
+        let names = Route::ALL.map(|route| route.name).join(", ");
+        format!("`{text}` is no path: write {names}, shared")
+    })
+}
+
+/// Measures, and prints what was seen.
+pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
+    if let Entry::Done(code) = sandbox::enter()? {
+        return Err(Failure::Passed(code));
+    }
+    let interrupted = interrupt::note()?;
+    let cells = args.cells();
+    let steps = Steps::start(output, "bench bulk", cells.len() * args.seeds as usize);
+    let mut begun = 0;
+    let mut watch = |cell: &Cell| {
+        steps.say(format!("bench bulk: {}, {}", cell.route.name, cell.name()));
+        if begun > 0 {
+            steps.advance();
+        }
+        begun += 1;
+    };
+    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
+    let time = Duration::from_secs(args.seconds.into());
+    let report = bulk::run(&cells, time, args.seeds.into(), &options, interrupted.flag(), &mut watch)?;
+    drop(steps);
+    show(&report, output)?;
+    interrupted.check()?;
+    match report.unmeasured {
+        0 => Ok(()),
+        1 => Err(Failure::new(Code::Missing, "one combination could not be measured, see above".to_owned())),
+        several => Err(Failure::new(Code::Missing, format!("{several} combinations could not be measured, see above"))),
+    }
+}
+
+impl BulkArgs {
+    /// What is to be measured: by path, so that what is compared stands, and runs, side by side.
+    fn cells(&self) -> Vec<Cell> {
+        let senders: Vec<Sender> =
+            Sender::ALL.into_iter().filter(|one| self.sender.is_empty() || self.sender.contains(one)).collect();
+        let is_chosen = |route: &Route| self.path.is_empty() || self.path.contains(route);
+        let mut cells = Vec::new();
+        for route in Route::ALL.into_iter().filter(is_chosen) {
+            cells.extend(senders.iter().map(|sender| Cell { route, sender: *sender, beside: None }));
+        }
+        for route in [Route::SHARED].into_iter().filter(is_chosen) {
+            cells.extend(senders.iter().map(|sender| Cell { route, sender: *sender, beside: Some(*sender) }));
+            let others = senders.iter().filter(|sender| **sender != Sender::TcpCubic);
+            cells.extend(others.map(|sender| Cell { route, sender: Sender::TcpCubic, beside: Some(*sender) }));
+        }
+        cells
+    }
+}
+
+fn show(report: &Report, output: Output) -> Outcome {
+    if output.is_json() {
+        let Report { rows, notes, machine, beside, seconds, .. } = report;
+        return Ok(output.json(&json!({
+            "schema": SCHEMA,
+            "rows": rows,
+            "notes": notes,
+            "machine": machine,
+            "beside": beside,
+            "seconds": seconds,
+        }))?);
+    }
+    let mut table = Table::new(&[
+        "PATH",
+        "SENDER",
+        ">GOODPUT",
+        ">ELSEWHERE",
+        ">STEADY",
+        ">WASTE %",
+        ">QUEUE ms",
+        ">p95 ms",
+        ">JAIN",
+        ">LATER",
+    ]);
+    report.rows.iter().for_each(|row| table.row(cells(row)));
+    output.table(&table)?;
+    report.notes.iter().for_each(|note| output.say(note));
+    output.say(closing(report));
+    Ok(())
+}
+
+/// What a sender had on a path in measurements of others.
+fn elsewhere(row: &Row) -> Option<f64> {
+    let (_, seen) = ELSEWHERE.iter().find(|(path, _)| *path == row.path)?;
+    let sender = ["tcp-cubic", "tcp-bbr", "udt4"].iter().position(|one| *one == row.sender)?;
+    Some(seen[sender])
+}
+
+fn cells(row: &Row) -> [String; 10] {
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    [
+        row.path.to_owned(),
+        row.sender.clone(),
+        ratio(Some(row.goodput_ratio)),
+        ratio(elsewhere(row)),
+        ratio(Some(row.steady_ratio)),
+        format!("{:.1}", row.waste * 100.0),
+        format!("{:.0}", row.mean_queue_ms),
+        format!("{:.0}", row.p95_queue_ms),
+        ratio(row.jain),
+        ratio(row.later_share),
+    ]
+}
+
+fn closing(report: &Report) -> String {
+    let fact = |name: &str| report.machine.get(name).map_or("?", String::as_str);
+    let mut text = format!(
+        "{} processors, Linux {}, packets by {}, real-time priority: {}; {:.0} s",
+        fact("processors"),
+        fact("kernel"),
+        fact("backend"),
+        fact("realtime"),
+        report.seconds
+    );
+    if let Some(part) = report.beside.filter(|part| *part >= BUSY) {
+        text += &format!("\nOther programs, and the kernel, used {:.0} % of this machine meanwhile.", part * 100.0);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BulkArgs,
+    }
+
+    fn chosen(line: &str) -> Vec<String> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        let cells = Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
+        cells.iter().map(|cell| format!("{} {}", cell.route.name, cell.name())).collect()
+    }
+
+    #[test]
+    fn all_is_measured_unless_something_is_named() {
+        assert_eq!(chosen("").len(), 5 * 7 + 7 + 6);
+        assert_eq!(chosen("--path thin,clean --sender rate"), ["thin rate", "clean rate"]);
+        assert_eq!(chosen("--path shared --sender rate"), ["shared rate+rate", "shared tcp-cubic+rate"]);
+        assert_eq!(chosen("--path moon").len() + chosen("--sender sctp").len(), 0);
+    }
+}
