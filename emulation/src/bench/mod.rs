@@ -20,10 +20,12 @@ mod cases;
 mod flood;
 mod iperf;
 mod machine;
+mod measured;
 mod networks;
 mod probe;
 mod program;
 mod row;
+mod stalls;
 pub mod transport;
 
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use std::time::{Duration, Instant};
 use crate::lab::{Backend, Lab, LabError};
 use crate::scenario::Topology;
 use machine::Snapshot;
+pub use measured::Measured;
 pub use row::{Aim, Report, Row, Verdict};
 
 /// What can be measured.

@@ -16,7 +16,6 @@ mod row;
 mod tcp;
 mod udt4;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -32,7 +31,7 @@ pub use self::route::Route;
 pub use self::row::Row;
 use self::row::{Run, pooled};
 use self::udt4::Udt4;
-use super::machine::Snapshot;
+use super::measured::{Begun, Measured};
 use super::probe::{self, Priority};
 use super::transport::Members;
 use super::{Bench, BenchError, Options, system};
@@ -145,24 +144,10 @@ impl Cell {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// A row for each combination, in their order.
-    pub rows: Vec<Row>,
-    /// What could not be measured and why, and what else a reader should know: a sentence each.
-    pub notes: Vec<String>,
-    /// How many combinations could not be measured.
-    pub unmeasured: usize,
-    /// What it was measured on.
-    pub machine: BTreeMap<String, String>,
-    /// The part of the machine that other programs used meanwhile.
-    pub beside: Option<f64>,
-    /// How long it took.
-    pub seconds: f64,
-}
+pub type Report = Measured<Row>;
 
-/// Measures each of `cells`, in their order and each with `seeds` seeds for
-/// `time`, [inside a sandbox](crate::lab::sandbox::enter).
+/// Measures each of `cells`, in their order and each with `seeds` seeds, for
+/// `seconds` or as long as is usual on its path, [inside a sandbox](crate::lab::sandbox::enter).
 ///
 /// `watch` hears which run begins. When `stop` is set it ends within a second
 /// or so, with the rows that were complete by then.
@@ -172,13 +157,13 @@ pub struct Report {
 /// is no error: a note says so.
 pub fn run(
     cells: &[Cell],
-    time: Duration,
+    seconds: Option<u32>,
     seeds: u64,
     options: &Options,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(&Cell),
 ) -> Result<Report, BenchError> {
-    let (began, before) = (Instant::now(), Snapshot::take());
+    let begun = Begun::now();
     let mut bench = Bench { options, stop, facts: crate::machine::facts() };
     let members = Members::new().map_err(system("make the certificates of a group"))?;
     let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == Sender::Udt4));
@@ -186,6 +171,7 @@ pub fn run(
     let mut report = Report::default();
     for cell in cells {
         let mut runs = Vec::new();
+        let time = Duration::from_secs(seconds.unwrap_or(cell.route.seconds).into());
         for seed in 0..seeds {
             watch(cell);
             match one_run(&mut bench, &tools, cell, time, options.seed + seed)? {
@@ -205,9 +191,7 @@ pub fn run(
         }
         report.notes.dedup();
     }
-    report.beside = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before)));
-    report.machine = bench.facts;
-    report.seconds = began.elapsed().as_secs_f64();
+    report.end(&begun, bench.facts);
     Ok(report)
 }
 

@@ -21,19 +21,22 @@ pub struct Route {
     pub rtt_ms: u64,
     /// Of packets, 0 to 1.
     pub loss: f64,
+    /// How long a run takes unless something else is asked for, s: as long as in the
+    /// measurements beside which ours are put.
+    pub seconds: u32,
 }
 
 impl Route {
     /// Those on which one object goes by itself.
     pub const ALL: [Self; 5] = [
-        Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005 },
-        Self { name: "regional", mbit: 40, rtt_ms: 17, loss: 0.004 },
-        Self { name: "satellite", mbit: 20, rtt_ms: 600, loss: 0.001 },
-        Self { name: "clean", mbit: 200, rtt_ms: 100, loss: 0.0 },
-        Self { name: "nearly-clean", mbit: 200, rtt_ms: 100, loss: 0.0001 },
+        Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005, seconds: 45 },
+        Self { name: "regional", mbit: 40, rtt_ms: 17, loss: 0.004, seconds: 45 },
+        Self { name: "satellite", mbit: 20, rtt_ms: 600, loss: 0.001, seconds: 45 },
+        Self { name: "clean", mbit: 200, rtt_ms: 100, loss: 0.0, seconds: 16 },
+        Self { name: "nearly-clean", mbit: 200, rtt_ms: 100, loss: 0.0001, seconds: 16 },
     ];
     /// That which two share.
-    pub const SHARED: Self = Self { name: "shared", mbit: 40, rtt_ms: 17, loss: 0.0 };
+    pub const SHARED: Self = Self { name: "shared", mbit: 40, rtt_ms: 17, loss: 0.0, seconds: 30 };
 
     pub(super) fn bits_per_second(&self) -> f64 {
         f64::from(self.mbit) * 1e6

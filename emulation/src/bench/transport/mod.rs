@@ -23,7 +23,6 @@ mod reference;
 mod row;
 mod tally;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -41,9 +40,9 @@ use self::ours::Ours;
 pub use self::reference::{Reference, references};
 pub use self::row::Row;
 use self::tally::Run;
-use super::machine::Snapshot;
-use super::{Bench, BenchError, Options, system};
-use crate::lab::Lab;
+use super::measured::{Begun, Measured};
+use super::{Bench, BenchError, Options, stalls, system};
+use crate::lab::{Lab, LabError};
 
 /// The port of every receiver.
 const PORT: u16 = 7000;
@@ -161,21 +160,7 @@ impl fmt::Display for Cell {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// A row for each combination, in their order.
-    pub rows: Vec<Row>,
-    /// What could not be measured and why, and what else a reader should know: a sentence each.
-    pub notes: Vec<String>,
-    /// How many combinations could not be measured.
-    pub unmeasured: usize,
-    /// What it was measured on.
-    pub machine: BTreeMap<String, String>,
-    /// The part of the machine that other programs used meanwhile.
-    pub beside: Option<f64>,
-    /// How long it took.
-    pub seconds: f64,
-}
+pub type Report = Measured<Row>;
 
 /// Measures each of `cells`, in their order and each in `runs` runs of `time`,
 /// [inside a sandbox](crate::lab::sandbox::enter).
@@ -194,7 +179,7 @@ pub fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(&Cell),
 ) -> Result<Report, BenchError> {
-    let (began, before) = (Instant::now(), Snapshot::take());
+    let begun = Begun::now();
     let mut bench = Bench { options, stop, facts: crate::machine::facts() };
     let mut report = Report::default();
     let without_mptcp = kernel::mptcp_is_missing();
@@ -211,11 +196,9 @@ pub fn run(
             None => report.unmeasured += 1,
         }
     }
-    report.beside = before.and_then(|before| Some(Snapshot::take()?.beside_since(&before)));
-    report.machine = bench.facts;
     // Hosts' own does not matter here.
-    report.machine.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
-    report.seconds = began.elapsed().as_secs_f64();
+    bench.facts.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
+    report.end(&begun, bench.facts);
     Ok(report)
 }
 
@@ -271,21 +254,21 @@ fn one_run(bench: &Bench<'_>, lab: &Lab, members: &Members, cell: &Cell, time: D
         time,
         stop: bench.stop,
     };
+    let origin = setting.origin;
     let ends = &Ends { lab, members, cell, setting };
-    let (is_ready, ready) = sync_channel(1);
-    let (run, tally) = thread::scope(|scope| {
-        // The other end hears of a receiver that has gone before it was ready.
-        let receiver = scope.spawn(move || lab.run_in(RECEIVER, || ends.receive(|| is_ready.send(()).unwrap_or(()))));
-        let run = lab.run_in(SENDER, move || ends.send(&ready));
-        let tally = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (run, tally)
-    });
-    let tally = tally.map_err(io::Error::other)?;
+    let ((run, tally), stalls) = stalls::watch(|| ends.carry());
     let run = run.map_err(io::Error::other)??;
     // What ping-pong shows is seen by the end that asks.
-    let tally = if cell.workload == Workload::PingPong { run.tally } else { tally? };
-    Ok(Run { tally, ..run })
+    let tally = if cell.workload == Workload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
+    let stalled = stalls.map(|stalls| {
+        let excused = tally.late_by_stalls(|due, came| stalls.within(origin + due, origin + came));
+        (excused, stalls.longest())
+    });
+    Ok(Run { tally, stalled, ..run })
 }
+
+/// What an end in a host came to.
+type Carried<T> = Result<io::Result<T>, LabError>;
 
 /// The two ends of a run.
 struct Ends<'a> {
@@ -296,6 +279,19 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
+    /// Sends in a thread of the one host and receives in one of the other.
+    fn carry(&self) -> (Carried<Run>, Carried<tally::Tally>) {
+        let (is_ready, ready) = sync_channel(1);
+        thread::scope(|scope| {
+            // The other end hears of a receiver that has gone before it was ready.
+            let receive = move || self.lab.run_in(RECEIVER, || self.receive(|| is_ready.send(()).unwrap_or(())));
+            let receiver = scope.spawn(receive);
+            let run = self.lab.run_in(SENDER, move || self.send(&ready));
+            let tally = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (run, tally)
+        })
+    }
+
     fn receive(&self, ready: impl FnOnce()) -> io::Result<tally::Tally> {
         let transport = self.cell.transport;
         match transport {

@@ -32,6 +32,9 @@ pub struct Row {
     pub capacity_pct: Option<f64>,
     /// Paced frames that came more than 10 ms after they were due, or never: %.
     pub late_pct: Option<f64>,
+    /// Those of them that came, and would have been in time had this machine not stood still: %
+    /// of all. None where the right to look closely enough is missing.
+    pub stalled_late_pct: Option<f64>,
     /// Paced frames that could not be begun before the next was due: %.
     pub missed_pct: Option<f64>,
     /// The longest time from one frame to the next, ms.
@@ -43,6 +46,8 @@ pub struct Row {
     pub p99_ms: Option<f64>,
     /// The longest.
     pub max_ms: Option<f64>,
+    /// The longest that a processor of this machine stood still meanwhile, ms.
+    pub stall_ms: Option<f64>,
     /// Frames that were sent.
     pub sent: u64,
     /// Frames that never came.
@@ -84,6 +89,8 @@ impl Row {
         let total: Duration = delays.iter().sum();
         let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
         let capacity = network::capacity_mbps(cell.condition);
+        let stalled: Option<Vec<(u64, Duration)>> = runs.iter().map(|run| run.stalled).collect();
+        let excused = stalled.as_ref().map(|runs| runs.iter().map(|(excused, _)| excused).sum());
         let gap = runs.iter().map(|run| run.tally.max_gap).max();
         Self {
             condition: cell.condition,
@@ -95,11 +102,13 @@ impl Row {
             mbps_least: rates.iter().copied().min_by(f64::total_cmp).map(round),
             capacity_pct: mean.filter(|_| !is_paced).map(|mean| round(100.0 * mean / capacity)),
             late_pct: part(late + lost).filter(|_| is_paced),
+            stalled_late_pct: excused.and_then(part).filter(|_| is_paced),
             missed_pct: part(sum(|run| run.missed)).filter(|_| is_paced),
             max_gap_ms: gap.filter(|_| is_one_way).map(ms),
             avg_ms: (!delays.is_empty()).then(|| ms(total / delays.len() as u32)),
             p99_ms: delays.get(delays.len() * 99 / 100).copied().map(ms),
             max_ms: delays.last().copied().map(ms),
+            stall_ms: stalled.and_then(|runs| runs.iter().map(|(_, longest)| *longest).max()).map(ms),
             sent,
             lost,
             duplicated: sum(|run| run.tally.duplicated),
@@ -140,7 +149,7 @@ mod tests {
             let head = Head { kind: Kind::Data, number: number as u64, due };
             tally.note(head, 12_500, due + Duration::from_millis(*delay));
         }
-        Run { sent: delays_ms.len() as u64, missed: 1, tally }
+        Run { sent: delays_ms.len() as u64, missed: 1, tally, stalled: Some((1, Duration::from_millis(4))) }
     }
 
     fn cell(workload: Workload) -> Cell {
@@ -154,6 +163,7 @@ mod tests {
         let row = Row::of(&cell(Workload::Paced), &runs);
         assert_eq!((row.sent, row.lost, row.runs), (8, 1, 2));
         assert_eq!((row.late_pct, row.missed_pct, row.max_gap_ms), (Some(25.0), Some(25.0), Some(28.0)));
+        assert_eq!((row.stalled_late_pct, row.stall_ms), (Some(25.0), Some(4.0)));
         assert_eq!((row.avg_ms, row.p99_ms, row.max_ms), (Some(2.714), Some(11.0), Some(11.0)));
         // 3 frames of 0.1 Mbit in 40 ms, and 4 in 30 ms.
         assert_eq!((row.mbps, row.mbps_least), (Some(10.417), Some(7.5)));

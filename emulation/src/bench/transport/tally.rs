@@ -21,6 +21,8 @@ pub(super) struct Tally {
     pub(super) max_gap: Duration,
     /// From when each was due, or was sent, to when it came, or its answer did.
     pub(super) delays: Vec<Duration>,
+    /// When those that were late were due, and when they came.
+    late: Vec<(Duration, Duration)>,
     pub(super) duplicated: u64,
     /// Came after one with a greater number.
     pub(super) reordered: u64,
@@ -47,7 +49,11 @@ impl Tally {
         }
         self.last = now;
         self.bytes += bytes as u64;
-        self.delays.push(now.saturating_sub(head.due));
+        let delay = now.saturating_sub(head.due);
+        self.delays.push(delay);
+        if delay > LATE {
+            self.late.push((head.due, now));
+        }
     }
 
     /// How many different frames have come.
@@ -62,7 +68,14 @@ impl Tally {
 
     /// How many came late.
     pub(super) fn late(&self) -> u64 {
-        self.delays.iter().filter(|delay| **delay > LATE).count() as u64
+        self.late.len() as u64
+    }
+
+    /// How many of these would not have, by what `stalled` tells of the time that
+    /// the machine stood still between two times.
+    pub(super) fn late_by_stalls(&self, stalled: impl Fn(Duration, Duration) -> Duration) -> u64 {
+        let is_excused = |(due, came): &&(Duration, Duration)| *came - *due <= LATE + stalled(*due, *came);
+        self.late.iter().filter(is_excused).count() as u64
     }
 }
 
@@ -73,6 +86,9 @@ pub(super) struct Run {
     /// Frames that the sender could not begin before the next was due.
     pub(super) missed: u64,
     pub(super) tally: Tally,
+    /// Late frames that would have been in time had the machine not stood still,
+    /// and the longest that it did; none if that cannot be seen.
+    pub(super) stalled: Option<(u64, Duration)>,
 }
 
 #[cfg(test)]
@@ -99,6 +115,10 @@ mod tests {
         assert_eq!((tally.late(), tally.received(), tally.bytes), (2, 4, 400));
         assert_eq!((tally.max_gap, tally.span()), (ms(59), ms(89)));
         assert_eq!(tally.delays, [ms(1), ms(10), ms(11), ms(60)]);
+        // The third for 1 ms, the fourth for 50.
+        assert_eq!(tally.late_by_stalls(|_, _| ms(1)), 1);
+        assert_eq!(tally.late_by_stalls(|due, came| came - due - ms(10)), 2);
+        assert_eq!(tally.late_by_stalls(|_, _| ms(0)), 0);
     }
 
     #[test]

@@ -1,18 +1,13 @@
 //! `emulate bench bulk`: how an object fills long and lossy paths.
 
-use std::time::Duration;
-
 use clap::Args;
-use roost_emulation::bench::Options;
 use roost_emulation::bench::bulk::{self, Cell, Report, Route, Row, Sender};
-use roost_emulation::lab::Backend;
 use roost_emulation::lab::sandbox::{self, Entry};
-use roost_terminal::{Output, SCHEMA, Steps, Table};
-use serde_json::json;
+use roost_terminal::{Output, Steps, Table};
 
-use super::BUSY;
+use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
 /// What was measured elsewhere, of TCP cubic, TCP BBR and UDT4: goodput over link.
 const ELSEWHERE: [(&str, [f64; 3]); 5] = [
@@ -34,21 +29,15 @@ pub(crate) struct BulkArgs {
     /// given more than once
     #[arg(long, value_name = "SENDER", value_delimiter = ',')]
     sender: Vec<Sender>,
-    /// How long each run sends; two at once at least 20 s
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=600))]
-    seconds: u32,
+    /// How long each run sends; two at once at least 20 s. Without it 45 on the first three paths,
+    /// 16 on the clean ones, 30 on that which is shared
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
+    seconds: Option<u32>,
     /// How many runs each row is made of, whose losses differ
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
-    /// What losses are drawn from first
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
-    seed: u64,
-    /// How packets get to the core: auto, tap or veth
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    backend: Backend,
-    /// Never ask for real-time priority
-    #[arg(long, help_heading = "Network")]
-    no_realtime: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
 }
 
 /// Reads the name of a path.
@@ -68,25 +57,13 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
     let interrupted = interrupt::note()?;
     let cells = args.cells();
     let steps = Steps::start(output, "bench bulk", cells.len() * args.seeds as usize);
-    let mut begun = 0;
-    let mut watch = |cell: &Cell| {
-        steps.say(format!("bench bulk: {}, {}", cell.route.name, cell.name()));
-        if begun > 0 {
-            steps.advance();
-        }
-        begun += 1;
-    };
-    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
-    let time = Duration::from_secs(args.seconds.into());
-    let report = bulk::run(&cells, time, args.seeds.into(), &options, interrupted.flag(), &mut watch)?;
-    drop(steps);
+    let mut watch = stepping(steps, |cell: &Cell| format!("bench bulk: {}, {}", cell.route.name, cell.name()));
+    let report =
+        bulk::run(&cells, args.seconds, args.seeds.into(), &args.network.options(), interrupted.flag(), &mut watch)?;
+    drop(watch);
     show(&report, output)?;
     interrupted.check()?;
-    match report.unmeasured {
-        0 => Ok(()),
-        1 => Err(Failure::new(Code::Missing, "one combination could not be measured, see above".to_owned())),
-        several => Err(Failure::new(Code::Missing, format!("{several} combinations could not be measured, see above"))),
-    }
+    all_measured(&report)
 }
 
 impl BulkArgs {
@@ -109,17 +86,6 @@ impl BulkArgs {
 }
 
 fn show(report: &Report, output: Output) -> Outcome {
-    if output.is_json() {
-        let Report { rows, notes, machine, beside, seconds, .. } = report;
-        return Ok(output.json(&json!({
-            "schema": SCHEMA,
-            "rows": rows,
-            "notes": notes,
-            "machine": machine,
-            "beside": beside,
-            "seconds": seconds,
-        }))?);
-    }
     let mut table = Table::new(&[
         "PATH",
         "SENDER",
@@ -133,10 +99,7 @@ fn show(report: &Report, output: Output) -> Outcome {
         ">LATER",
     ]);
     report.rows.iter().for_each(|row| table.row(cells(row)));
-    output.table(&table)?;
-    report.notes.iter().for_each(|note| output.say(note));
-    output.say(closing(report));
-    Ok(())
+    show_measured(report, &table, "", output)
 }
 
 /// What a sender had on a path in measurements of others.
@@ -160,22 +123,6 @@ fn cells(row: &Row) -> [String; 10] {
         ratio(row.jain),
         ratio(row.later_share),
     ]
-}
-
-fn closing(report: &Report) -> String {
-    let fact = |name: &str| report.machine.get(name).map_or("?", String::as_str);
-    let mut text = format!(
-        "{} processors, Linux {}, packets by {}, real-time priority: {}; {:.0} s",
-        fact("processors"),
-        fact("kernel"),
-        fact("backend"),
-        fact("realtime"),
-        report.seconds
-    );
-    if let Some(part) = report.beside.filter(|part| *part >= BUSY) {
-        text += &format!("\nOther programs, and the kernel, used {:.0} % of this machine meanwhile.", part * 100.0);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 //! our transports are.
 
 mod bulk;
+mod measured;
 mod transport;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -76,9 +78,9 @@ enum Other {
     /// and libudt-dev are there. Of two that share a path the later begins after 5 s; JAIN is 1 if
     /// both have the same from 12 s on. ELSEWHERE is what others measured of the same.
     #[command(before_help = "Examples:
-  emulate bench bulk                                  48 rows of 20 s each
+  emulate bench bulk                                  48 rows of 16 to 45 s: 27 minutes
   emulate bench bulk --path thin,satellite --sender rate,tcp-bbr --seeds 3
-  emulate bench bulk --path shared --seconds 30 --json
+  emulate bench bulk --path shared --sender rate --json
 ")]
     Bulk(BulkArgs),
 }
@@ -227,15 +229,7 @@ fn markdown(report: &Report) -> String {
 }
 
 fn closing(report: &Report) -> String {
-    let fact = |name: &str| report.machine.get(name).map_or("?", String::as_str);
-    let mut text = format!(
-        "{} processors, Linux {}, packets by {}, real-time priority: {}; {:.0} s",
-        fact("processors"),
-        fact("kernel"),
-        fact("backend"),
-        fact("realtime"),
-        report.seconds
-    );
+    let mut text = surroundings(&report.machine, report.seconds);
     if let Some((case, part)) = report.busiest().filter(|(_, part)| *part >= BUSY) {
         text += &format!(
             "\nOther programs used up to {:.0} % of this machine meanwhile (during {case}): figures suffer from it.",
@@ -243,6 +237,18 @@ fn closing(report: &Report) -> String {
         );
     }
     text
+}
+
+/// What it was measured on, and how long it took.
+fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
+    let fact = |name: &str| machine.get(name).map_or("?", String::as_str);
+    format!(
+        "{} processors, Linux {}, packets by {}, real-time priority: {}; {seconds:.0} s",
+        fact("processors"),
+        fact("kernel"),
+        fact("backend"),
+        fact("realtime"),
+    )
 }
 
 fn verdict(report: &Report) -> Outcome {

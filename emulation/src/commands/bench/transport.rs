@@ -4,16 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use roost_emulation::bench::Options;
 use roost_emulation::bench::transport::{self, Cell, Condition, Report, Row, Transport, Workload};
-use roost_emulation::lab::Backend;
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_emulation::report as figures;
-use roost_terminal::{Output, SCHEMA, Steps, Table};
-use serde_json::json;
+use roost_terminal::{Output, Steps, Table};
 
+use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
 /// The bytes of frames, and how many are due in a second, where none are named.
 const PACED_BYTES: [u32; 1] = [64 << 10];
@@ -22,8 +20,6 @@ const PING_PONG_BYTES: [u32; 1] = [1 << 10];
 const HZ: u32 = 100;
 /// The longest frame: the longest message of the overlay.
 const MAX_FRAME: i64 = 64 << 10;
-/// From here on other work on this machine is worth a word.
-const BUSY: f64 = 0.05;
 
 /// `emulate bench transport`.
 #[derive(Debug, Args)]
@@ -54,15 +50,8 @@ pub(crate) struct TransportArgs {
     /// Leave the figures (SVG) in this folder, beside what others have measured
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// What losses are drawn from
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
-    seed: u64,
-    /// How packets get to the core: auto, tap or veth
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    backend: Backend,
-    /// Never ask for real-time priority
-    #[arg(long, help_heading = "Network")]
-    no_realtime: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
 }
 
 /// What one name of a transport stands for.
@@ -84,28 +73,16 @@ pub(crate) fn run(args: &TransportArgs, output: Output) -> Outcome {
     let interrupted = interrupt::note()?;
     let cells = args.cells();
     let steps = Steps::start(output, "bench transport", cells.len() * args.runs as usize);
-    let mut begun = 0;
-    let mut watch = |cell: &Cell| {
-        steps.say(format!("bench transport: {cell}"));
-        if begun > 0 {
-            steps.advance();
-        }
-        begun += 1;
-    };
-    let options = Options { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..Options::default() };
+    let mut watch = stepping(steps, |cell: &Cell| format!("bench transport: {cell}"));
     let time = Duration::from_secs(args.seconds.into());
-    let report = transport::run(&cells, time, args.runs, &options, interrupted.flag(), &mut watch)?;
-    drop(steps);
+    let report = transport::run(&cells, time, args.runs, &args.network.options(), interrupted.flag(), &mut watch)?;
+    drop(watch);
     if let Some(folder) = &args.figures {
         draw(folder, &report, output)?;
     }
     show(&report, output)?;
     interrupted.check()?;
-    match report.unmeasured {
-        0 => Ok(()),
-        1 => Err(Failure::new(Code::Missing, "one combination could not be measured, see above".to_owned())),
-        several => Err(Failure::new(Code::Missing, format!("{several} combinations could not be measured, see above"))),
-    }
+    all_measured(&report)
 }
 
 impl TransportArgs {
@@ -154,17 +131,6 @@ fn draw(folder: &Path, report: &Report, output: Output) -> Outcome {
 }
 
 fn show(report: &Report, output: Output) -> Outcome {
-    if output.is_json() {
-        let Report { rows, notes, machine, beside, seconds, .. } = report;
-        return Ok(output.json(&json!({
-            "schema": SCHEMA,
-            "rows": rows,
-            "notes": notes,
-            "machine": machine,
-            "beside": beside,
-            "seconds": seconds,
-        }))?);
-    }
     let mut table = Table::new(&[
         "WORKLOAD",
         ">BYTES",
@@ -174,21 +140,20 @@ fn show(report: &Report, output: Output) -> Outcome {
         ">Mbit/s",
         ">OF C %",
         ">LATE %",
+        ">STALLED %",
         ">GAP ms",
         ">AVG ms",
         ">p99 ms",
         ">MAX ms",
+        ">STALL ms",
         ">LOST",
         ">TWICE",
     ]);
     report.rows.iter().for_each(|row| table.row(cells(row)));
-    output.table(&table)?;
-    report.notes.iter().for_each(|note| output.say(note));
-    output.say(closing(report));
-    Ok(())
+    show_measured(report, &table, &correctness(report), output)
 }
 
-fn cells(row: &Row) -> [String; 14] {
+fn cells(row: &Row) -> [String; 16] {
     let number = |value: Option<f64>, decimals: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
     };
@@ -201,31 +166,23 @@ fn cells(row: &Row) -> [String; 14] {
         number(row.mbps, 1),
         number(row.capacity_pct, 1),
         number(row.late_pct, 2),
+        number(row.stalled_late_pct, 2),
         number(row.max_gap_ms, 1),
         number(row.avg_ms, 3),
         number(row.p99_ms, 2),
         number(row.max_ms, 1),
+        number(row.stall_ms, 1),
         row.lost.to_string(),
         row.duplicated.to_string(),
     ]
 }
 
-fn closing(report: &Report) -> String {
-    let fact = |name: &str| report.machine.get(name).map_or("?", String::as_str);
-    let wrong: u64 = report.rows.iter().map(|row| row.reordered + row.corrupted).sum();
-    let wrong = if wrong == 0 { "no frame" } else { &format!("{wrong} frames") };
-    let mut text = format!(
-        "{wrong} came out of order or changed; {} processors, Linux {}, packets by {}, real-time priority: {}; {:.0} s",
-        fact("processors"),
-        fact("kernel"),
-        fact("backend"),
-        fact("realtime"),
-        report.seconds
-    );
-    if let Some(part) = report.beside.filter(|part| *part >= BUSY) {
-        text += &format!("\nOther programs, and the kernel, used {:.0} % of this machine meanwhile.", part * 100.0);
+/// Whether all frames came as they were sent.
+fn correctness(report: &Report) -> String {
+    match report.rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
+        0 => "no frame came out of order or changed; ".to_owned(),
+        wrong => format!("{wrong} frames came out of order or changed; "),
     }
-    text
 }
 
 #[cfg(test)]
