@@ -45,8 +45,12 @@ pub(crate) use sender::{Action, CopyId, PathEvent, PathId, PathView};
 pub(crate) const MAX_PATHS: usize = 8;
 /// From the oldest message that is not acknowledged to the newest that has
 /// been begun: the most bytes, and the most units of transmission.
-const WINDOW_BYTES: usize = 8 << 20;
+pub(crate) const WINDOW_BYTES: usize = 8 << 20;
 const WINDOW_UNITS: usize = 8 << 10;
+/// The most chunks that are under way on a path at once, heartbeats aside.
+pub(crate) const MAX_COPIES: usize = 1536;
+/// What a message counts beside its bytes, on either side.
+const MESSAGE_COST: usize = 128;
 
 /// A message with all that is asked of its way.
 #[derive(Clone, Debug)]

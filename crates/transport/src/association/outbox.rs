@@ -9,10 +9,13 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::chunk::{CHUNK_BYTES, HEAD_BYTES, PIECES, Place, write_given_up, write_head};
-use super::{Class, Message, WINDOW_BYTES, WINDOW_UNITS};
+use super::{Class, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
 
 /// Levels of priority.
 pub(super) const LEVELS: usize = 8;
+/// The part of the room that only the most urgent level may take: a backlog of
+/// the others must not keep it out.
+const RESERVED: usize = 8;
 /// Flows remembered beyond those that may have messages under way.
 const IDLE_FLOWS: usize = 1024;
 
@@ -34,8 +37,11 @@ impl Chunk {
 
 #[derive(Debug)]
 pub(super) struct Outbox {
-    queues: [VecDeque<Waiting>; LEVELS],
-    queued_bytes: usize,
+    queues: [Queue; LEVELS],
+    /// What waits of messages with a flow, and of those without: the latter may
+    /// be lost and must not keep out the others.
+    queued: [usize; 2],
+    /// The most of each.
     max_bytes: usize,
     /// The number of the next message.
     next: u64,
@@ -48,6 +54,19 @@ pub(super) struct Outbox {
     begun_bytes: u64,
     /// Messages given up because their time was over.
     pub(super) given_up: u64,
+}
+
+/// What waits at one level.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl Queue {
+    fn front(&self) -> Option<&Waiting> {
+        self.waiting.front()
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +93,7 @@ impl Outbox {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             queues: Default::default(),
-            queued_bytes: 0,
+            queued: [0; 2],
             max_bytes,
             next: 0,
             flows: HashMap::new(),
@@ -87,28 +106,35 @@ impl Outbox {
 
     /// Queues a message; `false` if there is no room for it.
     pub(super) fn push(&mut self, now: Instant, message: Message) -> bool {
-        if self.queued_bytes + message.body.len() > self.max_bytes {
+        let level = usize::from(message.priority).min(LEVELS - 1);
+        let most = if level == 0 { self.max_bytes } else { self.max_bytes - self.max_bytes / RESERVED };
+        let (kind, cost) = (kind(&message), cost(&message));
+        if self.queued[kind] + cost > most {
             self.drop_expired(now);
         }
-        let has_room = self.queued_bytes + message.body.len() <= self.max_bytes;
+        let has_room = self.queued[kind] + cost <= most;
         if has_room {
-            self.queued_bytes += message.body.len();
-            let level = usize::from(message.priority).min(LEVELS - 1);
-            self.queues[level].push_back(Waiting { message, begun: None });
+            self.queued[kind] += cost;
+            self.queues[level].bytes += cost;
+            self.queues[level].waiting.push_back(Waiting { message, begun: None });
         }
         has_room
     }
 
     fn drop_expired(&mut self, now: Instant) {
         for queue in &mut self.queues {
-            let before = queue.len();
-            let freed = &mut self.queued_bytes;
-            queue.retain(|waiting| {
-                let stays = waiting.begun.is_some() || waiting.message.deadline.is_none_or(|deadline| deadline > now);
-                *freed -= if stays { 0 } else { waiting.message.body.len() };
+            let before = queue.waiting.len();
+            let (bytes, queued) = (&mut queue.bytes, &mut self.queued);
+            queue.waiting.retain(|waiting| {
+                let message = &waiting.message;
+                let stays = waiting.begun.is_some() || message.deadline.is_none_or(|deadline| deadline > now);
+                if !stays {
+                    *bytes -= cost(message);
+                    queued[kind(message)] -= cost(message);
+                }
                 stays
             });
-            self.given_up += (before - queue.len()) as u64;
+            self.given_up += (before - queue.waiting.len()) as u64;
         }
     }
 
@@ -117,17 +143,14 @@ impl Outbox {
     pub(super) fn peek(&mut self, now: Instant) -> Option<(Class, usize)> {
         loop {
             let level = self.level()?;
-            let waiting = self.queues[level].front()?;
-            let Message { body, class, deadline, .. } = &waiting.message;
-            if waiting.begun.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
+            let Waiting { message, begun } = self.queues[level].front()?;
+            if begun.is_none() && message.deadline.is_some_and(|deadline| deadline <= now) {
                 self.given_up += 1;
-                self.queued_bytes -= body.len();
-                self.queues[level].pop_front();
+                self.pop(level);
                 continue;
             }
-            let cut = waiting.begun.map_or(0, |(_, offset)| offset);
-            let next = (*class, HEAD_BYTES + (body.len() - cut).min(CHUNK_BYTES));
-            return (waiting.begun.is_some() || self.has_window()).then_some(next);
+            let cut = begun.map_or(0, |(_, offset)| offset);
+            return Some((message.class, HEAD_BYTES + (message.body.len() - cut).min(CHUNK_BYTES)));
         }
     }
 
@@ -135,12 +158,21 @@ impl Outbox {
     /// wait would not make it any larger.
     pub(super) fn has_chunk(&self) -> bool {
         let front = self.level().and_then(|level| self.queues[level].front());
-        self.queued_bytes >= CHUNK_BYTES || front.is_some_and(|waiting| waiting.begun.is_some())
+        self.queued.iter().sum::<usize>() >= CHUNK_BYTES || front.is_some_and(|waiting| waiting.begun.is_some())
     }
 
-    /// The most urgent queue with something in it.
+    /// What waits and is as urgent as the next chunk or more, bytes.
+    pub(super) fn ahead(&self) -> usize {
+        let urgent = self.level().map_or(0, |level| level + 1);
+        self.queues[..urgent].iter().map(|queue| queue.bytes).sum()
+    }
+
+    /// The most urgent level whose first message may go. What has been begun
+    /// always may: the window may be full because its rest is missing.
     fn level(&self) -> Option<usize> {
-        self.queues.iter().position(|queue| !queue.is_empty())
+        let has_window = self.has_window();
+        let may_go = |queue: &Queue| queue.front().is_some_and(|front| has_window || front.begun.is_some());
+        self.queues.iter().position(may_go)
     }
 
     /// Whether another message may be begun: the receiver must be able to hold
@@ -169,7 +201,8 @@ impl Outbox {
             Some(begun) => begun,
             None => (self.begin(level)?, 0),
         };
-        let waiting = self.queues[level].front_mut()?;
+        let queue = &mut self.queues[level];
+        let waiting = queue.waiting.front_mut()?;
         let Message { body, class, priority, .. } = &waiting.message;
         let end = body.len().min(offset + CHUNK_BYTES);
         let mut head = vec![PIECES];
@@ -178,23 +211,26 @@ impl Outbox {
         let chunk = Chunk { content, unit: place.number, class: *class, priority: *priority };
         let is_open = end < body.len();
         waiting.begun = Some((place, end));
-        self.queued_bytes -= end - offset;
+        queue.bytes -= end - offset;
+        self.queued[kind(&waiting.message)] -= end - offset;
         if let Some(unit) = self.units.get_mut(&place.number) {
             unit.chunks += 1;
             unit.is_open = is_open;
         }
         if !is_open {
-            self.queues[level].pop_front();
+            self.pop(level);
         }
         Some(chunk)
     }
 
     /// Begins a unit with the message in front.
     fn begin(&mut self, level: usize) -> Option<Place> {
-        let Message { body, flow, priority, deadline, .. } = self.queues[level].front()?.message.clone();
+        let message = &self.queues[level].front()?.message;
+        let Message { flow, priority, deadline, .. } = *message;
+        let cost = cost(message) as u64;
         let place = self.place(flow);
         let unit = Unit { begins: self.begun_bytes, places: vec![place], chunks: 0, is_open: true, deadline, priority };
-        self.begun_bytes += body.len() as u64;
+        self.begun_bytes += cost;
         self.expiring.extend(deadline.map(|at| (at, place.number)));
         self.units.insert(place.number, unit);
         Some(place)
@@ -234,7 +270,7 @@ impl Outbox {
             places.push(place);
             write_head(&mut packed, place, next.body.len(), 0, next.body.len());
             deadline = deadline.max(next.deadline);
-            self.begun_bytes += next.body.len() as u64;
+            self.begun_bytes += cost(&next) as u64;
             self.pop(level);
             tail = next.body;
         }
@@ -242,17 +278,21 @@ impl Outbox {
         Some(Chunk { content: [packed.into(), tail], unit: place.number, class: first.class, priority: first.priority })
     }
 
+    /// Takes away the first message of a level, or what is left of it.
     fn pop(&mut self, level: usize) {
-        let popped = self.queues[level].pop_front();
-        self.queued_bytes -= popped.map_or(0, |waiting| waiting.message.body.len());
+        let queue = &mut self.queues[level];
+        let Some(Waiting { message, begun }) = queue.waiting.pop_front() else { return };
+        let left = cost(&message) - begun.map_or(0, |(_, cut)| cut);
+        queue.bytes -= left;
+        self.queued[kind(&message)] -= left;
     }
 
     fn close_pack(&mut self, number: u64, places: Vec<Place>, deadline: Option<Instant>) {
         let Some(unit) = self.units.get_mut(&number) else { return };
-        if unit.deadline != deadline {
-            self.expiring.extend(deadline.map(|at| (at, number)));
-            self.expiring.retain(|(at, unit)| *unit != number || Some(*at) == deadline);
+        if let Some(first) = unit.deadline {
+            self.expiring.remove(&(first, number));
         }
+        self.expiring.extend(deadline.map(|at| (at, number)));
         *unit = Unit { places, deadline, chunks: 1, is_open: false, ..*unit };
     }
 
@@ -278,12 +318,12 @@ impl Outbox {
         let mut told = vec![PIECES];
         unit.places.iter().for_each(|place| write_given_up(&mut told, *place));
         let priority = unit.priority;
-        for queue in &mut self.queues {
-            let begun = queue.front().and_then(|front| front.begun).filter(|(place, _)| place.number == number);
-            if let Some((_, cut)) = begun {
-                let rest = queue.pop_front();
-                self.queued_bytes -= rest.map_or(0, |rest| rest.message.body.len() - cut);
-            }
+        let is_rest = |queue: &Queue| {
+            let begun = queue.front().and_then(|front| front.begun);
+            begun.is_some_and(|(place, _)| place.number == number)
+        };
+        if let Some(level) = self.queues.iter().position(is_rest) {
+            self.pop(level);
         }
         Some(Chunk { content: [told.into(), Bytes::new()], unit: number, class: Class::Duplicate, priority })
     }
@@ -293,12 +333,22 @@ impl Outbox {
     }
 
     #[cfg(test)]
-    pub(super) const fn queued_bytes(&self) -> usize {
-        self.queued_bytes
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued.iter().sum()
     }
 
     /// Whether everything has been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
-        self.units.is_empty() && self.level().is_none()
+        self.units.is_empty() && self.queues.iter().all(|queue| queue.waiting.is_empty())
     }
+}
+
+/// Which part of the room a message takes: see [`Outbox::queued`].
+const fn kind(message: &Message) -> usize {
+    message.flow.is_none() as usize
+}
+
+/// What a message takes of it, and of the receiver's memory.
+fn cost(message: &Message) -> usize {
+    message.body.len() + MESSAGE_COST
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::MAX_COPIES;
 use super::chunk::CHUNK_BYTES;
 use super::sender::CopyId;
 
@@ -59,7 +60,8 @@ pub(crate) struct PathCounts {
 #[derive(Debug)]
 pub(super) struct Path {
     measured: Measured,
-    min_rtt: Duration,
+    /// The shortest round trips, of chunks too.
+    shortest: Recent<Duration>,
     /// How much longer a byte takes that others go before.
     pace: Pace,
     /// Bytes per second while it had enough to do.
@@ -93,7 +95,7 @@ impl Path {
     pub(super) fn new(now: Instant, measured: Measured) -> Self {
         Self {
             measured,
-            min_rtt: measured.rtt,
+            shortest: Recent::new(now),
             pace: Pace::new(measured),
             rate: Rate::new(now),
             outstanding: 0,
@@ -124,6 +126,9 @@ impl Path {
     /// acknowledgement, never waits for it. But what does not fill a chunk waits
     /// as on other paths, so that it is packed with what comes.
     pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
+        if self.copies.len() >= MAX_COPIES {
+            return false;
+        }
         if alone {
             return self.outstanding + bytes <= self.window().saturating_mul(2).saturating_add(FLOOR);
         }
@@ -137,9 +142,15 @@ impl Path {
     }
 
     fn room(&self) -> usize {
-        let held = (self.min_rtt + QUEUE).as_secs_f64();
+        let held = (self.min_rtt() + QUEUE).as_secs_f64();
         let wanted = self.rate.known().map_or(FLOOR, |rate| (2.0 * rate * held) as usize);
         wanted.clamp(FLOOR, self.window().saturating_add(FLOOR))
+    }
+
+    /// The shortest round trip of late: what others queue, or another cell, makes
+    /// it longer for good.
+    fn min_rtt(&self) -> Duration {
+        self.shortest.best(Duration::min).unwrap_or(self.measured.rtt)
     }
 
     fn window(&self) -> usize {
@@ -175,10 +186,11 @@ impl Path {
         let took = now.saturating_duration_since(departure.at);
         let is_back = self.suspect_since.take().is_some();
         self.measured = measured;
-        self.min_rtt = self.min_rtt.min(measured.rtt).min(took);
         if !is_back {
+            self.shortest.age(now, measured.rtt);
+            self.shortest.note(measured.rtt.min(took), Duration::min);
             if bytes > HEARTBEAT_CHUNK {
-                self.pace.sample(took.saturating_sub(self.min_rtt), departure.ahead);
+                self.pace.sample(took.saturating_sub(self.min_rtt()), departure.ahead);
             }
             self.rate.sample(now, bytes, departure, measured.rtt);
         }
@@ -291,34 +303,63 @@ impl Pace {
     }
 }
 
+/// The best value of the last one to two windows.
+#[derive(Debug)]
+struct Recent<T> {
+    current: Option<T>,
+    previous: Option<T>,
+    since: Instant,
+}
+
+/// The least time that the best is kept, and the same in round trips.
+const WINDOW: Duration = Duration::from_millis(500);
+const WINDOW_ROUNDS: u32 = 10;
+
+impl<T: Copy> Recent<T> {
+    const fn new(now: Instant) -> Self {
+        Self { current: None, previous: None, since: now }
+    }
+
+    fn best(&self, better: fn(T, T) -> T) -> Option<T> {
+        match (self.current, self.previous) {
+            (Some(current), Some(previous)) => Some(better(current, previous)),
+            (current, previous) => current.or(previous),
+        }
+    }
+
+    fn note(&mut self, value: T, better: fn(T, T) -> T) {
+        self.current = Some(self.current.map_or(value, |current| better(current, value)));
+    }
+
+    /// Another window begins if it is time to.
+    fn age(&mut self, now: Instant, rtt: Duration) {
+        if now.saturating_duration_since(self.since) > WINDOW.max(WINDOW_ROUNDS * rtt) {
+            self.previous = self.current.take();
+            self.since = now;
+        }
+    }
+}
+
 /// The rate at which chunks arrive while there is enough to do: the greatest
-/// seen over the last one to two windows. What an idle path lets through tells
-/// nothing unless it is more, so the last that is known stays.
+/// seen of late. What an idle path lets through tells nothing unless it is more,
+/// so the last that is known stays.
 #[derive(Debug)]
 struct Rate {
     delivered: u64,
     delivered_at: Instant,
-    current: Option<f64>,
-    previous: Option<f64>,
-    since: Instant,
+    greatest: Recent<f64>,
 }
 
 /// The least time over which a rate is taken.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// The least time that a maximum is kept, and the same in round trips.
-const WINDOW: Duration = Duration::from_millis(500);
-const WINDOW_ROUNDS: u32 = 10;
 
 impl Rate {
     const fn new(now: Instant) -> Self {
-        Self { delivered: 0, delivered_at: now, current: None, previous: None, since: now }
+        Self { delivered: 0, delivered_at: now, greatest: Recent::new(now) }
     }
 
     fn known(&self) -> Option<f64> {
-        match (self.current, self.previous) {
-            (Some(current), Some(previous)) => Some(current.max(previous)),
-            (current, previous) => current.or(previous),
-        }
+        self.greatest.best(f64::max)
     }
 
     /// Something is under way again after a pause.
@@ -331,10 +372,9 @@ impl Rate {
         self.delivered_at = now;
         let over = now.saturating_duration_since(departure.delivered_at).max(SHORTEST).max(rtt / 2);
         let sample = (self.delivered - departure.delivered) as f64 / over.as_secs_f64();
-        if departure.was_full && now.saturating_duration_since(self.since) > WINDOW.max(WINDOW_ROUNDS * rtt) {
-            self.previous = self.current.take();
-            self.since = now;
+        if departure.was_full {
+            self.greatest.age(now, rtt);
         }
-        self.current = Some(self.current.map_or(sample, |current| current.max(sample)));
+        self.greatest.note(sample, f64::max);
     }
 }

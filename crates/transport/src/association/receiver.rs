@@ -8,15 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
-use super::WINDOW_BYTES;
-use super::chunk::{Part, Piece, read};
+use super::chunk::{CHUNK_BYTES, Part, Piece, read};
+use super::{MESSAGE_COST, WINDOW_BYTES};
 
 /// The most memory of messages that are not whole or wait for others, bytes.
 /// The sender keeps to [`WINDOW_BYTES`]; what it has seen acknowledged may
 /// still wait to be read here, hence as much again.
 const MAX_BYTES: usize = 2 * WINDOW_BYTES;
-/// What a message that is not delivered costs beside its bytes.
-const ENTRY_BYTES: usize = 128;
 /// The most gaps between the numbers of messages that were received.
 const MAX_GAPS: usize = 32 << 10;
 
@@ -56,9 +54,11 @@ impl Receiver {
     pub(super) fn take(&mut self, chunk: &Bytes) -> Result<(), Violation> {
         for piece in read(chunk).ok_or(Violation)? {
             self.take_piece(piece)?;
+            if self.bytes > MAX_BYTES || self.received.0.len() > MAX_GAPS {
+                return Err(Violation);
+            }
         }
-        let within = self.bytes <= MAX_BYTES && self.received.0.len() <= MAX_GAPS;
-        within.then_some(()).ok_or(Violation)
+        Ok(())
     }
 
     pub(super) fn poll(&mut self) -> Option<Bytes> {
@@ -79,7 +79,7 @@ impl Receiver {
             None => None,
         };
         if let Some(partial) = self.partial.remove(&place.number) {
-            self.bytes -= partial.body.len() + ENTRY_BYTES;
+            self.bytes -= partial.body.len() + MESSAGE_COST;
         }
         self.received.insert(place.number);
         match place.before().filter(|before| !self.is_delivered(*before)) {
@@ -93,8 +93,12 @@ impl Receiver {
 
     /// Adds a part to its message; answers the message if it is whole now.
     fn add(&mut self, number: u64, part: Part) -> Result<Option<Bytes>, Violation> {
+        // Other parts are not made; smaller ones would take more memory than counts.
+        if part.offset % CHUNK_BYTES != 0 || part.body.len() != CHUNK_BYTES.min(part.total - part.offset) {
+            return Err(Violation);
+        }
         let partial = self.partial.entry(number).or_insert_with(|| {
-            self.bytes += part.total + ENTRY_BYTES;
+            self.bytes += part.total + MESSAGE_COST;
             Partial { body: BytesMut::zeroed(part.total), missing: part.total, offsets: BTreeSet::new() }
         });
         if !partial.offsets.insert(part.offset) {
@@ -109,7 +113,7 @@ impl Receiver {
         if partial.missing > 0 {
             return Ok(None);
         }
-        self.bytes -= part.total + ENTRY_BYTES;
+        self.bytes -= part.total + MESSAGE_COST;
         Ok(self.partial.remove(&number).map(|whole| whole.body.freeze()))
     }
 
@@ -118,7 +122,7 @@ impl Receiver {
     }
 
     fn hold(&mut self, before: u64, number: u64, message: Option<Bytes>) -> Result<(), Violation> {
-        self.bytes += message.as_ref().map_or(0, Bytes::len) + ENTRY_BYTES;
+        self.bytes += message.as_ref().map_or(0, Bytes::len) + MESSAGE_COST;
         self.held_numbers.insert(number);
         // Two messages cannot follow the same one.
         self.held.insert(before, (number, message)).map_or(Ok(()), |_| Err(Violation))
@@ -128,7 +132,7 @@ impl Receiver {
     fn deliver(&mut self, mut number: u64, message: Option<Bytes>) {
         self.delivered.extend(message);
         while let Some((next, message)) = self.held.remove(&number) {
-            self.bytes -= message.as_ref().map_or(0, Bytes::len) + ENTRY_BYTES;
+            self.bytes -= message.as_ref().map_or(0, Bytes::len) + MESSAGE_COST;
             self.held_numbers.remove(&next);
             self.delivered.extend(message);
             number = next;
@@ -200,22 +204,41 @@ mod tests {
 
     #[test]
     fn who_comes_late_is_not_delivered_twice() {
-        let half = |offset, body| chunk(0, 0, 2, offset, body);
-        assert_eq!(taken(&[half(0, b"a"), half(0, b"a"), half(1, b"b"), half(1, b"b")]), ["ab"]);
-        assert_eq!(taken(&[half(0, b"a"), given_up(0, 0), half(1, b"b")]), Vec::<Bytes>::new());
+        let whole = [b'a'; CHUNK_BYTES + 1];
+        let first = chunk(0, 0, whole.len(), 0, &whole[..CHUNK_BYTES]);
+        let last = chunk(0, 0, whole.len(), CHUNK_BYTES, &whole[CHUNK_BYTES..]);
+        let twice = [first.clone(), first.clone(), last.clone(), last.clone()];
+        assert_eq!(taken(&twice), [&whole[..]]);
+        assert_eq!(taken(&[first, given_up(0, 0), last]), Vec::<Bytes>::new());
     }
 
     #[test]
     fn a_peer_cannot_make_us_keep_more_than_stated() {
         let mut receiver = Receiver::default();
-        let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, b"a")).is_err());
-        assert_eq!(large, Some((MAX_BYTES / (65_536 + ENTRY_BYTES)) as u64));
+        let part = [0; CHUNK_BYTES];
+        let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, &part)).is_err());
+        assert_eq!(large, Some((MAX_BYTES / (65_536 + MESSAGE_COST)) as u64));
         let mut receiver = Receiver::default();
         let gaps = (0..).find(|number| receiver.take(&chunk(2 * number + 1, 0, 1, 0, b"a")).is_err());
         assert_eq!(gaps, Some(MAX_GAPS as u64));
         let mut receiver = Receiver::default();
         let held = (1..).find(|number| receiver.take(&chunk(*number, 1, 0, 0, b"")).is_err());
-        assert_eq!(held, Some((MAX_BYTES / ENTRY_BYTES) as u64 + 1));
+        assert_eq!(held, Some((MAX_BYTES / MESSAGE_COST) as u64 + 1));
+    }
+
+    #[test]
+    fn parts_are_chunks_and_one_chunk_cannot_ask_for_more_than_stated() {
+        for (total, offset, length) in [(65_536, 1, CHUNK_BYTES), (65_536, 0, 100), (CHUNK_BYTES + 2, CHUNK_BYTES, 1)] {
+            assert!(Receiver::default().take(&chunk(0, 0, total, offset, &vec![0; length])).is_err());
+        }
+        let mut receiver = Receiver::default();
+        let mut many = vec![PIECES];
+        for number in 0..1000 {
+            let place = Place { number, distance: 0 };
+            write_head(&mut many, place, 57_345, 57_344, 1);
+            many.push(0);
+        }
+        assert!(receiver.take(&many.into()).is_err() && receiver.bytes <= MAX_BYTES + 57_345 + MESSAGE_COST);
     }
 
     #[test]

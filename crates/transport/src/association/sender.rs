@@ -70,7 +70,7 @@ pub(crate) struct PathView {
 pub(super) struct Sender {
     outbox: Outbox,
     paths: BTreeMap<PathId, Path>,
-    chunks: BTreeMap<u64, InFlight>,
+    chunks: BTreeMap<ChunkId, InFlight>,
     copies: BTreeMap<CopyId, Copy>,
     next_id: u64,
     late: BTreeSet<(Instant, CopyId)>,
@@ -82,6 +82,9 @@ pub(super) struct Sender {
     events: VecDeque<PathEvent>,
 }
 
+/// A chunk that is not acknowledged: its unit, and a number of its own.
+type ChunkId = (u64, u64);
+
 #[derive(Debug)]
 struct InFlight {
     chunk: Chunk,
@@ -92,7 +95,7 @@ struct InFlight {
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     /// `None` for a heartbeat.
-    chunk: Option<u64>,
+    chunk: Option<ChunkId>,
     path: PathId,
     bytes: usize,
     departure: Departure,
@@ -188,7 +191,7 @@ impl Sender {
     /// Sends a new chunk over `first`, and over the others too if that is its class.
     fn launch(&mut self, now: Instant, chunk: Chunk, first: PathId) {
         let (class, bytes) = (chunk.class, chunk.bytes());
-        let id = self.next_id();
+        let id = (chunk.unit, self.next_id());
         self.chunks.insert(id, InFlight { chunk, copies: Vec::new() });
         self.transmit(now, id, first);
         if class == Class::Duplicate {
@@ -199,18 +202,21 @@ impl Sender {
         }
     }
 
-    /// The path for a new chunk, if one has room.
+    /// The path for a new chunk, if one has room: that where it is soonest, or
+    /// another if all that waits would not be through sooner by waiting for that one.
     fn choose(&self, class: Class, bytes: usize) -> Option<PathId> {
-        let mut usable = self.usable();
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
         let has_room = |path: &Path| path.has_room(bytes, alone);
-        match class {
-            Class::Backup => usable.next().filter(|(_, path)| has_room(path)),
-            Class::Stripe | Class::Duplicate => {
-                usable.filter(|(_, path)| has_room(path)).min_by_key(|(_, path)| path.eta(bytes))
-            }
+        let (id, soonest) = match class {
+            Class::Backup => self.usable().next(),
+            Class::Stripe | Class::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),
+        }?;
+        if has_room(soonest) || class == Class::Backup {
+            return has_room(soonest).then_some(id);
         }
-        .map(|(path, _)| path)
+        let after_all = soonest.eta(self.outbox.ahead());
+        let others = self.usable().filter(|(_, path)| has_room(path)).map(|(id, path)| (path.eta(bytes), id));
+        others.min().filter(|(eta, _)| *eta <= after_all).map(|(_, id)| id)
     }
 
     /// The paths that answer; all, if none does.
@@ -220,7 +226,7 @@ impl Sender {
         usable.map(|(path, it)| (*path, it))
     }
 
-    fn transmit(&mut self, now: Instant, chunk: u64, on: PathId) {
+    fn transmit(&mut self, now: Instant, chunk: ChunkId, on: PathId) {
         let copy = CopyId(self.next_id());
         let (Some(path), Some(flight)) = (self.paths.get_mut(&on), self.chunks.get_mut(&chunk)) else { return };
         let bytes = flight.chunk.bytes();
@@ -249,7 +255,7 @@ impl Sender {
     }
 
     /// The soonest path that answers and does not carry the chunk.
-    fn other_path(&self, chunk: u64) -> Option<PathId> {
+    fn other_path(&self, chunk: ChunkId) -> Option<PathId> {
         let flight = self.chunks.get(&chunk)?;
         let carries =
             |path: PathId| flight.copies.iter().any(|copy| self.copies.get(copy).is_some_and(|it| it.path == path));
@@ -287,7 +293,7 @@ impl Sender {
 
     /// A unit's time is over: `told` takes the place of its chunks.
     fn give_up(&mut self, now: Instant, told: Chunk) {
-        let of_unit = self.chunks.iter().filter(|(_, flight)| flight.chunk.unit == told.unit);
+        let of_unit = self.chunks.range((told.unit, 0)..=(told.unit, u64::MAX));
         for chunk in of_unit.map(|(chunk, _)| *chunk).collect::<Vec<_>>() {
             let copies = self.chunks.remove(&chunk).map(|flight| flight.copies).unwrap_or_default();
             copies.into_iter().for_each(|copy| self.cancel(copy));
@@ -362,7 +368,7 @@ impl Sender {
     }
 
     #[cfg(test)]
-    pub(super) const fn queued_bytes(&self) -> usize {
+    pub(super) fn queued_bytes(&self) -> usize {
         self.outbox.queued_bytes()
     }
 

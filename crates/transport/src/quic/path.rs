@@ -10,7 +10,6 @@ use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream,
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::link::QuicLink;
-use super::state::measured;
 use crate::association::{CopyId, MAX_CHUNK_BYTES, PathId};
 
 /// What the association wants done on a path.
@@ -35,14 +34,14 @@ pub(super) async fn carry(
     tokio::pin!(read);
     let error = tokio::select! {
         error = &mut read => error,
-        () = write(&link, &connection, orders) => read.await,
+        () = write(&link, id, &connection, orders) => read.await,
     };
     link.lose_path(id, &error);
     drop(busy);
 }
 
 /// Does what is ordered, and tells the association what has arrived.
-async fn write(link: &QuicLink, connection: &Connection, mut orders: UnboundedReceiver<Order>) {
+async fn write(link: &QuicLink, id: PathId, connection: &Connection, mut orders: UnboundedReceiver<Order>) {
     let mut leaving = FuturesUnordered::new();
     let mut copies: HashMap<CopyId, AbortHandle> = HashMap::new();
     loop {
@@ -64,7 +63,7 @@ async fn write(link: &QuicLink, connection: &Connection, mut orders: UnboundedRe
             Some((copy, outcome)) = leaving.next() => {
                 copies.remove(&copy);
                 if outcome == Ok(true) {
-                    link.with(|state, now| state.acknowledged(now, copy, measured(connection)));
+                    link.with(|state, now| state.acknowledged(now, id, copy));
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! A path that went silent has its window full of packets that will never be
 //! acknowledged, and QUIC's own probes grow rarer and rarer. So while a path is
 //! probed, its window is widened: the first heartbeat that gets through tells
-//! that the path is back. Nothing else is sent on it meanwhile.
+//! that the path is back.
 
 use std::any::Any;
 use std::fmt;
@@ -17,9 +17,10 @@ use roost_proto::Congestion;
 
 use super::congestion;
 
-/// By how much a probed path's window is widened, bytes: thousands of
-/// heartbeats, each of which counts as under way until the path is back.
-const ROOM: u64 = 1 << 20;
+/// By how much a probed path's window is widened, bytes: a thousand heartbeats,
+/// each of which counts as under way until the path is back. No more, since on an
+/// only path data goes through, too.
+const ROOM: u64 = 64 << 10;
 
 /// Makes the congestion control of one connection.
 #[derive(Clone, Debug)]
@@ -37,23 +38,29 @@ impl Probing {
     pub(super) fn set(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
+
+    /// By how much the window of the connection is wider than its congestion control says.
+    pub(super) fn room(&self) -> u64 {
+        if self.on.load(Ordering::Relaxed) { ROOM } else { 0 }
+    }
 }
 
 impl ControllerFactory for Probing {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         let inner = congestion::controller(self.congestion, now, mtu);
-        Box::new(Widened { inner, on: Arc::clone(&self.on) })
+        Box::new(Widened { inner, probing: self })
     }
 }
 
 struct Widened {
     inner: Box<dyn Controller>,
-    on: Arc<AtomicBool>,
+    probing: Arc<Probing>,
 }
 
 impl fmt::Debug for Widened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Widened").field("window", &self.inner.window()).field("on", &self.on).finish_non_exhaustive()
+        let Self { inner, probing } = self;
+        f.debug_struct("Widened").field("window", &inner.window()).field("probing", probing).finish_non_exhaustive()
     }
 }
 
@@ -79,11 +86,11 @@ impl Controller for Widened {
     }
 
     fn window(&self) -> u64 {
-        self.inner.window() + if self.on.load(Ordering::Relaxed) { ROOM } else { 0 }
+        self.inner.window() + self.probing.room()
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), on: Arc::clone(&self.on) })
+        Box::new(Self { inner: self.inner.clone_box(), probing: Arc::clone(&self.probing) })
     }
 
     fn initial_window(&self) -> u64 {

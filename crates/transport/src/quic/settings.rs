@@ -9,11 +9,12 @@ use roost_identity::tls;
 use roost_proto::RoleSet;
 
 use super::probing::Probing;
-use crate::association::MAX_CHUNK_BYTES;
+use crate::association::{MAX_CHUNK_BYTES, MAX_COPIES, WINDOW_BYTES};
 use crate::transport::Context;
 
-/// The most streams that a peer may have open: chunks that are not read yet.
-const MAX_STREAMS: u32 = 1024;
+/// The most streams that a peer may have open: chunks that are not read yet. An
+/// association has fewer, so that there always is one for a heartbeat.
+const MAX_STREAMS: u32 = MAX_COPIES as u32 + 512;
 /// A connection on which nothing happens is kept this long: whether a peer is
 /// alive is the owner's business, and probing it costs bytes.
 const IDLE: Duration = Duration::from_secs(600);
@@ -26,8 +27,10 @@ const PROMPT_ACK_DELAY: Duration = Duration::from_millis(1);
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Room for datagrams that wait, in each direction, bytes.
 pub(super) const DATAGRAM_BUFFER: usize = 1 << 20;
-/// Bytes that a peer may have sent and we not have read.
-const RECEIVE_WINDOW: u32 = 4 << 20;
+/// Bytes that a peer may have sent and we not have read: more than an association
+/// has under way. It must not come to wait for a connection, which wakes those
+/// that wait in no order, so that a chunk may wait for ever.
+const RECEIVE_WINDOW: u32 = WINDOW_BYTES as u32 + (1 << 20);
 /// Bytes of handshakes that strangers may have us hold.
 const INCOMING_BUFFER: u64 = 1 << 20;
 

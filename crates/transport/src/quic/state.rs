@@ -52,9 +52,9 @@ pub(super) struct Traffic {
 }
 
 /// What a connection knows about its path.
-pub(super) fn measured(connection: &Connection) -> Measured {
+fn measured(connection: &Connection, probing: &Probing) -> Measured {
     let path = connection.stats().path;
-    Measured { rtt: path.rtt, window: path.cwnd }
+    Measured { rtt: path.rtt, window: path.cwnd.saturating_sub(probing.room()) }
 }
 
 /// How the association sends a message of the owner's. It cannot know before a
@@ -92,7 +92,7 @@ impl State {
         let id = PathId(self.next_path);
         self.next_path += 1;
         let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
-        let measured = measured(&connection);
+        let measured = measured(&connection, &probing);
         self.paths.insert(id, Path { connection, from, probing, orders, idle_space });
         self.association.add_path(now, id, measured);
         id
@@ -133,8 +133,10 @@ impl State {
     }
 
     /// The peer has all of a chunk.
-    pub(super) fn acknowledged(&mut self, now: Instant, copy: CopyId, measured: Measured) {
-        self.association.acknowledged(now, copy, measured);
+    pub(super) fn acknowledged(&mut self, now: Instant, path: PathId, copy: CopyId) {
+        if let Some(path) = self.paths.get(&path) {
+            self.association.acknowledged(now, copy, measured(&path.connection, &path.probing));
+        }
     }
 
     pub(super) fn carry_out(&self, action: Action) {

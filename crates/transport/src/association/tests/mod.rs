@@ -134,6 +134,32 @@ fn paths_carry_what_they_can() {
 }
 
 #[test]
+fn paths_that_become_longer_carry_what_they_did() {
+    let line = || Line::new(20.0, 10.0).then(5000, 50);
+    let mut world = World::new(vec![line(), line()]);
+    // More than fits into fifteen seconds.
+    (0..1200).for_each(|frame| world.send(message(frame, None, 65_536)));
+    world.run_until(6000 * MS);
+    let before = world.delivered.len();
+    world.run_until(15_000 * MS);
+    let rate = (world.delivered.len() - before) as f64 * 65_536.0 * 8.0 / 9.0;
+    assert!(rate > 0.85 * 40e6, "{:.1} Mbit/s", rate / 1e6);
+}
+
+#[test]
+fn a_burst_waits_for_the_path_on_which_it_is_through_sooner() {
+    let mut world = World::new(vec![Line::new(100.0, 1.0), Line::new(100.0, 200.0)]);
+    // Both are known by then.
+    (0..300).for_each(|frame| world.send(message(frame, None, 65_536)));
+    world.run_to_idle();
+    let sent = world.now;
+    (0..6).for_each(|frame| world.send(message(1000 + frame, Some(1), 65_536)));
+    world.run_to_idle();
+    let (last, _) = world.delivered.back().unwrap();
+    assert!(*last - sent < 60 * MS, "{:?}", *last - sent);
+}
+
+#[test]
 fn a_slow_path_is_not_taken_for_a_dead_one() {
     for lines in [vec![Line::new(0.1, 20.0), Line::new(0.1, 20.0)], vec![Line::new(1.0, 300.0), Line::new(1.0, 10.0)]] {
         let mut world = World::new(lines);
@@ -219,6 +245,52 @@ fn the_urgent_does_not_wait_for_the_rest() {
 }
 
 #[test]
+fn the_urgent_never_keeps_what_was_begun_from_its_end() {
+    let mut world = World::new(vec![Line::new(1.0, 10.0)]);
+    world.send(Message { priority: 5, ..message(0, Some(1), 60_000) });
+    // More than may follow what is not acknowledged, and never nothing.
+    let last = 2 * (WINDOW_BYTES / 60_000) as u32;
+    (1..=last).for_each(|number| world.send(Message { priority: 1, ..message(number, Some(2), 60_000) }));
+    world.run_until(100 * MS);
+    world.send(Message { priority: 0, ..message(last + 1, Some(3), 100) });
+    world.run_to_idle();
+    assert_eq!(world.delivered.len() as u32, last + 2);
+}
+
+#[test]
+fn what_may_be_lost_keeps_nothing_else_out_nor_does_a_backlog_what_is_urgent() {
+    let mut association = Association::new(1 << 20);
+    let now = Instant::now();
+    let fill = |association: &mut Association, flow, priority| {
+        (0..100).find(|_| !association.send(now, Message { priority, ..message(0, flow, 60_000) }))
+    };
+    assert!(fill(&mut association, None, 3).is_some(), "a limit");
+    assert!(association.send(now, message(1, Some(1), 60_000)));
+    assert!(fill(&mut association, Some(1), 3).is_some(), "a limit");
+    assert!(association.send(now, Message { priority: 0, ..message(2, Some(2), 60_000) }));
+}
+
+#[test]
+fn no_more_is_under_way_than_a_connection_takes() {
+    let (now, measured) = (Instant::now(), Measured { rtt: 100 * MS, window: 1 << 40 });
+    for bytes in [10, 3000, 60_000] {
+        let mut association = Association::new(64 << 20);
+        association.add_path(now, PathId(0), measured);
+        (0..200_000).take_while(|number| association.send(now, message(*number, Some(1), bytes))).count();
+        let mut chunks = 0;
+        let actions = std::iter::from_fn(|| association.poll_action());
+        let under_way: usize = actions
+            .map(|action| match action {
+                Action::Transmit { content, .. } => content.iter().map(Bytes::len).sum::<usize>(),
+                _ => 0,
+            })
+            .inspect(|_| chunks += 1)
+            .sum();
+        assert!(chunks <= MAX_COPIES && under_way < WINDOW_BYTES + (1 << 20), "{chunks}, {under_way}");
+    }
+}
+
+#[test]
 fn what_has_lost_its_use_is_given_up_and_holds_nobody_up() {
     let mut world = World::new(vec![Line::new(10.0, 10.0).down(500, 2500)]);
     for frame in 0..100u32 {
@@ -237,8 +309,16 @@ fn what_has_lost_its_use_is_given_up_and_holds_nobody_up() {
 }
 
 prop_compose! {
-    fn line()(mbit_s in 0.05..200.0f64, delay_ms in 0.05..300.0f64, loss in 0..100u64, down in prop::option::of((0..3000u64, 1..3000u64))) -> Line {
-        let line = Line::new(mbit_s, delay_ms).lossy(loss);
+    fn line()(
+        mbit_s in 0.05..200.0f64,
+        delay_ms in 0.05..300.0f64,
+        jitter_ms in 0.0..20.0f64,
+        loss in 0..100u64,
+        then in prop::option::of((0..3000u64, 1..300u64)),
+        down in prop::option::of((0..3000u64, 1..3000u64)),
+    ) -> Line {
+        let line = Line::new(mbit_s, delay_ms).jitter(jitter_ms).lossy(loss);
+        let line = then.map_or(line.clone(), |(from, delay)| line.then(from, delay));
         down.map_or(line.clone(), |(from, long)| line.down(from, from + long))
     }
 }
@@ -254,21 +334,23 @@ proptest! {
     fn every_message_comes_once_and_in_the_order_of_its_flow(
         lines in prop::collection::vec(line(), 1..4),
         messages in prop::collection::vec(
-            (0..100u64, prop::option::of(0..3u32), 8..70_000usize, class(), prop::option::of(1..500u32)),
+            (0..100u64, prop::option::of(0..3u32), 8..70_000usize, class(), prop::option::of(1..500u32), 0..8u8),
             1..80,
         ),
     ) {
         let mut world = World::new(lines);
         let mut kept = HashSet::new();
         let count = messages.len() as u64;
-        for (index, (pause, flow, bytes, class, patience)) in (0..).zip(messages) {
+        for (index, (pause, flow, bytes, class, patience, level)) in (0..).zip(messages) {
             world.run_until(world.now + pause as u32 * MS);
             let deadline = patience.map(|patience| world.at() + patience * MS);
             if deadline.is_none() {
                 kept.insert(index);
             }
             let message = message(index, flow, bytes.min(65_536));
-            world.send(Message { class, deadline, ..message });
+            // All messages of a flow are as urgent.
+            let priority = flow.map_or(level, |flow| flow as u8 * 2);
+            world.send(Message { class, deadline, priority, ..message });
         }
         world.run_to_idle();
         let numbers: Vec<_> = world.delivered.iter().map(|(_, message)| number(message)).collect();

@@ -17,12 +17,14 @@ pub(super) struct Line {
     pub(super) jitter: Duration,
     pub(super) loss: u64,
     pub(super) down: Vec<(Duration, Duration)>,
+    /// From when on the delay is another, and which.
+    pub(super) then: Option<(Duration, Duration)>,
 }
 
 impl Line {
     pub(super) fn new(mbit_s: f64, delay_ms: f64) -> Self {
         let (rate, delay) = (mbit_s * 125_000.0, Duration::from_secs_f64(delay_ms / 1e3));
-        Self { rate, delay, jitter: Duration::ZERO, loss: 0, down: Vec::new() }
+        Self { rate, delay, jitter: Duration::ZERO, loss: 0, down: Vec::new(), then: None }
     }
 
     pub(super) fn jitter(mut self, ms: f64) -> Self {
@@ -35,21 +37,30 @@ impl Line {
         self
     }
 
+    pub(super) fn then(mut self, from_ms: u64, delay_ms: u64) -> Self {
+        self.then = Some((Duration::from_millis(from_ms), Duration::from_millis(delay_ms)));
+        self
+    }
+
     pub(super) fn lossy(mut self, per_mille: u64) -> Self {
         self.loss = per_mille;
         self
     }
 
-    fn rtt(&self) -> Duration {
-        2 * self.delay + Duration::from_micros(200)
+    fn delay(&self, at: Duration) -> Duration {
+        self.then.filter(|(from, _)| at >= *from).map_or(self.delay, |(_, delay)| delay)
+    }
+
+    fn rtt(&self, at: Duration) -> Duration {
+        2 * self.delay(at) + Duration::from_micros(200)
     }
 
     /// When something sent at `at` is there: at once if the line is up all the
     /// way, else when it is up again and the sender has tried once more.
     fn passed(&self, at: Duration) -> Duration {
-        let arrives = at + self.delay;
+        let arrives = at + self.delay(at);
         let cut = self.down.iter().find(|(from, to)| at < *to && arrives >= *from);
-        cut.map_or(arrives, |(_, to)| *to + self.rtt() + self.delay)
+        cut.map_or(arrives, |(_, to)| *to + self.rtt(at) + self.delay(at))
     }
 }
 
@@ -81,7 +92,7 @@ impl World {
         let origin = Instant::now();
         let count = lines.len();
         let mut world = Self {
-            sender: Association::new(64 << 20),
+            sender: Association::new(128 << 20),
             receiver: Association::new(0),
             origin,
             now: Duration::ZERO,
@@ -107,8 +118,8 @@ impl World {
         let line = &self.lines[path];
         let waits = self.busy[path].saturating_sub(self.now);
         // What a congestion control would settle at: the line and a queue of 12 ms.
-        let window = line.rate * (line.rtt().as_secs_f64() + 0.012);
-        Measured { rtt: line.rtt() + waits, window: window as u64 + 15_000 }
+        let window = line.rate * (line.rtt(self.now).as_secs_f64() + 0.012);
+        Measured { rtt: line.rtt(self.now) + waits, window: window as u64 + 15_000 }
     }
 
     pub(super) fn at(&self) -> Instant {
@@ -206,7 +217,7 @@ impl World {
         let mut arrives = line.passed(left);
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         if (self.random >> 33) % 1000 < line.loss {
-            arrives += line.rtt() + Duration::from_millis(1);
+            arrives += line.rtt(self.now) + Duration::from_millis(1);
         }
         arrives += line.jitter.mul_f64((self.random >> 40) as f64 / f64::from(1 << 24));
         self.busy[index] = left;

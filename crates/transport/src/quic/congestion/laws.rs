@@ -40,7 +40,10 @@ impl Loop {
         self.owed -= packets as f64;
         let is_lost = |random: &mut SplitMix64| (random.below(1 << 32) as f64) < loss * (1_u64 << 32) as f64;
         let lost = (0..packets).filter(|_| is_lost(&mut self.random)).count() as u64;
-        self.under_way.push_back((self.now + RTT, self.now, packets - lost, lost));
+        if packets > 0 {
+            self.udt.left(self.now, packets * u64::from(MTU));
+            self.under_way.push_back((self.now + RTT, self.now, packets - lost, lost));
+        }
         while let Some((_, sent, arrived, lost)) = self.under_way.pop_front_if(|(at, ..)| *at <= self.now) {
             self.udt.arrived(arrived * u64::from(MTU), RTT);
             self.udt.acknowledged(self.now);
@@ -100,6 +103,53 @@ fn udt_runs_at_three_roots_of_its_growth_over_the_loss() {
 }
 
 #[test]
+fn udt_does_not_grow_while_nothing_is_sent() {
+    let mut path = Loop::new(1);
+    (0..100).for_each(|_| path.tick(0.0, 400.0));
+    path.tick(1.0, 400.0);
+    (0..100).for_each(|_| path.tick(0.0, 400.0));
+    // All of it has arrived.
+    (0..10).for_each(|_| path.tick(0.0, 0.0));
+    let before = path.rate();
+    (0..6000).for_each(|_| path.tick(0.0, 0.0));
+    (0..20).for_each(|_| path.tick(0.0, 400.0));
+    assert!((path.rate() / before - 1.0).abs() < 0.05, "{before} became {}", path.rate());
+}
+
+#[test]
+fn rate_begins_anew_after_an_outage_as_at_first() {
+    let began = Instant::now();
+    let (mut now, rtt) = (began, Duration::from_millis(600));
+    let mut rate = Rate::new(began, 1200);
+    let mut under_way: VecDeque<(Instant, u64)> = VecDeque::new();
+    // A path of 2.5 MB/s on which there is always enough to do; it never queues.
+    let mut ticks = |rate: &mut Rate, count: u32, under_way: &mut VecDeque<(Instant, u64)>| {
+        for _ in 0..count {
+            now += TICK;
+            while let Some((sent, bytes)) = under_way.pop_front_if(|(sent, _)| *sent + rtt <= now) {
+                rate.arrived(now, sent, bytes, false);
+                rate.acknowledged(now, under_way.iter().map(|(_, bytes)| bytes).sum());
+            }
+            let room = rate.allowed().saturating_sub(under_way.iter().map(|(_, bytes)| bytes).sum());
+            let bytes = room.min(25_000) / 1200 * 1200;
+            if bytes > 0 {
+                rate.left(now, bytes);
+                under_way.push_back((now, bytes));
+            }
+        }
+        now
+    };
+    let at = ticks(&mut rate, 1000, &mut under_way);
+    let held = 2.5e6 * rtt.as_secs_f64();
+    assert!(rate.allowed() as f64 > 0.9 * held, "{}", rate.allowed());
+    let lost: u64 = under_way.drain(..).map(|(_, bytes)| bytes).sum();
+    rate.lost(at, lost, true);
+    // A doubling each round trip.
+    ticks(&mut rate, 60 * 8, &mut under_way);
+    assert!(rate.allowed() as f64 > 0.8 * held, "{} of {held}", rate.allowed());
+}
+
+#[test]
 fn rate_measures_a_round_trip_that_is_longer_than_any_that_is_assumed() {
     let began = Instant::now();
     let mut rate = Rate::new(began, 1200);
@@ -130,7 +180,10 @@ proptest! {
             now += Duration::from_millis(later);
             let (sent, bytes) = (now - Duration::from_millis(later.min(40)), packets * 1200);
             match kind {
-                0 => rate.left(now, bytes),
+                0 => {
+                    udt.left(now, bytes);
+                    rate.left(now, bytes);
+                }
                 1 => {
                     udt.arrived(bytes, Duration::from_millis(later));
                     rate.arrived(now, sent, bytes, later % 2 == 0);

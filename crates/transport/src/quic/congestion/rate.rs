@@ -279,6 +279,8 @@ impl Rate {
             // Nothing has arrived for several round trips: it may be another path now.
             (self.phase, self.peak, self.base) = (Phase::start(), Peak::default(), None);
             (self.ceiling, self.drained_at) = (f64::INFINITY, None);
+            // What was lost says nothing of that.
+            (self.round, self.rounds) = (Round { ends: self.delivery.delivered, ..Round::default() }, 0);
         }
     }
 

@@ -73,6 +73,7 @@ pub(super) struct Udt {
     has_lost: bool,
     arrival: Arrival,
     next_syn: Instant,
+    in_flight: u64,
     random: SplitMix64,
 }
 
@@ -135,11 +136,22 @@ impl Udt {
             has_lost: false,
             arrival: Arrival::new(now),
             next_syn: now + SYN,
+            in_flight: 0,
             random: SplitMix64::new(SEED),
         }
     }
 
+    /// A packet leaves. The time in which nothing was under way tells nothing, and
+    /// nothing grew in it.
+    pub(super) fn left(&mut self, now: Instant, bytes: u64) {
+        if self.in_flight == 0 {
+            (self.arrival.packets, self.arrival.since, self.next_syn) = (0.0, now, now + SYN);
+        }
+        self.in_flight += bytes;
+    }
+
     pub(super) fn arrived(&mut self, bytes: u64, srtt: Duration) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
         self.arrival.packets += bytes as f64 / self.mtu;
         self.srtt = srtt;
         if let Some(window) = &mut self.slow_start {
@@ -179,6 +191,7 @@ impl Udt {
 
     /// Packets were lost, the last of which left at `sent`.
     pub(super) fn lost(&mut self, now: Instant, sent: Instant, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
         if self.slow_start.is_some() {
             return self.end_slow_start(now);
         }
@@ -235,11 +248,16 @@ impl Udt {
 }
 
 impl Controller for Udt {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        self.left(now, bytes);
+    }
+
     fn on_ack(&mut self, _now: Instant, _sent: Instant, bytes: u64, _app_limited: bool, rtt: &RttEstimator) {
         self.arrived(bytes, rtt.get());
     }
 
-    fn on_end_acks(&mut self, now: Instant, _in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
+        self.in_flight = in_flight;
         self.acknowledged(now);
     }
 
