@@ -170,13 +170,16 @@ pub fn run(
     let tools = Tools { members, udt4: needs_udt4.then(Udt4::compile) };
     let mut report = Report::default();
     for cell in cells {
-        let mut runs = Vec::new();
+        let (mut runs, mut aborted) = (Vec::new(), 0);
         let time = Duration::from_secs(seconds.unwrap_or(cell.route.seconds).into());
         for seed in 0..seeds {
             watch(cell);
             match one_run(&mut bench, &tools, cell, time, options.seed + seed)? {
                 Ok(run) => runs.push(run),
-                Err(error) => report.notes.push(format!("{}, {}: {error}", cell.route.name, cell.name())),
+                Err(error) => {
+                    aborted += 1;
+                    report.notes.push(format!("{}, {}: {error}", cell.route.name, cell.name()));
+                }
             }
             if bench.is_stopped() {
                 break;
@@ -187,7 +190,7 @@ pub fn run(
         }
         match runs.is_empty() {
             true => report.unmeasured += 1,
-            false => report.rows.push(pooled(cell, &runs)),
+            false => report.rows.push(pooled(cell, &runs, aborted)),
         }
         report.notes.dedup();
     }

@@ -30,8 +30,10 @@ pub struct Row {
     pub jain: Option<f64>,
     /// How much the later of two has, of what both have.
     pub later_share: Option<f64>,
-    /// Runs that came to an end.
+    /// Runs that came to an end, of which all else is the mean.
     pub runs: usize,
+    /// Runs that did not.
+    pub aborted: usize,
 }
 
 /// One run.
@@ -85,7 +87,7 @@ fn queue(probes: &Trace, delay: Duration) -> (f64, f64) {
 }
 
 /// The row of all runs of a cell, one at least.
-pub(super) fn pooled(cell: &Cell, runs: &[Run]) -> Row {
+pub(super) fn pooled(cell: &Cell, runs: &[Run], aborted: usize) -> Row {
     let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
     let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.beside.map(|_| mean(&|run| run.shares.map_or(0.0, of)));
     Row {
@@ -99,6 +101,7 @@ pub(super) fn pooled(cell: &Cell, runs: &[Run]) -> Row {
         jain: shares(&|(one, other)| jain(one, other)),
         later_share: shares(&|(one, other)| if one + other > 0.0 { other / (one + other) } else { 0.0 }),
         runs: runs.len(),
+        aborted,
     }
 }
 

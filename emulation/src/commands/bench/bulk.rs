@@ -7,7 +7,7 @@ use roost_terminal::{Output, Steps, Table};
 
 use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
 use crate::commands::interrupt;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome};
 
 /// What was measured elsewhere, of TCP cubic, TCP BBR and UDT4: goodput over link.
 const ELSEWHERE: [(&str, [f64; 3]); 5] = [
@@ -63,7 +63,11 @@ pub(crate) fn run(args: &BulkArgs, output: Output) -> Outcome {
     drop(watch);
     show(&report, output)?;
     interrupted.check()?;
-    all_measured(&report)
+    all_measured(&report)?;
+    match report.rows.iter().map(|row| row.aborted).sum::<usize>() {
+        0 => Ok(()),
+        aborted => Err(Failure::new(Code::Invalid, format!("{aborted} runs did not come to an end, see above"))),
+    }
 }
 
 impl BulkArgs {
