@@ -94,7 +94,7 @@ impl Receiver {
     /// Adds a part to its message; answers the message if it is whole now.
     fn add(&mut self, number: u64, part: Part) -> Result<Option<Bytes>, Violation> {
         // Other parts are not made; smaller ones would take more memory than counts.
-        if part.offset % CHUNK_BYTES != 0 || part.body.len() != CHUNK_BYTES.min(part.total - part.offset) {
+        if !part.offset.is_multiple_of(CHUNK_BYTES) || part.body.len() != CHUNK_BYTES.min(part.total - part.offset) {
             return Err(Violation);
         }
         let partial = self.partial.entry(number).or_insert_with(|| {
