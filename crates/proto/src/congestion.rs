@@ -6,11 +6,11 @@ use std::str::FromStr;
 /// Congestion control of `quic://`, as `?cc=` of an endpoint names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Congestion {
-    /// TCP's: a loss is a full queue. Best where links lose nothing by themselves.
-    #[default]
+    /// TCP's: a loss is a full queue. Starves where links lose packets by themselves.
     Cubic,
     /// By the rate and the shortest round trip that were seen: fills links that
     /// lose packets by chance, and long ones, and keeps their queues short.
+    #[default]
     Rate,
     /// UDT's: a rate that grows steadily and falls by a ninth with a loss,
     /// whatever the round trip.
