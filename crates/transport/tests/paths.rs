@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::crypto::rustls::QuicClientConfig;
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use roost_identity::tls;
 use roost_proto::{Channel, Class, Delivery, LinkId, Role, RoleSet};
 use roost_transport::{Event, Limits, PathInfo};
@@ -151,4 +151,34 @@ async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &N
     stream.write_all(&hello).await.expect("room");
     stream.finish().expect("an open stream");
     timeout(PATIENCE, connection.closed()).await.expect("an end in time").to_string()
+}
+
+/// The listener may have taken it for a path already, and must not think that the link is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_path_that_is_not_added_in_the_end_is_given_up_alone() {
+    let world = World::new();
+    let hub = world.member("hub", Role::SuperNode);
+    let policy = roost_identity::Policy::new(&hub).expect("a policy");
+    let config = tls::server_config(&hub, &policy, RoleSet::ALL).expect("a configuration");
+    let config =
+        quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(config).expect("a configuration")));
+    let first = quinn::Endpoint::server(config.clone(), ([127, 0, 0, 1], 0).into()).expect("a socket");
+    let port = first.local_addr().expect("an address").port();
+    let second = quinn::Endpoint::server(config, ([127, 0, 0, 2], port).into()).expect("a socket");
+    let limits = Limits { handshake_timeout: Duration::from_millis(500), ..Limits::default() };
+    let mut node = Node::start(world.member("uav", Role::Node), None, &[], limits).await;
+    let hosts = vec![[127, 0, 0, 1].into()];
+    node.dial(vec![roost_proto::Address { scheme: roost_proto::Scheme::Quic, port, hosts }], RoleSet::ALL);
+    let connection = first.accept().await.expect("a dial").await.expect("a handshake");
+    connection.accept_uni().await.expect("a greeting");
+    // Link 7, and another host.
+    let mut welcome = connection.open_uni().await.expect("a stream");
+    welcome.write_all(&[0x82, 7, 0x44, 127, 0, 0, 2]).await.expect("room");
+    welcome.finish().expect("an open stream");
+    let path = second.accept().await.expect("a dial").await.expect("a handshake");
+    path.accept_uni().await.expect("a greeting");
+    // That is all it hears.
+    let end = timeout(PATIENCE, path.closed()).await.expect("an end in time");
+    let quinn::ConnectionError::ApplicationClosed(close) = end else { panic!("{end}") };
+    assert_eq!(close.error_code, quinn::VarInt::from_u32(2), "{close}");
 }

@@ -15,7 +15,7 @@ use super::{Class, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
 pub(super) const LEVELS: usize = 8;
 /// The part of the room that only the most urgent level may take: a backlog of
 /// the others must not keep it out.
-const RESERVED: usize = 8;
+const RESERVED: usize = 16;
 /// Flows remembered beyond those that may have messages under way.
 const IDLE_FLOWS: usize = 1024;
 

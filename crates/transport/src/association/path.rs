@@ -26,7 +26,7 @@ pub(super) const HEARTBEAT_BYTES: f64 = 140.0;
 /// The same without headers: it tells the round trip and nothing of the rate.
 pub(super) const HEARTBEAT_CHUNK: usize = 1;
 /// Heartbeats take at most this part of a path's rate.
-const HEARTBEAT_SHARE: f64 = 0.02;
+const HEARTBEAT_RATE_SHARE: f64 = 0.02;
 /// A path that has been silent for this many times an interval is probed no
 /// more often than that interval: one that came back is found within 2 % of
 /// the time that it was gone.
@@ -234,7 +234,7 @@ impl Path {
     /// that answers gets them often if there is `credit` for it; a silent one
     /// while the association is in use at the time that is asked about.
     pub(super) fn heartbeat_at(&self, credit: bool, in_use: impl Fn(Instant) -> bool) -> Instant {
-        let share = self.pace.of((HEARTBEAT_BYTES / HEARTBEAT_SHARE) as usize);
+        let share = self.pace.of((HEARTBEAT_BYTES / HEARTBEAT_RATE_SHARE) as usize);
         let often = HEARTBEAT.max(self.measured.rtt).max(share);
         let Some(since) = self.suspect_since else {
             return self.last_heartbeat + if credit { often } else { IDLE_HEARTBEAT.max(often) };

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
 
 use quinn::Connection;
 
@@ -23,15 +24,15 @@ impl QuicLink {
 
     /// Ends a path, unless it is the only one; answers its connection.
     pub(super) fn give_up(&self, id: PathId, why: &'static str) -> Option<Connection> {
-        let connection = {
-            let state = self.lock();
-            let path = state.paths.get(&id).filter(|_| state.paths.len() > 1);
-            path.map(|path| path.connection.clone())
-        };
-        let connection = connection?;
+        // At once, since another may be given up at the same time.
+        let connection = self.with(|state, now| {
+            let path = state.paths.get(&id).filter(|_| state.paths.len() > 1)?;
+            let connection = path.connection.clone();
+            state.remove_path(now, id);
+            Some(connection)
+        })?;
         let (peer, address) = (&self.identified.peer.name, connection.remote_address());
         tracing::info!(peer, %address, why, "a path is given up");
-        self.with(|state, now| state.remove_path(now, id));
         connection.close(GIVEN_UP, why.as_bytes());
         Some(connection)
     }
@@ -39,7 +40,8 @@ impl QuicLink {
     /// Where we listen has changed, at the port at which the peer dialled us.
     pub(super) fn tell_hosts(&self, port: u16, hosts: &[IpAddr]) {
         if self.port == Some(port) {
-            self.say(&Notice::Hosts(hosts.to_vec()));
+            let number = self.told.fetch_add(1, Relaxed);
+            self.say(&Notice::Hosts { number, hosts: hosts.to_vec() });
         }
     }
 
@@ -60,8 +62,11 @@ impl QuicLink {
                 let named = self.lock().named(name);
                 named.and_then(|path| self.give_up(path, "an address of it is gone"));
             }
-            Notice::Hosts(hosts) => {
-                *self.hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
+            Notice::Hosts { number, hosts } => {
+                let mut heard = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+                if heard.as_ref().is_none_or(|(before, _)| *before < number) {
+                    *heard = Some((number, hosts));
+                }
             }
         }
         self.changed.notify_one();
@@ -69,6 +74,6 @@ impl QuicLink {
 
     /// Where the peer listens, if it has told that this changed.
     pub(super) fn hosts(&self) -> Option<Vec<IpAddr>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, hosts)| hosts.clone())
     }
 }

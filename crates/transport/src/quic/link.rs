@@ -5,6 +5,7 @@
 //! acknowledgements, and one that reads; the link has one that keeps its time.
 
 use std::net::IpAddr;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ const VIOLATION: VarInt = VarInt::from_u32(1);
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {
     pub(super) identified: Identified,
@@ -52,8 +54,10 @@ pub(crate) struct QuicLink {
     over: Notify,
     /// Tells who adds paths that one is gone, or that addresses have changed.
     pub(super) changed: Notify,
-    /// Where the side that was dialled listens, once it has told that this changed.
-    pub(super) hosts: Mutex<Option<Vec<IpAddr>>>,
+    /// Where the side that was dialled listens, once it has told that this changed, and by which notice.
+    pub(super) hosts: Mutex<Option<(u32, Vec<IpAddr>)>>,
+    /// How often we have told that.
+    pub(super) told: AtomicU32,
     /// The port at which the peer dialled us, if it did.
     pub(super) port: Option<u16>,
 }
@@ -79,6 +83,7 @@ impl QuicLink {
             over: Notify::new(),
             changed: Notify::new(),
             hosts: Mutex::default(),
+            told: AtomicU32::new(0),
             port,
         })
     }
@@ -91,35 +96,36 @@ impl QuicLink {
         probing: Probing,
         from: Option<IpAddr>,
         busy: &Arc<()>,
-    ) -> PathId {
+    ) -> Option<PathId> {
         self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
         self.context.queue.push(up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
         self.add_path(connection, probing, from, busy)
     }
 
-    /// Uses a connection as another path.
+    /// Uses a connection as another path; none if the link has enough.
     pub(super) fn add_path(
         self: &Arc<Self>,
         connection: Connection,
         probing: Probing,
         from: Option<IpAddr>,
         busy: &Arc<()>,
-    ) -> PathId {
+    ) -> Option<PathId> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (id, is_over) = self.with(|state, now| {
             let id = state.add_path(now, &connection, probing, from, orders);
-            if state.paths.len() > 1 {
+            if id.is_some() && state.paths.len() > 1 {
                 let (peer, address) = (&self.identified.peer.name, connection.remote_address());
                 tracing::info!(peer, %address, "there is another path");
             }
             (id, state.farewell.is_some())
         });
-        if is_over {
-            connection.close(CLOSED, b"the link is closed");
+        match id {
+            Some(_) if is_over => connection.close(CLOSED, b"the link is closed"),
+            Some(_) => {}
+            None => connection.close(GIVEN_UP, b"the link has enough paths"),
         }
-        tokio::spawn(carry(Arc::clone(self), id, connection, ordered, Arc::clone(busy)));
-        id
+        id.inspect(|id| drop(tokio::spawn(carry(Arc::clone(self), *id, connection, ordered, Arc::clone(busy)))))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -213,11 +219,12 @@ impl QuicLink {
 
     /// Queues a message.
     pub(crate) fn send(&self, channel: Channel, delivery: &Delivery, message: Bytes) -> Result<(), SendError> {
-        Tally::add(&self.tally.messages_sent, 1);
         match channel {
             Channel::Reliable { .. } => self.enqueue(channel, delivery, message),
             Channel::Datagram => self.send_datagram(delivery, message),
-        }
+        }?;
+        Tally::add(&self.tally.messages_sent, 1);
+        Ok(())
     }
 
     /// A link of one path has QUIC's own datagrams for what fits them.

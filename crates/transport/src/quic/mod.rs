@@ -42,7 +42,7 @@ use notice::Notice;
 use paths::{Keeper, address_of};
 use probing::Probing;
 
-use crate::association::{MAX_PATHS, PathId};
+use crate::association::PathId;
 use crate::counters::{Live, SchemeCounters};
 use crate::crowd::Crowd;
 use crate::dial::{TOO_LATE, Wish, unexpected};
@@ -146,7 +146,9 @@ impl Quic {
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
         let (inner, busy, dialled) = (Arc::clone(inner), Arc::clone(&self.busy), hosts.to_vec());
         let keeper = Keeper { inner, link, welcome, dialled, port: to.port(), expect, busy };
-        tokio::spawn(keeper.keep(((from, to), first)));
+        if let Some(first) = first {
+            tokio::spawn(keeper.keep(((from, to), first)));
+        }
         Ok(())
     }
 
@@ -256,8 +258,8 @@ impl Inner {
         if let Hello::Path { code, .. } = hello {
             let link = self.link_to_extend(link, &connection, &passed, &code)?;
             say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            link.add_path(connection, probing, None, busy);
-            return Ok(());
+            let added = link.add_path(connection, probing, None, busy);
+            return added.map(drop).ok_or_else(|| "more paths than a link may have".to_owned());
         }
         say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
         self.announce(link, connection, probing, passed, End::Listener(port), busy);
@@ -282,10 +284,6 @@ impl Inner {
         if !is_its_own {
             return Err(refused());
         }
-        if link.path_count() >= MAX_PATHS {
-            connection.close(CLOSED, b"the link has enough paths");
-            return Err("more paths than a link may have".to_owned());
-        }
         Ok(link)
     }
 
@@ -297,7 +295,7 @@ impl Inner {
         passed: Passed,
         end: End,
         busy: &Arc<()>,
-    ) -> (Arc<QuicLink>, PathId) {
+    ) -> (Arc<QuicLink>, Option<PathId>) {
         let (dial, from, port) = match end {
             End::Dialler(dial, from) => (Some(dial), from, None),
             End::Listener(port) => (None, None, Some(port)),

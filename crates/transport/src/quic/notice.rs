@@ -27,8 +27,9 @@ pub(super) type PathName = [u8; NAME_BYTES];
 pub(super) enum Notice {
     /// This path is given up, since an address of it is gone.
     Gone(PathName),
-    /// Where the side that was dialled listens now, at the same port.
-    Hosts(Vec<IpAddr>),
+    /// Where the side that was dialled listens now, at the same port. Of several,
+    /// which may overtake one another, that with the greatest number counts.
+    Hosts { number: u32, hosts: Vec<IpAddr> },
 }
 
 /// What both sides call the path of a connection.
@@ -44,9 +45,9 @@ impl Notice {
         let mut encoder = Encoder::new(&mut bytes);
         let written = match self {
             Self::Gone(name) => encoder.array(2).and_then(|it| it.u8(0)?.bytes(name)).map(drop),
-            Self::Hosts(hosts) => {
+            Self::Hosts { number, hosts } => {
                 let hosts = &hosts[..hosts.len().min(MAX_PATHS)];
-                let begun = encoder.array(1 + hosts.len() as u64).and_then(|it| it.u8(1)).map(drop);
+                let begun = encoder.array(2 + hosts.len() as u64).and_then(|it| it.u8(1)?.u32(*number)).map(drop);
                 begun.and_then(|()| write_hosts(&mut encoder, hosts))
             }
         };
@@ -58,10 +59,14 @@ impl Notice {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (_, body) = bytes.split_first().filter(|(first, _)| **first == NOTICE)?;
         let mut decoder = Decoder::new(body);
-        let count = decoder.array().ok()??.checked_sub(1).filter(|count| *count <= MAX_PATHS as u64)?;
+        let count = decoder.array().ok()??.checked_sub(2).filter(|count| *count <= MAX_PATHS as u64)?;
         match decoder.u8().ok()? {
             0 => Some(Self::Gone(decoder.bytes().ok()?.try_into().ok()?)),
-            1 => (0..count).map(|_| read_host(&mut decoder)).collect::<Option<_>>().map(Self::Hosts),
+            1 => {
+                let number = decoder.u32().ok()?;
+                let hosts = (0..count).map(|_| read_host(&mut decoder)).collect::<Option<_>>()?;
+                Some(Self::Hosts { number, hosts })
+            }
             _ => None,
         }
     }
@@ -77,9 +82,10 @@ mod tests {
         #[test]
         fn notices_are_read_as_they_are_written(
             name in any::<PathName>(),
+            number in any::<u32>(),
             hosts in prop::collection::vec(any::<IpAddr>(), 0..MAX_PATHS),
         ) {
-            for notice in [Notice::Gone(name), Notice::Hosts(hosts)] {
+            for notice in [Notice::Gone(name), Notice::Hosts { number, hosts }] {
                 prop_assert_eq!(Notice::read(&notice.write()), Some(notice));
             }
         }

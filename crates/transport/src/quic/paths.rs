@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use quinn::Endpoint;
+use quinn::{Connection, Endpoint};
 use roost_proto::RoleSet;
 use tokio::time::timeout;
 
 use super::greeting::{Hello, Welcome, hear_welcome, say_hello};
-use super::link::{CLOSED, QuicLink};
+use super::link::{GIVEN_UP, QuicLink};
 use super::{Inner, identify};
 use crate::association::{MAX_PATHS, PathId};
 use crate::udp::can_reach;
@@ -25,6 +25,11 @@ use crate::udp::can_reach;
 /// How long after a failure a path is tried again, and the longest that grows to.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The most paths of a link of which it is remembered how trying them went. A peer
+/// that tells of ever new addresses has us try no more of them than that until the
+/// pause of one is over.
+const MOST_TRIED: usize = 4 * MAX_PATHS;
 
 /// From which of our addresses to which of the peer's.
 pub(super) type Pair = (SocketAddr, SocketAddr);
@@ -68,14 +73,17 @@ impl Keeper {
         let mut trying = FuturesUnordered::new();
         while !self.link.is_over() {
             let wanted = self.want(&mut paths);
-            for (pair, path) in &mut paths {
-                if self.is_due(path) && self.link.path_count() + trying.len() < MAX_PATHS {
+            let has_room = |trying: usize| self.link.path_count() + trying < MAX_PATHS;
+            for (pair, path) in paths.iter_mut().filter(|(pair, _)| wanted.contains(pair)) {
+                if self.is_due(path) && has_room(trying.len()) {
                     path.is_tried = true;
                     trying.push(self.try_one(*pair));
                 }
             }
             self.give_up_spare(&paths, &wanted);
-            let again = paths.values().filter(|path| path.is_missing()).map(|path| path.try_at).min();
+            // Without room nothing is done before a path or an attempt is over.
+            let missing = paths.values().filter(|path| path.is_missing() && has_room(trying.len()));
+            let again = missing.map(|path| path.try_at).min();
             let is_time = async {
                 match again {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -95,9 +103,15 @@ impl Keeper {
     fn want(&self, paths: &mut BTreeMap<Pair, Wanted>) -> Vec<Pair> {
         let sources: Vec<_> = self.inner.usable().map(|(at, _)| at).collect();
         let wanted = pairs(&sources, &self.targets());
-        paths.retain(|pair, path| wanted.contains(pair) || path.id.is_some_and(|id| self.link.has_path(id)));
+        let now = Instant::now();
+        paths.retain(|pair, path| {
+            let is_there = path.id.is_some_and(|id| self.link.has_path(id));
+            is_there || wanted.contains(pair) || path.is_tried || path.try_at > now
+        });
         for pair in &wanted {
-            paths.entry(*pair).or_insert_with(|| Wanted::new(None, Instant::now()));
+            if paths.contains_key(pair) || paths.len() < MOST_TRIED {
+                paths.entry(*pair).or_insert_with(|| Wanted::new(None, now));
+            }
         }
         wanted
     }
@@ -119,7 +133,9 @@ impl Keeper {
         let listed = self.link.hosts().unwrap_or_else(|| self.welcome.hosts.clone());
         let is_taken_back = |ip| self.welcome.hosts.contains(&ip) && !listed.contains(&ip);
         let known = self.dialled.iter().copied().filter(|at| !is_taken_back(at.ip().to_canonical()));
-        let mut targets: Vec<_> = known.chain(listed.iter().map(|host| SocketAddr::new(*host, self.port))).collect();
+        let is_local = self.dialled.iter().all(|at| at.ip().is_loopback());
+        let told = listed.iter().filter(|host| may_be_a_host(**host, is_local));
+        let mut targets: Vec<_> = known.chain(told.map(|host| SocketAddr::new(*host, self.port))).collect();
         targets.sort_unstable();
         targets.dedup();
         targets
@@ -156,17 +172,45 @@ impl Keeper {
     async fn add(&self, (from, to): Pair) -> Result<PathId, String> {
         let (_, endpoint) = self.inner.usable().find(|(at, _)| *at == from).ok_or("our address is gone")?;
         let (connection, probing) = self.inner.connect(&endpoint, to, self.expect, true).await?;
+        let attempt = Attempt(Some(connection.clone()));
         let code = self.link.key.as_ref().and_then(|key| key.code(&connection)).ok_or("TLS tells no secret")?;
         let hello = Hello::Path { link: self.welcome.link, code };
         say_hello(&connection, &hello).await.map_err(|error| self.inner.failed(&error))?;
         hear_welcome(&connection).await.map_err(|error| self.inner.no_greeting(&error))?;
         let passed = identify(&self.inner.context, &connection, self.expect)?;
         if passed.peer.node != self.link.identified.peer.node {
-            connection.close(CLOSED, b"you are not the node that was expected");
             return Err("another node answers there".to_owned());
         }
-        Ok(self.link.add_path(connection, probing, address_of(&endpoint), &self.busy))
+        attempt.succeed();
+        let added = self.link.add_path(connection, probing, address_of(&endpoint), &self.busy);
+        added.ok_or_else(|| "the link has enough paths".to_owned())
     }
+}
+
+/// A connection that is to become a path. Should it not, for whatever reason, then
+/// that alone is over: the peer may have taken it for one already.
+struct Attempt(Option<Connection>);
+
+impl Attempt {
+    fn succeed(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0 {
+            connection.close(GIVEN_UP, b"the path is not added");
+        }
+    }
+}
+
+/// Whether an address that a peer tells of may be one of its own: that of a single
+/// host, and this machine only if that is where the peer is.
+fn may_be_a_host(ip: IpAddr, is_local: bool) -> bool {
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
+    let is_single = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast;
+    is_single && (is_local || !ip.to_canonical().is_loopback())
 }
 
 /// The address that an endpoint has of its own, if not whichever the system takes.
@@ -220,6 +264,25 @@ mod tests {
     fn paired(sources: &[&str], targets: &[&str]) -> Vec<(String, String)> {
         let pairs = pairs(&at(sources), &at(targets));
         pairs.iter().map(|(from, to)| (from.ip().to_string(), to.ip().to_string())).collect()
+    }
+
+    #[test]
+    fn a_peer_cannot_have_us_dial_whom_it_likes() {
+        let may = |ip: &str, is_local| may_be_a_host(ip.parse().unwrap(), is_local);
+        assert!(may("10.0.1.2", false) && may("fd00::1", false) && may("127.0.0.2", true));
+        for ip in [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+        ] {
+            assert!(!may(ip, false), "{ip}");
+        }
     }
 
     #[test]

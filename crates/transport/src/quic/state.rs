@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::notice::{PathName, path_name};
 use super::path::Order;
 use super::probing::Probing;
-use crate::association::{Action, Association, CopyId, Measured, Message, PathId, PathView};
+use crate::association::{Action, Association, CopyId, MAX_PATHS, Measured, Message, PathId, PathView};
 use crate::link::PathInfo;
 
 /// How long a datagram is of use, at least. Over several paths it is repeated
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Uses a connection as another path.
+    /// Uses a connection as another path; none if there are enough.
     pub(super) fn add_path(
         &mut self,
         now: Instant,
@@ -88,14 +88,17 @@ impl State {
         probing: Probing,
         from: Option<IpAddr>,
         orders: mpsc::UnboundedSender<Order>,
-    ) -> PathId {
+    ) -> Option<PathId> {
+        if self.paths.len() == MAX_PATHS {
+            return None;
+        }
         let id = PathId(self.next_path);
         self.next_path += 1;
         let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
         let measured = measured(&connection, &probing);
         self.paths.insert(id, Path { connection, from, probing, orders, idle_space });
         self.association.add_path(now, id, measured);
-        id
+        Some(id)
     }
 
     /// A connection is over; answers whether it was the last.
