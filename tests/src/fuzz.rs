@@ -13,13 +13,15 @@ use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
 use roost_reflector::{Epoch, Flags, Header, Limits as Epochs, Publisher, Secret, StreamId, Subscriber};
 use roost_services::{image, sensor, track, video};
-pub use roost_transport::fuzzing::{association_chunks, multicast_packets, quic_words, tcp_frames, udp_session};
+pub use roost_transport::fuzzing::{
+    association_chunks, multicast_packets, quic_words, tcp_frames, udp_datagram, udp_session,
+};
 
 /// A parser under test: must return, whatever the bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -28,6 +30,7 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("video", video),
     ("track", track),
     ("objects", objects),
+    ("udp_datagram", udp_datagram),
     ("udp_session", udp_session),
     ("tcp_frames", tcp_frames),
     ("association_chunks", association_chunks),

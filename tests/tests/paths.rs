@@ -61,6 +61,14 @@ impl<'a> Pair<'a> {
         let there = wait_until(PATIENCE, || wanted(&seen()).then_some(()));
         assert!(there.is_some(), "no {what}: {:#?}\n{}", seen(), self.provider.log());
     }
+
+    /// Waits until the provider's record names these addresses.
+    fn publishes(&self, addresses: &[&str]) {
+        let wanted = format!("quic://{}:7711", addresses.join("+"));
+        let found = || self.requester.json(&["lookup", "video", "--at", "5,5"]).to_string();
+        let there = wait_until(PATIENCE, || found().contains(&wanted).then_some(()));
+        assert!(there.is_some(), "not {wanted}: {}\n{}", found(), self.provider.log());
+    }
 }
 
 /// The paths of a daemon to a peer.
@@ -157,7 +165,9 @@ fn an_address_that_goes_takes_its_path_along_and_brings_it_back() {
             pair.wait_for("path that is given up", |paths| paths.len() == 1 && paths[0]["local"] == UAV[0]);
             let told = || (paths(&pair.requester, "uav").len() == 1).then_some(());
             assert!(wait_until(PATIENCE, told).is_some(), "{}", pair.requester.log());
+            pair.publishes(if host == "uav" { &UAV[..1] } else { &UAV });
         });
+        pair.publishes(&UAV);
         pair.wait_for("path that is back", |paths| paths.len() == 2 && paths.iter().all(answers));
     }
     // An interface that is down keeps its address.

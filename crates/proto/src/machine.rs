@@ -1,12 +1,12 @@
 //! The boundary between decisions and I/O.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::address::Address;
+use crate::address::{Address, Scheme};
 use crate::delivery::Delivery;
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::service::{Role, RoleSet};
@@ -55,6 +55,15 @@ pub enum Input<C> {
         link: LinkId,
         /// The address it is seen at now.
         address: Address,
+    },
+    /// An address that is listened on is there, or not any more.
+    Presence {
+        /// The transport.
+        scheme: Scheme,
+        /// The address and the port.
+        at: SocketAddr,
+        /// Whether it is there now.
+        is_there: bool,
     },
     /// An association is gone. Nothing more comes from it or goes to it.
     LinkDown {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use roost_identity::Refusal;
 use roost_proto::machine::Peer;
-use roost_proto::{Address, DialId, LinkId};
+use roost_proto::{Address, DialId, LinkId, Scheme};
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
@@ -41,6 +41,16 @@ pub enum Event {
         link: LinkId,
         /// Where it is seen now.
         address: Address,
+    },
+    /// An address that is to be listened on is there, or not any more. What is not
+    /// there at the start is told of as well.
+    Presence {
+        /// The transport.
+        scheme: Scheme,
+        /// The address and the port.
+        at: SocketAddr,
+        /// Whether it is there now.
+        is_there: bool,
     },
     /// A link is gone and its number is void. Follows neither
     /// [`crate::Transport::close`] nor [`crate::Transport::shutdown`].
@@ -93,7 +103,11 @@ impl Event {
     fn weight(&self) -> usize {
         match self {
             Self::Message { message, .. } | Self::Multicast { message, .. } => message.len() + 64,
-            Self::Up { .. } | Self::Moved { .. } | Self::Down { .. } | Self::DialFailed { .. } => 0,
+            Self::Up { .. }
+            | Self::Moved { .. }
+            | Self::Presence { .. }
+            | Self::Down { .. }
+            | Self::DialFailed { .. } => 0,
         }
     }
 }

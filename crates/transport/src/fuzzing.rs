@@ -14,6 +14,7 @@ use crate::association::Association;
 use crate::multicast::{MAX_MULTICAST_BYTES, ends};
 use crate::quic;
 use crate::tcp::frame::{self, Frame};
+use crate::udp::is_told_apart;
 use crate::udp::session::{Packet, Session};
 
 /// The most memory for messages that are not delivered yet, bytes: the limits
@@ -47,6 +48,11 @@ pub fn udp_session(bytes: &[u8]) {
         assert!(session.held() <= MAX_HELD);
         assert!(session.deadline().is_none_or(|deadline| deadline > now));
     }
+}
+
+/// A datagram of a stranger's, before any key.
+pub fn udp_datagram(bytes: &[u8]) {
+    assert!(is_told_apart(bytes));
 }
 
 /// Streams of a QUIC link, one after the other: two bytes of length, the content.

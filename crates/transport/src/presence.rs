@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use roost_proto::{Congestion, Scheme};
 
+use crate::event::Event;
 use crate::transport::Shared;
 use crate::udp::Endpoint;
 
@@ -46,6 +47,9 @@ pub(crate) fn has(ip: IpAddr) -> Option<bool> {
 /// is a transport.
 pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
     places.retain(|place| !place.at.ip().is_unspecified());
+    if let Some(shared) = shared.upgrade() {
+        places.iter().filter(|place| !place.is_there).for_each(|place| place.tell(&shared));
+    }
     loop {
         tokio::time::sleep(PAUSE).await;
         let Some(shared) = shared.upgrade() else { return };
@@ -58,6 +62,11 @@ pub(crate) async fn look_after(shared: Weak<Shared>, mut places: Vec<Place>) {
 }
 
 impl Place {
+    fn tell(&self, shared: &Shared) {
+        let Self { scheme, at, is_there, .. } = *self;
+        shared.context.queue.push(Event::Presence { scheme, at, is_there });
+    }
+
     fn look(&mut self, shared: &Arc<Shared>) {
         let Some(is_there) = has(self.at.ip()).filter(|is_there| *is_there != self.is_there) else { return };
         let (scheme, at) = (self.scheme, self.at);
@@ -70,6 +79,7 @@ impl Place {
             }
         }
         self.is_there = is_there;
+        self.tell(shared);
         let what = if is_there { "an address of ours is there" } else { "an address of ours is gone" };
         tracing::info!(%scheme, %at, "{what}");
         if scheme == Scheme::Quic {

@@ -192,6 +192,7 @@ fn input<C>(event: Event) -> Input<C> {
     match event {
         Event::Up { link, dial, peer, address, rtt } => Input::LinkUp { link, dial, peer, address, rtt },
         Event::Moved { link, address } => Input::LinkMoved { link, address },
+        Event::Presence { scheme, at, is_there } => Input::Presence { scheme, at, is_there },
         Event::Down { link, reason, refused } => Input::LinkDown { link, reason, refused },
         Event::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
         Event::Message { link, message } => Input::Message { link, message },

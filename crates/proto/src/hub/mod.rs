@@ -314,6 +314,8 @@ impl Machine for Hub {
             Input::LinkDown { link, reason, .. } => self.link_down(now, link, &reason),
             Input::DialFailed { dial, reason, .. } => self.dial_ended(now, Some(dial), Err(&reason)),
             Input::Message { link, message } => self.message(now, link, &message),
+            // What a hub tells of itself is what it was told to tell.
+            Input::Presence { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.counters.stray += 1,
             Input::Timeout => self.timeout(now),

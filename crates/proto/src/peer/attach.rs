@@ -281,6 +281,14 @@ impl Attach {
         self.publish_anew(core);
     }
 
+    /// The node is reached at other addresses.
+    pub(super) fn readdress(&mut self, core: &mut Core, addresses: Vec<Address>) {
+        if self.record.addresses != addresses {
+            self.record.addresses = addresses;
+            self.publish_anew(core);
+        }
+    }
+
     /// The node offers something else.
     pub(super) fn offer(&mut self, core: &mut Core, services: ServiceSet, capacity: Capacity) {
         self.record.services = services;

@@ -31,6 +31,7 @@ mod crowd;
 mod direct;
 mod dispatch;
 mod early;
+mod hosts;
 mod hubs;
 mod inquire;
 mod judge;
@@ -58,6 +59,7 @@ use std::time::Duration;
 
 use self::attach::{Attach, Notice};
 use self::core::Core;
+use self::hosts::Hosts;
 use self::links::{Link, Loss, MAX_LINKS, Purpose};
 use self::multicast::{Multicast, Parts};
 use self::ping::Pings;
@@ -99,6 +101,7 @@ pub struct Peer {
     multicast: Multicast,
     watches: Watches,
     pings: Pings,
+    hosts: Hosts,
     left: bool,
 }
 
@@ -116,6 +119,7 @@ impl Peer {
             capacity: provide.capacity(),
             addresses: config.addresses.into_iter().take(crate::record::MAX_ADDRESSES).collect(),
         };
+        let hosts = Hosts::new(record.addresses.clone());
         let attach = Attach::new(&mut core, record, config.hubs);
         Self {
             core,
@@ -125,6 +129,7 @@ impl Peer {
             multicast: Multicast::default(),
             watches: Watches::default(),
             pings: Pings::default(),
+            hosts,
             left: false,
         }
     }
@@ -356,6 +361,11 @@ impl Machine for Peer {
         }
         match input {
             Input::LinkUp { link, dial, peer, address, rtt } => self.on_link_up(link, dial, peer, address, rtt),
+            Input::Presence { scheme, at, is_there } => {
+                if self.hosts.note(scheme, at, is_there) {
+                    self.attach.readdress(&mut self.core, self.hosts.present());
+                }
+            }
             Input::LinkMoved { link, address } => {
                 if let Some(entry) = self.core.links.get_mut(link) {
                     entry.address = address;

@@ -157,14 +157,14 @@ impl Keeper {
     /// Notes what came of an attempt.
     fn note(&self, paths: &mut BTreeMap<Pair, Wanted>, pair: Pair, outcome: Result<PathId, String>) {
         match (paths.get_mut(&pair), outcome) {
-            (Some(path), Ok(id)) => (path.id, path.is_tried) = (Some(id), false),
+            (Some(path), Ok(id)) if path.id.is_none() => (path.id, path.is_tried) = (Some(id), false),
             (Some(path), Err(reason)) => {
                 tracing::debug!(from = %pair.0, to = %pair.1, reason, "a path cannot be added");
                 path.is_tried = false;
                 path.try_at = Instant::now() + path.pause;
                 path.pause = (path.pause * 2).min(LONGEST_PAUSE);
             }
-            (None, Ok(id)) => drop(self.link.give_up(id, "its addresses are of no use any more")),
+            (_, Ok(id)) => drop(self.link.give_up(id, "its addresses are of no use any more")),
             (None, Err(_)) => {}
         }
     }

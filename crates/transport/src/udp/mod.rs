@@ -31,7 +31,7 @@ use dimpl::DtlsCertificate;
 
 pub(crate) use endpoint::{Endpoint, Slot};
 pub(crate) use handshake::Dialling;
-pub(crate) use hello::Bucket;
+pub(crate) use hello::{Bucket, is_told_apart};
 
 use crate::counters::Live;
 use crate::transport::Context;

@@ -121,15 +121,17 @@ impl Entry {
         }
     }
 
-    /// The system sends from another address of ours than before, if it does.
-    fn note_source(&mut self, source: IpAddr, desk: &mut Desk<'_>) {
+    /// Answers whether the system sends from another address of ours than before.
+    fn note_source(&mut self, source: IpAddr, desk: &mut Desk<'_>) -> bool {
         let before = self.route.from.take().or(self.moving.source);
         self.moving.source = Some(source);
-        if before.is_some_and(|before| before != source) {
+        let is_other = before.is_some_and(|before| before != source);
+        if is_other {
             tracing::debug!(to = %self.route.to, %source, "our address is another one");
             self.session.change_path(desk.now, true);
             self.greet(desk);
         }
+        is_other
     }
 }
 
@@ -214,7 +216,7 @@ impl Endpoint {
         if !self.local.ip().is_unspecified() {
             return;
         }
-        let (mut sources, mut there) = (BTreeMap::new(), BTreeMap::new());
+        let (mut sources, mut there, mut is_news) = (BTreeMap::new(), BTreeMap::new(), false);
         for (slot, route) in self.routes() {
             if route.from.is_some_and(|from| *there.entry(from).or_insert_with(|| has(from) != Some(false))) {
                 continue;
@@ -222,12 +224,14 @@ impl Endpoint {
             let Some(source) = *sources.entry(route.to.ip()).or_insert_with(|| source_for(route.to)) else { continue };
             let mut table = self.lock();
             Turning::new(self, &mut table).with(slot, |entry, desk| {
-                entry.note_source(source, desk);
+                is_news |= entry.note_source(source, desk);
                 Turn::Same
             });
         }
-        self.flush();
-        self.context.queue.waker.wake();
+        if is_news {
+            self.flush();
+            self.context.queue.waker.wake();
+        }
     }
 
     /// Where the peers are whose links we dialled or that know us by one address.

@@ -148,11 +148,12 @@ impl Node {
         timeout(PATIENCE, self.take()).await.expect("an event in time")
     }
 
-    /// The next event; that a peer has moved is only noted.
+    /// The next event; that a peer has moved is only noted, and what of ours is there not at all.
     async fn take(&mut self) -> Event {
         loop {
             match self.events.recv().await.expect("the pump runs") {
                 Event::Moved { link, address } => self.moves.push((link, address)),
+                Event::Presence { .. } => {}
                 event => return event,
             }
         }

@@ -148,7 +148,7 @@ impl Ours {
                 Event::Message { message, .. } => self.frames.push_back(message),
                 // What came before it is still to be taken.
                 Event::Down { reason, .. } | Event::DialFailed { reason, .. } => self.over = Some(reason),
-                Event::Moved { .. } | Event::Multicast { .. } => {}
+                Event::Moved { .. } | Event::Presence { .. } | Event::Multicast { .. } => {}
             }
         }
     }

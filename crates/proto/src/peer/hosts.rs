@@ -1,0 +1,78 @@
+//! Which of the addresses that a node publishes it has at the moment.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::address::{Address, Scheme};
+
+/// What the node was told to publish, and what of it is gone.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    listed: Vec<Address>,
+    /// No more than there are listed.
+    gone: BTreeSet<(Scheme, SocketAddr)>,
+}
+
+impl Hosts {
+    pub(super) fn new(listed: Vec<Address>) -> Self {
+        Self { listed, gone: BTreeSet::new() }
+    }
+
+    /// Notes that an address is there, or not any more; answers whether it is one
+    /// of those that are published.
+    pub(super) fn note(&mut self, scheme: Scheme, at: SocketAddr, is_there: bool) -> bool {
+        let is_it = |address: &Address| (address.scheme, address.port) == (scheme, at.port());
+        if !self.listed.iter().any(|address| is_it(address) && address.hosts.contains(&at.ip())) {
+            return false;
+        }
+        match is_there {
+            true => self.gone.remove(&(scheme, at)),
+            false => self.gone.insert((scheme, at)),
+        }
+    }
+
+    /// The addresses with those of their hosts that are there; an address of
+    /// which none is stays as it is, since it may be back any moment.
+    pub(super) fn present(&self) -> Vec<Address> {
+        let there = |address: &Address| {
+            let is_there = |ip| !self.gone.contains(&(address.scheme, SocketAddr::new(ip, address.port)));
+            let hosts: Vec<_> = address.hosts.iter().copied().filter(|ip| is_there(*ip)).collect();
+            if hosts.is_empty() { address.clone() } else { Address { hosts, ..address.clone() } }
+        };
+        self.listed.iter().map(there).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(hosts: &[u8]) -> Address {
+        let hosts = hosts.iter().map(|last| [10, 0, 0, *last].into()).collect();
+        Address { scheme: Scheme::Quic, port: 7711, hosts }
+    }
+
+    #[test]
+    fn what_is_gone_is_left_out_until_it_is_back() {
+        let mut hosts = Hosts::new(vec![address(&[1, 2]), address(&[3])]);
+        let at = |last| SocketAddr::from(([10, 0, 0, last], 7711));
+        assert!(hosts.note(Scheme::Quic, at(2), false) && !hosts.note(Scheme::Quic, at(2), false));
+        assert_eq!(hosts.present(), [address(&[1]), address(&[3])]);
+        // The only one of its address.
+        assert!(hosts.note(Scheme::Quic, at(3), false));
+        assert_eq!(hosts.present(), [address(&[1]), address(&[3])]);
+        assert!(hosts.note(Scheme::Quic, at(2), true));
+        assert_eq!(hosts.present(), [address(&[1, 2]), address(&[3])]);
+    }
+
+    #[test]
+    fn what_is_not_published_makes_no_difference() {
+        let mut hosts = Hosts::new(vec![address(&[1])]);
+        for (scheme, at) in
+            [(Scheme::Udp, "10.0.0.1:7711"), (Scheme::Quic, "10.0.0.1:1"), (Scheme::Quic, "10.0.0.9:7711")]
+        {
+            assert!(!hosts.note(scheme, at.parse().unwrap(), false));
+        }
+        assert_eq!(hosts.present(), [address(&[1])]);
+    }
+}
