@@ -79,7 +79,7 @@ pub(super) fn send(
                     Event::Down { reason, .. } => return Err(io::Error::other(reason)),
                     // The receiver does not listen yet.
                     Event::DialFailed { .. } => dialled = None,
-                    Event::Message { .. } | Event::Multicast { .. } | Event::Moved { .. } => {}
+                    Event::Message { .. } | Event::Multicast { .. } | Event::Moved { .. } | Event::Presence { .. } => {}
                 }
             }
             while let Some(link) = link
