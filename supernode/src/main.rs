@@ -1,6 +1,8 @@
 //! The daemon of a super node: it indexes what is offered, hands requests to
 //! providers, and keeps company with other super nodes.
 
+mod bench_reflect;
+
 use std::process::ExitCode;
 
 use roost_daemon::hub::{HubDaemon, HubProgram};
@@ -16,5 +18,8 @@ impl HubProgram for Supernode {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == bench_reflect::NAME) {
+        return bench_reflect::main();
+    }
     roost_daemon::main::<HubDaemon<Supernode>>()
 }

@@ -106,6 +106,11 @@ pub fn video(bytes: &[u8]) {
     let _ = video::ts::header(bytes);
     let _ = video::ts::is_datagram(bytes);
     let _ = video::rtp::parse(bytes);
+    let (mut stream, mut packets) =
+        (video::keyframes::TransportStream::default(), video::keyframes::RtpH264::default());
+    for datagram in bytes.chunks(2 * video::ts::PACKET_BYTES) {
+        let _ = (stream.mark(datagram), packets.mark(datagram));
+    }
 }
 
 /// Positions from gpsd, Cursor-on-Target and NMEA.

@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
         "roost-overlay-node",
         &["roost-daemon", "roost-services", "roost-proto", "roost-control", "roost-identity", "roost-transport"],
     ),
-    ("roost-supernode", &["roost-daemon", "roost-proto"]),
+    ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflector"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
     // runs the machines over the transport's links in virtual time, and `emulate
@@ -36,10 +36,12 @@ const ARROWS: [(&str, &[&str]); 14] = [
 ];
 
 /// Libraries that name a protocol stack, and the only crates that may name them.
-const OWNED_LIBRARIES: [(&str, &[&str]); 6] = [
+const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("quinn", &["roost-transport"]),
     // A type of its congestion control, and links in virtual time without its runtime.
     ("quinn-proto", &["roost-transport"]),
+    // Datagrams in batches, for the one crate that sends to many at once.
+    ("quinn-udp", &["roost-reflector"]),
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),

@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use roost_services::video::keyframes;
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{Process, wait_until};
 
@@ -140,4 +141,43 @@ fn curl_drives_the_local_api() {
     for path in ["/metrics", "/healthz", "/readyz"] {
         assert!(curl(&hub, &[&format!("http://roost{path}")]).status.success(), "{path}");
     }
+}
+
+/// Ten frames from one key frame to the next.
+const X264: [&str; 8] = ["-c:v", "libx264", "-g", "10", "-keyint_min", "10", "-sc_threshold", "0"];
+
+#[test]
+fn key_frames_of_ffmpeg_are_found_in_transport_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let clip = folder.path().join("clip.ts");
+    let mpeg2 = ["-c:v", "mpeg2video", "-g", "10", "-sc_threshold", "1000000000"];
+    for coding in [&X264[..], &mpeg2] {
+        let picture = ["-y", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=2"];
+        ffmpeg(&[&picture, coding, &["-f", "mpegts", &text(&clip)]].concat());
+        let bytes = fs::read(&clip).unwrap();
+        let mut reader = keyframes::TransportStream::default();
+        let marks: Vec<_> = bytes.chunks(1128).map(|datagram| reader.mark(datagram)).collect();
+        assert_eq!(marks.iter().filter(|marks| marks.key_frame).count(), 5, "{coding:?}");
+        assert_eq!(marks.last().unwrap().frame, 50);
+        assert!(marks[0].parameters, "the tables come first");
+    }
+}
+
+#[test]
+fn key_frames_of_ffmpeg_are_found_in_rtp() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let picture = ["-re", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=1"];
+    let to = format!("rtp://127.0.0.1:{port}?pkt_size=1200");
+    // The frames wait in the socket: 25 of them are some ten kilobytes.
+    ffmpeg(&[&picture[..], &X264, &["-f", "rtp", &to]].concat());
+    socket.set_nonblocking(true).unwrap();
+    let (mut reader, mut buffer, mut marks) = (keyframes::RtpH264::default(), [0; 2000], Vec::new());
+    while let Ok(length) = socket.recv(&mut buffer) {
+        marks.push(reader.mark(&buffer[..length]));
+    }
+    let count = |is: fn(&keyframes::Marks) -> bool| marks.iter().filter(|marks| is(marks)).count();
+    assert_eq!((count(|marks| marks.key_frame), count(|marks| marks.frame_end)), (3, 25), "{marks:?}");
+    assert_eq!(marks.last().unwrap().frame, 25);
+    assert!(count(|marks| marks.parameters) >= 1);
 }

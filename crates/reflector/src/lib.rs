@@ -13,20 +13,36 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`packet`] | the bytes of a packet |
+//! | [`packet`], [`words`] | the bytes of a packet, and of what is said beside packets |
 //! | [`Publisher`] | numbers and seals; says when a new epoch is due |
+//! | [`Reflector`] | takes packets from sources and sends them to targets; a [`Fan`] for each stream |
 //! | [`Subscriber`] | opens, each packet once, across a change of epochs |
+//! | [`Gaps`] | which packets a receiver misses, and when it asks for them |
+//! | [`Socket`] | datagrams in batches |
 //!
-//! These are machines without I/O: time and secrets come in from outside. Who
-//! publishes, who is admitted, and how secrets travel is the overlay's business.
+//! All but the socket are machines without I/O: time and secrets come in from
+//! outside. Who publishes, who is admitted, and how secrets travel is the overlay's business.
 
+mod fan;
+mod gaps;
 pub mod packet;
 mod publisher;
+mod reflector;
 mod replay;
+mod ring;
 mod seal;
+mod socket;
 mod subscriber;
+mod target;
+pub mod words;
 
+pub use fan::{Config, Fan, MAX_TARGETS, Outcome, Refused, Transmit};
+pub use gaps::Gaps;
 pub use packet::{Epoch, Flags, Header, Hop, Malformed, StreamId};
 pub use publisher::{Limits, Publisher, Reason, SealError};
+pub use reflector::{Arrivals, MAX_SOURCES, MAX_STREAMS, Reflector};
+pub use ring::Keep;
 pub use seal::{SECRET_BYTES, Secret};
+pub use socket::Socket;
 pub use subscriber::{Counts, OpenError, Opened, Subscriber};
+pub use target::{Kind, Patience, Statistics, Terms};

@@ -127,7 +127,7 @@ pub struct Header {
 /// What is no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a packet of a reflected stream: {0}")]
-pub struct Malformed(&'static str);
+pub struct Malformed(pub(crate) &'static str);
 
 impl Header {
     /// The header in bytes, after the hop's.

@@ -11,6 +11,7 @@
 //! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
 //! A live source starts with what comes next, and has failed after 4 s of silence.
 
+pub mod keyframes;
 pub mod rtp;
 pub mod ts;
 

@@ -1,0 +1,427 @@
+//! What has come of a stream, in order: what targets read from, each at its own
+//! place, and what joiners and repairs are served from.
+//!
+//! Packets are kept in *runs*: packets of equal size, the last possibly
+//! shorter, one after the other in memory, so that the system can send a run
+//! to a target as one message. A key frame begins a run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use roost_proto::Time;
+
+use crate::packet::{Flags, Hop};
+
+/// The most packets in a run: what Linux takes in one message (`UDP_MAX_SEGMENTS`, before 6.9).
+pub(crate) const RUN_PACKETS: u32 = 64;
+/// The most bytes in a run: what fits an IPv4 packet with its headers.
+pub(crate) const RUN_BYTES: usize = 65_000;
+/// Memory is taken in pieces of this size. A piece goes when the last of its packets does, and
+/// has packets of one stream only.
+const PIECE_BYTES: usize = 256 * 1024;
+/// The most packets with parameter sets kept for joiners: PAT and PMT, or VPS, SPS and PPS, with
+/// room for more than one each.
+const MAX_PARAMETERS: usize = 8;
+
+/// What is kept of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// The most bytes; by default 16 MiB, four seconds of 30 Mbit/s. If there are more since the
+    /// last key frame, joiners wait for the next.
+    pub bytes: u64,
+    /// The most packets; by default 32 768.
+    pub packets: u64,
+    /// How long what is older than the last key frame is kept, for targets that are behind and
+    /// for repairs; by default 500 ms.
+    pub age: Duration,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { bytes: 16 << 20, packets: 32_768, age: Duration::from_millis(500) }
+    }
+}
+
+/// What is known of a packet that comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// Who sent it here.
+    pub(crate) from: SocketAddr,
+    /// How often it has been sent on, with the next time.
+    pub(crate) hops: u8,
+    /// Its first byte from now on, if it is not to stay.
+    pub(crate) first_byte: Option<u8>,
+    /// Its number, if it has one.
+    pub(crate) counter: Option<u64>,
+    pub(crate) flags: Flags,
+}
+
+/// Packets that leave together.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) bytes: Bytes,
+    /// The size of each packet but the last.
+    pub(crate) segment: usize,
+    pub(crate) packets: u32,
+    pub(crate) from: SocketAddr,
+    pub(crate) hops: u8,
+    /// The number of the first; those of the others follow it.
+    counter: Option<u64>,
+    pub(crate) at: Time,
+    /// What there had been of the stream before it.
+    before: Amount,
+}
+
+/// So much of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+}
+
+/// The run that is being filled.
+#[derive(Debug, Default)]
+struct Filling {
+    bytes: BytesMut,
+    segment: usize,
+    packets: u32,
+    mark: Option<Mark>,
+    /// A shorter packet has ended it.
+    ended: bool,
+    begins_key: bool,
+}
+
+/// The latest of a stream.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    keep: Keep,
+    runs: VecDeque<Run>,
+    /// The place of the first run; places count all runs there ever were.
+    first: u64,
+    /// Where the last key frame begins.
+    key: Option<u64>,
+    /// Whether there ever was a key frame.
+    pub(crate) knows_keys: bool,
+    parameters: Vec<Bytes>,
+    /// What joiners need before the key frame.
+    key_parameters: Vec<Bytes>,
+    was_parameters: bool,
+    by_counter: BTreeMap<u64, u64>,
+    total: Amount,
+    filling: Filling,
+}
+
+impl Ring {
+    pub(crate) fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            runs: VecDeque::new(),
+            first: 0,
+            key: None,
+            knows_keys: false,
+            parameters: Vec::new(),
+            key_parameters: Vec::new(),
+            was_parameters: false,
+            by_counter: BTreeMap::new(),
+            total: Amount::default(),
+            filling: Filling::default(),
+        }
+    }
+
+    /// The place of the next run: where the live edge is.
+    pub(crate) fn head(&self) -> u64 {
+        self.first + self.runs.len() as u64
+    }
+
+    /// The place of the oldest run that is still there.
+    pub(crate) fn tail(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn get(&self, place: u64) -> Option<&Run> {
+        self.runs.get(usize::try_from(place.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Where the last key frame begins, if all since is still there.
+    pub(crate) fn key(&self) -> Option<u64> {
+        self.key
+    }
+
+    /// The parameter sets that came before the last key frame.
+    pub(crate) fn key_parameters(&self) -> &[Bytes] {
+        &self.key_parameters
+    }
+
+    /// What lies between a place, or the oldest run if that is gone, and the live edge.
+    pub(crate) fn behind(&self, place: u64) -> Amount {
+        let before = self.get(place.max(self.first)).map_or(self.total, |run| run.before);
+        Amount { bytes: self.total.bytes - before.bytes, packets: self.total.packets - before.packets }
+    }
+
+    /// How many packets there are from one place to another.
+    pub(crate) fn packets_between(&self, from: u64, to: u64) -> u64 {
+        self.behind(from).packets.saturating_sub(self.behind(to).packets)
+    }
+
+    /// Adds a packet; it is there for targets when its run is [closed](Self::close).
+    pub(crate) fn push(&mut self, now: Time, datagram: &[u8], mark: Mark) {
+        if datagram.is_empty() {
+            return;
+        }
+        let begins_key = mark.flags.has(Flags::KEY_FRAME);
+        if begins_key || !self.filling.takes(datagram.len(), &mark) {
+            self.close(now);
+        }
+        self.note_parameters(datagram, &mark);
+        let filling = &mut self.filling;
+        if filling.packets == 0 {
+            filling.segment = datagram.len();
+            filling.begins_key = begins_key;
+        }
+        if filling.bytes.capacity() - filling.bytes.len() < datagram.len() {
+            filling.bytes.reserve(PIECE_BYTES);
+        }
+        let start = filling.bytes.len();
+        filling.bytes.extend_from_slice(datagram);
+        if let Some(byte) = mark.first_byte {
+            filling.bytes[start] = byte;
+        }
+        filling.ended = datagram.len() < filling.segment;
+        filling.packets += 1;
+        let first = filling.mark.map_or(mark.counter, |first| first.counter);
+        filling.mark = Some(Mark { counter: first, ..mark });
+    }
+
+    /// Parameter sets in a row belong together; those after other packets replace them.
+    fn note_parameters(&mut self, datagram: &[u8], mark: &Mark) {
+        let has = mark.flags.has(Flags::PARAMETERS);
+        if mark.flags.has(Flags::KEY_FRAME) {
+            self.key_parameters.clone_from(&self.parameters);
+        }
+        if has && !mark.flags.has(Flags::KEY_FRAME) {
+            if !self.was_parameters {
+                self.parameters.clear();
+            }
+            if self.parameters.len() < MAX_PARAMETERS {
+                let mut packet = BytesMut::from(datagram);
+                packet[0] = mark.first_byte.unwrap_or(packet[0]);
+                self.parameters.push(caught_up(&packet, packet.len()));
+            }
+        }
+        self.was_parameters = has;
+    }
+
+    /// Ends the run that is being filled, and forgets what need not be kept.
+    pub(crate) fn close(&mut self, now: Time) {
+        let Some(mark) = self.filling.mark.take() else { return };
+        let place = self.head();
+        let run = Run {
+            bytes: self.filling.bytes.split().freeze(),
+            segment: self.filling.segment,
+            packets: std::mem::take(&mut self.filling.packets),
+            from: mark.from,
+            hops: mark.hops,
+            counter: mark.counter,
+            at: now,
+            before: self.total,
+        };
+        self.total.bytes += run.bytes.len() as u64;
+        self.total.packets += u64::from(run.packets);
+        if std::mem::take(&mut self.filling.begins_key) {
+            self.key = Some(place);
+            self.knows_keys = true;
+        }
+        if let Some(counter) = run.counter {
+            self.by_counter.insert(counter, place);
+        }
+        self.runs.push_back(run);
+        self.trim(now);
+    }
+
+    fn trim(&mut self, now: Time) {
+        while let Some(oldest) = self.runs.front() {
+            let Amount { bytes, packets } = self.behind(self.first);
+            let over = bytes > self.keep.bytes || packets > self.keep.packets;
+            let needed = self.key.is_some_and(|key| self.first >= key) || now.since(oldest.at) <= self.keep.age;
+            if !over && needed {
+                break;
+            }
+            if let Some(counter) = oldest.counter {
+                self.by_counter.remove(&counter);
+            }
+            self.runs.pop_front();
+            self.first += 1;
+            // What is left cannot be decoded from its beginning.
+            self.key = self.key.filter(|key| *key >= self.first);
+        }
+    }
+
+    /// The packet with this number, if it is still there and not older than `age`.
+    pub(crate) fn packet(&self, now: Time, counter: u64, age: Duration) -> Option<Bytes> {
+        let (first, place) = self.by_counter.range(..=counter).next_back()?;
+        let run = self.get(*place)?;
+        let number = usize::try_from(counter - first).ok()?;
+        if counter - first >= u64::from(run.packets) || now.since(run.at) > age {
+            return None;
+        }
+        let start = number * run.segment;
+        Some(run.bytes.slice(start..run.bytes.len().min(start + run.segment)))
+    }
+}
+
+impl Run {
+    /// Without its first packets.
+    pub(crate) fn without(&self, packets: u32) -> Self {
+        let start = self.bytes.len().min(packets as usize * self.segment);
+        Self { bytes: self.bytes.slice(start..), packets: self.packets.saturating_sub(packets), ..self.clone() }
+    }
+}
+
+/// A run of packets, marked as not live.
+pub(crate) fn caught_up(bytes: &[u8], segment: usize) -> Bytes {
+    let mut copy = bytes.to_vec();
+    for packet in copy.chunks_mut(segment) {
+        // Those of an opaque stream have no hop's byte, but neither a cache to catch up from.
+        if let Some(hop) = Hop::from_byte(packet[0]) {
+            packet[0] = Hop { catch_up: true, ..hop }.byte();
+        }
+    }
+    copy.into()
+}
+
+impl Filling {
+    /// Whether the packet can be one more of the run.
+    fn takes(&self, length: usize, mark: &Mark) -> bool {
+        let Some(last) = &self.mark else { return true };
+        let follows = last.counter.and_then(|first| first.checked_add(self.packets.into())) == mark.counter;
+        !self.ended
+            && length <= self.segment
+            && self.packets < RUN_PACKETS
+            && self.bytes.len() + length <= RUN_BYTES
+            && (follows && last.from == mark.from && last.hops == mark.hops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
+
+    fn mark(counter: Option<u64>, flags: Flags) -> Mark {
+        Mark { from: HERE.into(), hops: 1, first_byte: None, counter, flags }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn shapes(ring: &Ring) -> Vec<(usize, u32)> {
+        ring.runs.iter().map(|run| (run.segment, run.packets)).collect()
+    }
+
+    #[test]
+    fn runs_have_packets_of_one_size_but_the_last() {
+        let mut ring = Ring::new(Keep::default());
+        for size in [10, 10, 4, 4, 4, 10, 11] {
+            ring.push(Time::ZERO, &vec![1; size], mark(None, Flags::default()));
+        }
+        ring.close(Time::ZERO);
+        assert_eq!(shapes(&ring), [(10, 3), (4, 2), (10, 1), (11, 1)]);
+    }
+
+    #[test]
+    fn runs_are_no_longer_than_the_system_takes() {
+        let mut ring = Ring::new(Keep::default());
+        (0..100).for_each(|_| ring.push(Time::ZERO, &[1; 200], mark(None, Flags::default())));
+        (0..50).for_each(|_| ring.push(Time::ZERO, &[1; 1440], mark(None, Flags::default())));
+        ring.close(Time::ZERO);
+        assert_eq!(shapes(&ring), [(200, 64), (200, 36), (1440, 45), (1440, 5)]);
+    }
+
+    #[test]
+    fn a_key_frame_or_a_gap_begins_a_run() {
+        let mut ring = Ring::new(Keep::default());
+        for (counter, flags) in
+            [(5, Flags::default()), (6, Flags::KEY_FRAME), (7, Flags::default()), (9, Flags::default())]
+        {
+            ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
+        }
+        ring.close(Time::ZERO);
+        assert_eq!(shapes(&ring), [(100, 1), (100, 2), (100, 1)]);
+        assert_eq!(ring.key(), Some(1));
+        let found = [4, 5, 6, 7, 8, 9, 10].map(|counter| ring.packet(Time::ZERO, counter, Duration::ZERO).is_some());
+        assert_eq!(found, [false, true, true, true, false, true, false]);
+    }
+
+    #[test]
+    fn what_is_before_the_key_frame_is_forgotten_after_a_while() {
+        let mut ring = Ring::new(Keep::default());
+        for (ms, flags) in
+            [(0, Flags::KEY_FRAME), (40, Flags::default()), (1000, Flags::KEY_FRAME), (1040, Flags::default())]
+        {
+            ring.push(at(ms), &[1; 100], mark(Some(ms), flags));
+            ring.close(at(ms));
+        }
+        assert_eq!((ring.tail(), ring.key(), ring.head()), (2, Some(2), 4));
+        assert!(ring.packet(at(1040), 40, Duration::from_secs(9)).is_none());
+    }
+
+    #[test]
+    fn a_group_of_pictures_that_is_too_large_serves_no_joiner() {
+        let mut ring = Ring::new(Keep { packets: 3, ..Keep::default() });
+        for counter in 0..5 {
+            let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
+            ring.push(Time::ZERO, &[1; 100], mark(Some(counter), flags));
+            ring.close(Time::ZERO);
+        }
+        assert_eq!((ring.tail(), ring.key(), ring.knows_keys), (2, None, true));
+    }
+
+    #[test]
+    fn a_joiner_gets_the_parameters_that_the_key_frame_had() {
+        let mut ring = Ring::new(Keep::default());
+        let packets = [(1, Flags::PARAMETERS), (2, Flags::PARAMETERS), (3, Flags::KEY_FRAME), (4, Flags::default())];
+        for (byte, flags) in packets {
+            ring.push(Time::ZERO, &[byte], mark(None, flags));
+        }
+        ring.push(Time::ZERO, &[5], mark(None, Flags::PARAMETERS));
+        assert_eq!(ring.key_parameters(), [&[1_u8][..], &[2]]);
+        ring.push(Time::ZERO, &[6], mark(None, Flags::KEY_FRAME));
+        assert_eq!(ring.key_parameters(), [&[5_u8][..]]);
+    }
+
+    proptest! {
+        /// The bytes come out as they went in, and what is behind adds up.
+        #[test]
+        fn nothing_is_lost_or_moved(sizes in proptest::collection::vec((1..1500_usize, any::<bool>()), 1..300)) {
+            let mut ring = Ring::new(Keep::default());
+            let mut sent = Vec::new();
+            for (number, (size, closes)) in sizes.iter().enumerate() {
+                let datagram = vec![number as u8; *size];
+                ring.push(Time::ZERO, &datagram, mark(Some(number as u64), Flags::default()));
+                sent.push(datagram);
+                if *closes {
+                    ring.close(Time::ZERO);
+                }
+            }
+            ring.close(Time::ZERO);
+            let mut seen = Vec::new();
+            for place in ring.tail()..ring.head() {
+                let run = ring.get(place).unwrap();
+                let packets: Vec<Vec<u8>> = run.bytes.chunks(run.segment).map(<[u8]>::to_vec).collect();
+                prop_assert_eq!(packets.len(), run.packets as usize);
+                prop_assert_eq!(ring.behind(place).packets as usize, sent.len() - seen.len());
+                seen.extend(packets);
+            }
+            prop_assert_eq!(&seen, &sent);
+            for (number, datagram) in sent.iter().enumerate() {
+                let found = ring.packet(Time::ZERO, number as u64, Duration::ZERO);
+                prop_assert_eq!(found.as_deref(), Some(&datagram[..]));
+            }
+        }
+    }
+}

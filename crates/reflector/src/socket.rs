@@ -1,0 +1,236 @@
+//! Datagrams in batches: the crate's only I/O.
+//!
+//! The system hands over several datagrams at once, those of one sender and
+//! size glued together (`UDP_GRO`), and takes a run of packets for a target as
+//! one message, which it, or the network card, cuts (`UDP_SEGMENT`). That is what makes
+//! fan-out fast: most of the time goes into the way through the system, once
+//! for each message. One call for many messages (`sendmmsg`) saves 3 % beside that.
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit as Message, UdpSocketState};
+
+use crate::fan::{Outcome, Transmit};
+
+/// Room for what the system glues together, at most an IP packet.
+const SLOT_BYTES: usize = 64 * 1024;
+/// Packets after which a batch is sent on before more are received: a target after the
+/// others waits for less than a millisecond, as each message takes about 10 µs.
+const BATCH_PACKETS: usize = 64;
+/// Room that is asked of the system for each direction. It grants what it allows; less costs losses under load.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+/// `EIO`, `EINVAL` and `EMSGSIZE`, with which the system refuses to cut runs: the device computes no
+/// checksums, or a packet does not fit it.
+const REFUSALS: [i32; 3] = [5, 22, 90];
+
+/// A socket that does not wait.
+pub struct Socket {
+    socket: UdpSocket,
+    io: UdpSocketState,
+    slots: [Box<[u8]>; BATCH_SIZE],
+    metas: [RecvMeta; BATCH_SIZE],
+    /// How many slots the next receipt offers, so that it brings about a batch.
+    offered: usize,
+    /// Whether runs may leave as one message.
+    offload: bool,
+}
+
+impl Socket {
+    /// Binds a socket; without `offload` each packet leaves by itself.
+    ///
+    /// # Errors
+    /// When the address is in use or not this machine's.
+    pub fn bind(at: SocketAddr, offload: bool) -> io::Result<Self> {
+        let socket = UdpSocket::bind(at)?;
+        let io = UdpSocketState::new((&socket).into())?;
+        // See the constant.
+        let _ = io.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
+        let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
+        let slots = std::array::from_fn(|_| vec![0; SLOT_BYTES].into_boxed_slice());
+        let metas = [RecvMeta::default(); BATCH_SIZE];
+        Ok(Self { offload: offload && io.max_gso_segments() > 1, socket, io, slots, metas, offered: BATCH_SIZE })
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Hands the datagrams that are there to `take`, about a batch of them; answers how many there were.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none; others as `recvmmsg(2)`.
+    pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+        let mut received = 0;
+        while received < BATCH_PACKETS {
+            let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
+            let buffers = &mut buffers[..self.offered];
+            let messages = match self.io.recv((&self.socket).into(), buffers, &mut self.metas) {
+                Ok(messages) => messages,
+                Err(_) if received > 0 => break,
+                Err(error) => return Err(error),
+            };
+            let mut packets = 0;
+            for (slot, meta) in self.slots.iter().zip(&self.metas[..messages]) {
+                for datagram in slot[..meta.len].chunks(meta.stride.max(1)) {
+                    take(meta.addr, datagram);
+                    packets += 1;
+                }
+            }
+            received += packets;
+            let is_all = messages < self.offered;
+            self.offered = (BATCH_PACKETS * messages / packets.max(1)).clamp(1, BATCH_SIZE);
+            if is_all {
+                break;
+            }
+        }
+        Ok(received)
+    }
+
+    /// Sends packets to a target, as one message if both the system and the target's way allow.
+    /// What befalls one target does not befall another.
+    pub fn send(&self, transmit: &Transmit) -> Outcome {
+        let Transmit { to, contents, segment, offload, .. } = transmit;
+        let packets = contents.len().div_ceil((*segment).max(1)) as u32;
+        let mut outcome = Outcome::default();
+        if packets > 1 && *offload && self.offload {
+            match self.hand_over(*to, contents, Some(*segment)) {
+                Ok(()) => return Outcome { sent: packets, ..outcome },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Outcome { is_full: true, ..outcome },
+                Err(error) => {
+                    outcome.refuses_offload = error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code));
+                }
+            }
+        }
+        for packet in contents.chunks((*segment).max(1)) {
+            match self.hand_over(*to, packet, None) {
+                Ok(()) => outcome.sent += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    outcome.is_full = true;
+                    break;
+                }
+                Err(_) => outcome.failed += 1,
+            }
+        }
+        outcome
+    }
+
+    fn hand_over(&self, to: SocketAddr, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        let message = Message { destination: to, ecn: None, contents, segment_size, src_ip: None };
+        self.io.try_send((&self.socket).into(), &message)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Fan, StreamId, Terms};
+    use roost_proto::Time;
+    use std::time::Duration;
+
+    const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+    fn receiver() -> (UdpSocket, SocketAddr) {
+        let socket = UdpSocket::bind(SocketAddr::from(LOOPBACK)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
+    }
+
+    /// Sends what came in one batch to two receivers, and returns what they got.
+    fn reflect(datagrams: &[Vec<u8>], offload: bool) -> [Vec<Vec<u8>>; 2] {
+        let mut socket = Socket::bind(LOOPBACK.into(), offload).unwrap();
+        let receivers = [receiver(), receiver()];
+        let mut fan = Fan::new(StreamId(1), Config::default());
+        for (_, address) in &receivers {
+            fan.add_target(Time::ZERO, *address, Terms::proven(Duration::from_secs(60))).unwrap();
+        }
+        let (sender, _) = receiver();
+        for datagram in datagrams {
+            sender.send_to(datagram, socket.local_addr().unwrap()).unwrap();
+        }
+        // On loopback what is sent is there.
+        let mut received = 0;
+        while received < datagrams.len() {
+            received += socket.receive(|from, datagram| fan.push_opaque(Time::ZERO, from, datagram)).unwrap();
+        }
+        fan.close(Time::ZERO);
+        while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
+            let outcome = socket.send(&transmit);
+            assert_eq!((outcome.failed, outcome.is_full), (0, false));
+            fan.settle(Time::ZERO, &transmit, outcome);
+        }
+        receivers.map(|(receiver, _)| {
+            let mut buffer = [0; 2000];
+            let mut next = || receiver.recv(&mut buffer).map(|length| buffer[..length].to_vec()).unwrap();
+            datagrams.iter().map(|_| next()).collect()
+        })
+    }
+
+    #[test]
+    fn every_target_gets_every_datagram_as_it_came_and_in_order() {
+        let sizes = [1440; 70].into_iter().chain([200, 200, 1, 1440, 1472]);
+        let datagrams: Vec<Vec<u8>> = sizes.enumerate().map(|(number, size)| vec![number as u8; size]).collect();
+        for offload in [true, false] {
+            for seen in reflect(&datagrams, offload) {
+                assert!(seen == datagrams, "with offload: {offload}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_target_that_cannot_be_reached_harms_no_other() {
+        let mut fan = Fan::new(StreamId(1), Config::default());
+        let (good, address) = receiver();
+        // Nothing goes to port 0.
+        let bad = SocketAddr::from(([127, 0, 0, 1], 0));
+        for target in [bad, address] {
+            fan.add_target(Time::ZERO, target, Terms::proven(Duration::from_secs(60))).unwrap();
+        }
+        (0..10).for_each(|number| fan.push_opaque(Time::ZERO, address_of_nobody(), &[number; 100]));
+        fan.close(Time::ZERO);
+        let socket = Socket::bind(LOOPBACK.into(), true).unwrap();
+        while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
+            fan.settle(Time::ZERO, &transmit, socket.send(&transmit));
+        }
+        let mut buffer = [0; 200];
+        for number in 0..10 {
+            assert_eq!(good.recv(&mut buffer).unwrap(), 100);
+            assert_eq!(buffer[0], number);
+        }
+        let statistics: Vec<_> =
+            fan.targets().map(|(_, _, statistics)| (statistics.packets, statistics.failed)).collect();
+        assert_eq!(statistics, [(0, 10), (10, 0)]);
+    }
+
+    #[test]
+    fn a_run_that_the_system_does_not_cut_goes_packet_by_packet() {
+        let outcome = {
+            let mut fan = Fan::new(StreamId(1), Config::default());
+            let bad = SocketAddr::from(([127, 0, 0, 1], 0));
+            fan.add_target(Time::ZERO, bad, Terms::proven(Duration::from_secs(60))).unwrap();
+            (0..2).for_each(|_| fan.push_opaque(Time::ZERO, address_of_nobody(), &[0; 100]));
+            fan.close(Time::ZERO);
+            let transmit = fan.poll_transmit(Time::ZERO).unwrap();
+            Socket::bind(LOOPBACK.into(), true).unwrap().send(&transmit)
+        };
+        // EINVAL is what port 0 and a device without offload have in common.
+        assert_eq!(outcome, Outcome { sent: 0, failed: 2, refuses_offload: true, is_full: false });
+    }
+
+    fn address_of_nobody() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], 1))
+    }
+}

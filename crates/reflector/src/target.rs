@@ -1,0 +1,338 @@
+//! One that a stream is sent to: what it may have, what it has had, and what is next.
+//!
+//! A target has no queue of its own: it is a place in the stream's
+//! [ring](crate::ring). How far that is behind the live edge is its queue, and
+//! one that falls too far behind goes on at the next key frame.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_proto::Time;
+
+use crate::fan::Outcome;
+use crate::ring::{Ring, Run, caught_up};
+use crate::words::{Nack, Word};
+
+/// The most repairs and parameter sets that wait for one target.
+const MAX_FRONT: usize = 256;
+/// A packet is repaired again after this at the earliest, and so often in all: who asks more
+/// often gets no more.
+const REPAIR_AGAIN: Duration = Duration::from_millis(10);
+const REPAIR_TIMES: u8 = 3;
+/// The most repairs of which that is remembered.
+const MAX_REPAIRED: usize = 1024;
+/// When a challenge that is not answered is repeated, and how often in all.
+const CHALLENGE_AGAIN: Duration = Duration::from_millis(200);
+const CHALLENGES: u8 = 5;
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It watches.
+    Subscriber,
+    /// It sends on; never what has been sent on too often.
+    Reflector,
+}
+
+/// On what terms a target gets a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// What it is.
+    pub kind: Kind,
+    /// How long it gets the stream, unless it is added again.
+    pub lease: Duration,
+    /// What its link takes, bits per second; nothing is sent faster then. Without it live packets
+    /// leave as they come.
+    pub bits_per_second: Option<u64>,
+    /// Whether the address has proved already that it receives what is sent to it, as that of an
+    /// association has. Otherwise this word is sent to it, drawn at random, until it comes back.
+    pub challenge: Option<Word>,
+}
+
+/// What a target has had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets sent, repairs among them.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets skipped because it was too far behind.
+    pub dropped: u64,
+    /// Packets that the system did not send, and would not have.
+    pub failed: u64,
+    /// Packets that it asked for again.
+    pub nacked: u64,
+    /// Of these, those that it was sent.
+    pub repaired: u64,
+    /// Of the last whole second.
+    pub bits_per_second: u64,
+}
+
+/// How far behind a target may be, and how fast it may catch up.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Bytes behind the live edge; by default 1 MiB.
+    pub bytes: u64,
+    /// Time behind the live edge; by default 300 ms.
+    pub age: Duration,
+    /// How old a packet may be that is repaired; by default 300 ms.
+    pub repair: Duration,
+    /// How fast joiners are sent what is cached, if their [`Terms`] do not say, bits per second;
+    /// by default 100 million.
+    pub catch_up: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let age = Duration::from_millis(300);
+        Self { bytes: 1 << 20, age, repair: age, catch_up: 100_000_000 }
+    }
+}
+
+/// Where a target is in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has not proved its address yet.
+    Asked { next: Time, times: u8 },
+    /// It gets what was there before it came, up to this place.
+    CatchingUp { until: u64 },
+    /// It gets what comes.
+    Live,
+    /// It gets nothing until a key frame begins.
+    AwaitsKey,
+}
+
+/// What is sent to a target next.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Challenge(Word),
+    /// A single packet, ahead of the others.
+    Front(Bytes),
+    Run {
+        run: Run,
+        is_cached: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) terms: Terms,
+    pub(crate) expires: Time,
+    pub(crate) statistics: Statistics,
+    /// Whether the system takes whole runs for it.
+    pub(crate) offload: bool,
+    stage: Stage,
+    /// The place of the next run, and how many of its packets have gone already.
+    next: u64,
+    part: u32,
+    front: VecDeque<Bytes>,
+    repaired: BTreeMap<u64, (Time, u8)>,
+    /// When its link is free again.
+    free: Time,
+    /// Whether the system had no room for it the last time.
+    is_full: bool,
+    second: (Time, u64),
+}
+
+impl Target {
+    pub(crate) fn new(now: Time, address: SocketAddr, terms: Terms, ring: &Ring) -> Self {
+        let mut target = Self {
+            address,
+            terms,
+            expires: now + terms.lease,
+            statistics: Statistics::default(),
+            offload: true,
+            stage: Stage::Asked { next: now, times: 0 },
+            next: ring.head(),
+            part: 0,
+            front: VecDeque::new(),
+            repaired: BTreeMap::new(),
+            free: now,
+            is_full: false,
+            second: (now, 0),
+        };
+        if terms.challenge.is_none() {
+            target.join(ring);
+        }
+        target
+    }
+
+    /// It has shown that it receives what is sent to it.
+    pub(crate) fn answer(&mut self, word: Word, ring: &Ring) {
+        if self.terms.challenge == Some(word) && self.is_asked() {
+            self.join(ring);
+        }
+    }
+
+    fn is_asked(&self) -> bool {
+        matches!(self.stage, Stage::Asked { .. })
+    }
+
+    /// Begins at the last key frame, or at the live edge of a stream without any.
+    fn join(&mut self, ring: &Ring) {
+        self.next = ring.head();
+        self.stage = match ring.key() {
+            Some(key) => {
+                self.next = key;
+                self.front.extend(ring.key_parameters().iter().cloned());
+                Stage::CatchingUp { until: ring.head() }
+            }
+            None if ring.knows_keys => Stage::AwaitsKey,
+            None => Stage::Live,
+        };
+    }
+
+    /// What is to be sent now, if anything; it stays next until it is [settled](Self::settle).
+    pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
+        if now >= self.expires {
+            return None;
+        }
+        if let Stage::Asked { next, times } = self.stage {
+            return self.terms.challenge.filter(|_| now >= next && times < CHALLENGES).map(Item::Challenge);
+        }
+        self.keep_up(now, ring, patience);
+        if now < self.free {
+            return None;
+        }
+        if let Some(packet) = self.front.front() {
+            return Some(Item::Front(packet.clone()));
+        }
+        if self.stage == Stage::AwaitsKey {
+            return None;
+        }
+        loop {
+            let run = ring.get(self.next)?;
+            let returns = run.from == self.address;
+            if !returns && (self.terms.kind == Kind::Subscriber || run.hops < max_hops) {
+                let is_cached = matches!(self.stage, Stage::CatchingUp { until } if self.next < until);
+                return Some(Item::Run { run: run.without(self.part), is_cached });
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Goes on at a key frame, or at the live edge, if it is too far behind.
+    fn keep_up(&mut self, now: Time, ring: &Ring, patience: &Patience) {
+        if let Stage::CatchingUp { until } = self.stage
+            && self.next >= until
+        {
+            self.stage = Stage::Live;
+        }
+        let is_gone = self.next < ring.tail();
+        let is_late = match self.stage {
+            Stage::Live => {
+                let age = ring.get(self.next).map_or(Duration::ZERO, |run| now.since(run.at));
+                ring.behind(self.next).bytes > patience.bytes || age > patience.age
+            }
+            _ => false,
+        };
+        match ring.key() {
+            Some(key) if self.stage == Stage::AwaitsKey && key >= self.next => self.skip(key, ring, Stage::Live),
+            Some(key) if (is_late || is_gone) && key > self.next => self.skip(key, ring, Stage::Live),
+            _ if (is_late || is_gone) && ring.knows_keys => self.skip(ring.head(), ring, Stage::AwaitsKey),
+            _ if is_late || is_gone => self.skip(ring.head(), ring, Stage::Live),
+            _ if self.stage == Stage::AwaitsKey => self.skip(ring.head(), ring, Stage::AwaitsKey),
+            _ => {}
+        }
+    }
+
+    fn skip(&mut self, to: u64, ring: &Ring, stage: Stage) {
+        self.statistics.dropped += ring.packets_between(self.next, to);
+        if stage == Stage::Live && ring.key() == Some(to) {
+            self.front.extend(ring.key_parameters().iter().take(MAX_FRONT.saturating_sub(self.front.len())).cloned());
+        }
+        (self.next, self.part) = (to, 0);
+        self.stage = stage;
+    }
+
+    /// An item was handed to the system.
+    pub(crate) fn settle(&mut self, now: Time, item: &Item, outcome: Outcome, patience: &Patience) {
+        self.is_full = outcome.is_full;
+        let (bytes, segment) = match item {
+            Item::Challenge(_) if outcome.is_full => return,
+            Item::Challenge(_) => return self.challenged(now),
+            Item::Front(packet) => (packet.len(), packet.len()),
+            Item::Run { run, .. } => (run.bytes.len(), run.segment),
+        };
+        match item {
+            _ if outcome.is_full => self.part += outcome.sent + outcome.failed,
+            Item::Run { .. } => (self.next, self.part) = (self.next + 1, 0),
+            _ => drop(self.front.pop_front()),
+        }
+        let bytes = if outcome.is_full { outcome.sent as usize * segment } else { bytes } as u64;
+        self.statistics.packets += u64::from(outcome.sent);
+        self.statistics.failed += u64::from(outcome.failed);
+        self.statistics.bytes += bytes;
+        self.pace(now, bytes, patience);
+        self.note_rate(now, bytes);
+    }
+
+    fn challenged(&mut self, now: Time) {
+        if let Stage::Asked { next, times } = &mut self.stage {
+            *next = now + CHALLENGE_AGAIN * (1 << u32::from(*times));
+            *times += 1;
+        }
+    }
+
+    fn note_rate(&mut self, now: Time, bytes: u64) {
+        let (began, before) = self.second;
+        let passed = now.since(began);
+        if passed < Duration::from_secs(1) {
+            self.second = (began, before + bytes);
+        } else {
+            self.statistics.bits_per_second = (before as f64 * 8.0 / passed.as_secs_f64()) as u64;
+            self.second = (now, bytes);
+        }
+    }
+
+    fn pace(&mut self, now: Time, bytes: u64, patience: &Patience) {
+        let catching_up = matches!(self.stage, Stage::CatchingUp { .. }).then_some(patience.catch_up);
+        if let Some(rate) = self.terms.bits_per_second.or(catching_up) {
+            self.free = self.free.max(now) + Duration::from_nanos(bytes * 8 * 1_000_000_000 / rate.max(1));
+        }
+    }
+
+    /// It misses packets; what is still there and not too old is sent again, ahead of the others.
+    pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &Patience) {
+        if self.is_asked() {
+            return;
+        }
+        for counter in nack.counters() {
+            self.statistics.nacked += 1;
+            let (last, times) = self.repaired.get(&counter).copied().unwrap_or((Time::ZERO, 0));
+            let is_often = times > 0 && (now.since(last) < REPAIR_AGAIN || times >= REPAIR_TIMES);
+            if is_often || self.front.len() >= MAX_FRONT {
+                continue;
+            }
+            let Some(packet) = ring.packet(now, counter, patience.repair) else { continue };
+            self.front.push_back(caught_up(&packet, packet.len()));
+            self.repaired.insert(counter, (now, times + 1));
+            self.statistics.repaired += 1;
+        }
+        while self.repaired.len() > MAX_REPAIRED {
+            self.repaired.pop_first();
+        }
+    }
+
+    /// When there is something to do for it that time alone brings about.
+    pub(crate) fn deadline(&self, ring: &Ring) -> Time {
+        let work = match self.stage {
+            Stage::Asked { next, times } if times < CHALLENGES => next,
+            Stage::Asked { .. } => self.expires,
+            // Then it is the system that says when.
+            _ if self.is_full => self.expires,
+            _ if !self.front.is_empty() => self.free,
+            Stage::CatchingUp { .. } | Stage::Live if self.next < ring.head() => self.free,
+            _ => self.expires,
+        };
+        work.min(self.expires)
+    }
+
+    /// Whether the target has been at the same stage as when it was made.
+    pub(crate) fn is_proven(&self) -> bool {
+        !self.is_asked()
+    }
+}

@@ -1,0 +1,389 @@
+//! The reflector in virtual time: who gets what, and who does not.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use roost_proto::Time;
+use roost_reflector::words::{Nack, Said, Word};
+use roost_reflector::{
+    Config, Epoch, Flags, Header, Hop, Kind, Limits, Outcome, Publisher, Reflector, Secret, Statistics, StreamId, Terms,
+};
+
+const STREAM: StreamId = StreamId(77);
+const LEASE: Duration = Duration::from_secs(60);
+const FRAME: Duration = Duration::from_millis(40);
+const PACKET_BYTES: usize = 1040;
+
+fn address(number: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, number], 7700))
+}
+
+fn publisher_at() -> SocketAddr {
+    address(1)
+}
+
+/// A reflector, the publisher of its stream, and what each target has got.
+struct World {
+    now: Time,
+    reflector: Reflector,
+    publisher: Publisher,
+    got: BTreeMap<SocketAddr, Vec<(Time, Vec<u8>)>>,
+    /// Targets whose way is full.
+    stalled: BTreeSet<SocketAddr>,
+    frame: u16,
+}
+
+impl World {
+    fn new() -> Self {
+        let (now, secret) = (Time::ZERO, Secret::new([1; 32]));
+        let mut reflector = Reflector::new(Config::default());
+        reflector.add_source(STREAM, publisher_at()).unwrap();
+        let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, Limits::default()).unwrap();
+        Self { now, reflector, publisher, got: BTreeMap::new(), stalled: BTreeSet::new(), frame: 0 }
+    }
+
+    fn join(&mut self, target: SocketAddr) {
+        self.reflector.add_target(self.now, STREAM, target, Terms::proven(LEASE)).unwrap();
+    }
+
+    fn packet(&mut self, flags: Flags) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        self.publisher.seal(self.now, self.frame, flags, &[7; PACKET_BYTES - 40], &mut out).unwrap();
+        out.to_vec()
+    }
+
+    fn hears(&mut self, from: SocketAddr, datagram: &[u8]) {
+        self.reflector.handle_datagram(self.now, from, datagram);
+        self.reflector.end_batch(self.now);
+        self.send();
+    }
+
+    /// A frame of some packets, the first with these flags.
+    fn frame(&mut self, packets: usize, flags: Flags) {
+        for number in 0..packets {
+            let packet = self.packet(if number == 0 { flags } else { Flags::default() });
+            self.reflector.handle_datagram(self.now, publisher_at(), &packet);
+        }
+        self.frame += 1;
+        self.reflector.end_batch(self.now);
+        self.send();
+    }
+
+    /// So many groups of 10 frames, each frame of 4 packets and 40 ms.
+    fn groups(&mut self, groups: usize) {
+        for number in 0..10 * groups {
+            self.frame(4, if number % 10 == 0 { Flags::KEY_FRAME } else { Flags::default() });
+            self.passes(FRAME);
+        }
+    }
+
+    fn send(&mut self) {
+        let mut tries = 0;
+        while let Some((stream, transmit)) = self.reflector.poll_transmit(self.now) {
+            let is_full = self.stalled.contains(&transmit.to);
+            let packets = transmit.contents.chunks(transmit.segment);
+            let outcome = Outcome { sent: packets.len() as u32, ..Outcome::default() };
+            if is_full {
+                self.reflector.settle(self.now, stream, &transmit, Outcome { is_full, ..Outcome::default() });
+                tries += 1;
+                if tries > 20 {
+                    break;
+                }
+                continue;
+            }
+            let got = self.got.entry(transmit.to).or_default();
+            got.extend(packets.map(|packet| (self.now, packet.to_vec())));
+            self.reflector.settle(self.now, stream, &transmit, outcome);
+        }
+    }
+
+    /// Time passes, with everything that is due.
+    fn passes(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.reflector.poll_deadline().filter(|due| *due <= end) {
+            self.now = due.max(self.now + Duration::from_micros(1));
+            self.reflector.handle_timeout(self.now);
+            self.send();
+        }
+        self.now = end;
+    }
+
+    fn counters(&self, target: SocketAddr) -> Vec<u64> {
+        let packets = self.got.get(&target).into_iter().flatten();
+        packets.filter_map(|(_, packet)| Some(Header::decode(packet).ok()?.1.counter & 0xffff_ffff)).collect()
+    }
+
+    fn statistics(&self, target: SocketAddr) -> Statistics {
+        self.reflector.targets(STREAM).find(|(at, ..)| *at == target).unwrap().2
+    }
+}
+
+#[test]
+fn nobody_gets_a_packet_before_showing_that_the_address_is_its_own() {
+    let mut world = World::new();
+    let (target, word) = (address(2), Word(99));
+    let terms = Terms { challenge: Some(word), ..Terms::proven(LEASE) };
+    world.reflector.add_target(world.now, STREAM, target, terms).unwrap();
+    world.frame(3, Flags::default());
+    let challenge = Said::Challenge(word).encode(STREAM).to_vec();
+    assert_eq!(world.got[&target], [(world.now, challenge)]);
+    // Somebody guesses, and somebody else knows.
+    world.hears(target, &Said::Answer(Word(98)).encode(STREAM));
+    world.hears(address(3), &Said::Answer(word).encode(STREAM));
+    world.frame(3, Flags::default());
+    assert_eq!(world.counters(target), []);
+    world.hears(target, &Said::Answer(word).encode(STREAM));
+    world.frame(3, Flags::default());
+    assert_eq!(world.counters(target), [6, 7, 8]);
+}
+
+#[test]
+fn who_never_answers_gets_five_challenges_in_all() {
+    let mut world = World::new();
+    let terms = Terms { challenge: Some(Word(9)), ..Terms::proven(LEASE) };
+    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
+    world.groups(20);
+    // Adding it again, as a renewal does, brings about no more.
+    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
+    world.groups(20);
+    assert_eq!(world.got[&address(2)].len(), 5);
+    assert!(world.got[&address(2)].iter().all(|(_, datagram)| Said::is(datagram)));
+}
+
+#[test]
+fn a_lease_ends_unless_it_is_renewed() {
+    let mut world = World::new();
+    world.join(address(2));
+    world.join(address(3));
+    world.passes(LEASE / 2);
+    world.join(address(3));
+    world.passes(LEASE / 2);
+    world.frame(1, Flags::default());
+    assert_eq!((world.counters(address(2)).len(), world.counters(address(3)).len()), (0, 1));
+    assert_eq!(world.reflector.targets(STREAM).count(), 1);
+    assert!(world.reflector.remove_target(STREAM, address(3)));
+    world.frame(1, Flags::default());
+    assert_eq!(world.counters(address(3)).len(), 1);
+}
+
+#[test]
+fn only_the_publishers_packets_are_sent_on_and_not_back() {
+    let mut world = World::new();
+    world.join(address(2));
+    world.join(publisher_at());
+    let packet = world.packet(Flags::default());
+    world.hears(address(5), &packet);
+    world.hears(publisher_at(), b"no packet");
+    assert!(world.got.is_empty());
+    world.hears(publisher_at(), &packet);
+    assert_eq!((world.counters(address(2)), world.counters(publisher_at())), (vec![0], vec![]));
+    assert_eq!((world.reflector.arrivals().foreign, world.reflector.arrivals().taken), (2, 1));
+}
+
+#[test]
+fn what_comes_two_ways_is_sent_on_once() {
+    let mut world = World::new();
+    world.reflector.add_source(STREAM, address(9)).unwrap();
+    world.join(address(2));
+    for _ in 0..10 {
+        let packet = world.packet(Flags::default());
+        world.hears(publisher_at(), &packet);
+        world.hears(address(9), &packet);
+    }
+    assert_eq!(world.counters(address(2)), (0..10).collect::<Vec<_>>());
+    assert_eq!(world.reflector.arrivals().duplicate, 10);
+}
+
+#[test]
+fn a_packet_is_sent_on_twice_and_then_no_more() {
+    let mut world = World::new();
+    world.join(address(2));
+    let terms = Terms { kind: Kind::Reflector, ..Terms::proven(LEASE) };
+    world.reflector.add_target(world.now, STREAM, address(3), terms).unwrap();
+    for hops in 0..3 {
+        let mut packet = world.packet(Flags::default());
+        packet[0] = Hop { hops, catch_up: false }.byte();
+        world.hears(publisher_at(), &packet);
+    }
+    let hops = |target| -> Vec<u8> {
+        world.got[&target].iter().map(|(_, packet)| Header::decode(packet).unwrap().0.hops).collect()
+    };
+    assert_eq!(hops(address(2)), [1, 2]);
+    assert_eq!(hops(address(3)), [1], "another super node would send it on once more");
+    assert_eq!(world.reflector.arrivals().looping, 1);
+}
+
+#[test]
+fn each_batch_begins_with_another_target() {
+    let mut world = World::new();
+    (2..5).for_each(|number| world.join(address(number)));
+    let mut firsts = BTreeSet::new();
+    for _ in 0..3 {
+        let packet = world.packet(Flags::default());
+        world.reflector.handle_datagram(world.now, publisher_at(), &packet);
+        world.reflector.end_batch(world.now);
+        let (stream, transmit) = world.reflector.poll_transmit(world.now).unwrap();
+        firsts.insert(transmit.to);
+        world.reflector.settle(world.now, stream, &transmit, Outcome { sent: 1, ..Outcome::default() });
+        world.send();
+    }
+    assert_eq!(firsts.len(), 3);
+}
+
+#[test]
+fn a_slow_target_skips_to_a_key_frame_and_harms_nobody() {
+    let mut world = World::new();
+    let (slow, quick) = (address(2), address(3));
+    world.join(slow);
+    world.join(quick);
+    world.groups(2);
+    world.stalled.insert(slow);
+    world.groups(3);
+    world.stalled.clear();
+    world.groups(2);
+    assert_eq!(world.counters(quick), (0..280).collect::<Vec<_>>());
+    let got = world.counters(slow);
+    assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
+    let gap = got.windows(2).find(|pair| pair[1] != pair[0] + 1).unwrap();
+    assert_eq!(gap[1] % 40, 0, "it goes on with a key frame: {gap:?}");
+    assert_eq!(*got.last().unwrap(), 279);
+    assert_eq!(world.statistics(slow).dropped, gap[1] - gap[0] - 1);
+    assert_eq!(world.statistics(quick).dropped, 0);
+}
+
+#[test]
+fn a_slow_target_of_a_stream_without_key_frames_goes_on_at_the_live_edge() {
+    let mut world = World::new();
+    world.join(address(2));
+    world.stalled.insert(address(2));
+    (0..20).for_each(|_| {
+        world.frame(4, Flags::default());
+        world.passes(FRAME);
+    });
+    world.stalled.clear();
+    world.frame(4, Flags::default());
+    let got = world.counters(address(2));
+    // What is no older than 300 ms.
+    assert!(got.len() <= 8 * 4 && got.last() == Some(&83), "{got:?}");
+}
+
+#[test]
+fn a_joiner_in_a_group_of_pictures_begins_with_its_key_frame_at_once() {
+    let mut world = World::new();
+    world.frame(1, Flags::PARAMETERS);
+    world.groups(1);
+    (0..5).for_each(|number| {
+        world.frame(4, if number == 0 { Flags::KEY_FRAME } else { Flags::default() });
+        world.passes(FRAME);
+    });
+    let joined = world.now;
+    world.join(address(2));
+    world.send();
+    world.passes(Duration::from_millis(20));
+    let early: Vec<_> = world.got[&address(2)].clone();
+    let decoded: Vec<_> = early.iter().map(|(at, packet)| (*at, Header::decode(packet).unwrap())).collect();
+    assert!(decoded[0].1.1.flags.has(Flags::PARAMETERS), "{:?}", decoded[0]);
+    assert!(decoded[1].1.1.flags.has(Flags::KEY_FRAME) && decoded[1].0.since(joined) < Duration::from_millis(1));
+    assert!(decoded.iter().all(|(_, (hop, _))| hop.catch_up && hop.hops == 1));
+    assert_eq!(world.counters(address(2)), [vec![0], (41..61).collect()].concat());
+    // Paced: 20 packets of 1040 bytes take 1.6 ms at 100 Mbit/s, the last of them excepted.
+    let last = decoded.last().unwrap().0.since(joined);
+    assert!(last >= Duration::from_micros(1200), "{last:?}");
+    world.groups(1);
+    assert_eq!(world.counters(address(2)), [vec![0], (41..101).collect()].concat());
+    let live = world.got[&address(2)].last().unwrap();
+    assert!(!Header::decode(&live.1).unwrap().0.catch_up);
+}
+
+#[test]
+fn a_joiner_of_a_stream_without_key_frames_begins_at_the_live_edge() {
+    let mut world = World::new();
+    world.frame(4, Flags::default());
+    world.join(address(2));
+    world.frame(4, Flags::default());
+    assert_eq!(world.counters(address(2)), [4, 5, 6, 7]);
+}
+
+#[test]
+fn what_is_missing_is_sent_again_but_not_to_whoever_asks_often() {
+    let mut world = World::new();
+    world.join(address(2));
+    world.groups(1);
+    let missing = BTreeSet::from([(1_u64 << 32) + 36, (1 << 32) + 38, (1 << 32) + 5000]);
+    let nack = Said::Nack(Nack::of(&missing).unwrap()).encode(STREAM);
+    let before = world.got[&address(2)].len();
+    for _ in 0..100 {
+        world.hears(address(2), &nack);
+        world.hears(address(3), &nack);
+        world.passes(Duration::from_millis(2));
+    }
+    let repairs = world.counters(address(2)).split_off(before);
+    assert_eq!(repairs, [36, 38, 36, 38, 36, 38], "three times each");
+    assert!(!world.got.contains_key(&address(3)), "who has no lease gets nothing");
+    assert_eq!(world.statistics(address(2)).repaired, 6);
+    // After the deadline it is of no use.
+    world.passes(Duration::from_secs(1));
+    let old = BTreeSet::from([(1_u64 << 32) + 37]);
+    world.hears(address(2), &Said::Nack(Nack::of(&old).unwrap()).encode(STREAM));
+    assert_eq!(world.counters(address(2)).len(), before + 6);
+}
+
+#[test]
+fn a_target_with_a_thin_link_is_paced() {
+    let mut world = World::new();
+    let terms = Terms { bits_per_second: Some(2_000_000), ..Terms::proven(LEASE) };
+    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
+    world.groups(10);
+    let bytes = world.statistics(address(2)).bytes;
+    // 4 s of 2 Mbit/s, and one frame ahead.
+    assert!(
+        (990_000..=1_005_000 + 4 * PACKET_BYTES as u64).contains(&bytes) || bytes == 400 * PACKET_BYTES as u64,
+        "{bytes}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever comes and goes, stalls, repeats and overtakes: a target gets each packet once but
+    /// for repairs, in the order in which they came, and everything is bounded.
+    #[test]
+    fn each_packet_reaches_each_target_once_and_in_order(
+        steps in proptest::collection::vec((0..10_u8, 2..8_u8, 1..6_usize), 1..150),
+    ) {
+        let mut world = World::new();
+        world.join(address(20));
+        let mut kept = Vec::new();
+        for (what, who, how_many) in steps {
+            match what {
+                0 => world.join(address(who)),
+                1 => drop(world.stalled.insert(address(who))),
+                2 => drop(world.stalled.remove(&address(who))),
+                3 => if world.reflector.remove_target(STREAM, address(who)) { drop(world.got.remove(&address(who))) },
+                4 => world.passes(Duration::from_millis(how_many as u64 * 90)),
+                5 => {
+                    let packet = world.packet(Flags::default());
+                    kept.push(packet);
+                }
+                6 => while let Some(packet) = kept.pop() {
+                    world.hears(publisher_at(), &packet);
+                    world.hears(publisher_at(), &packet);
+                },
+                7 => world.frame(how_many, Flags::KEY_FRAME),
+                _ => world.frame(how_many, Flags::default()),
+            }
+        }
+        // One that was always there and never stalled has everything, in the order in which it came.
+        let all = world.counters(address(20));
+        prop_assert_eq!(all.len() as u64, world.reflector.arrivals().taken);
+        let place: BTreeMap<u64, usize> = all.iter().enumerate().map(|(place, counter)| (*counter, place)).collect();
+        for target in world.got.keys() {
+            let places: Vec<usize> = world.counters(*target).iter().map(|counter| place[counter]).collect();
+            prop_assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{} got {:?}", target, places);
+        }
+    }
+}

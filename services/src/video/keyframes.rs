@@ -1,0 +1,263 @@
+//! Where key frames begin: for those who join a stream in its middle.
+//!
+//! One reader for each form. It sees every datagram in order, and tells of each
+//! whether decoding can start there, and whether it has what decoding needs
+//! before that. Of other forms nothing is known: their joiners begin with what comes next.
+
+use super::{rtp, ts};
+
+/// What a datagram is to those who join.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// A key frame begins here.
+    pub key_frame: bool,
+    /// Has tables or parameter sets.
+    pub parameters: bool,
+    /// The last of its frame. Transport streams do not tell.
+    pub frame_end: bool,
+    /// The number of the frame, or of the last that begins here; wraps around.
+    pub frame: u16,
+}
+
+const PAT_PID: u16 = 0;
+/// Flags of an adaptation field, and of a packet's second byte.
+const RANDOM_ACCESS: u8 = 0x40;
+const UNIT_START: u8 = 0x40;
+/// Types of streams in a PMT that are video: MPEG-1 and 2, MPEG-4, H.264, H.265, H.266.
+const VIDEO_TYPES: [u8; 6] = [0x01, 0x02, 0x10, 0x1b, 0x24, 0x33];
+const H264_TYPE: u8 = 0x1b;
+/// Length of a PAT's or PMT's header up to its loop, and of the check sum at its end.
+const PAT_HEAD: usize = 8;
+const PMT_HEAD: usize = 12;
+const CHECK_SUM: usize = 4;
+
+/// Types of NAL units (ITU-T H.264, table 7-1; RFC 6184, table 1).
+const IDR: u8 = 5;
+const SPS: u8 = 7;
+const PPS: u8 = 8;
+const STAP_A: u8 = 24;
+const FU_A: u8 = 28;
+
+/// Reads MPEG transport streams (ISO/IEC 13818-1): a key frame is where the
+/// multiplexer says that access is random, or where H.264 has an IDR picture or a sequence's parameters.
+#[derive(Clone, Debug, Default)]
+pub struct TransportStream {
+    table: Option<u16>,
+    video: Option<(u16, u8)>,
+    frame: u16,
+}
+
+impl TransportStream {
+    /// What the next datagram is.
+    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
+        let mut marks = Marks::default();
+        for packet in datagram.chunks_exact(ts::PACKET_BYTES) {
+            self.read(packet, &mut marks);
+        }
+        marks.frame = self.frame;
+        marks
+    }
+
+    fn read(&mut self, packet: &[u8], marks: &mut Marks) {
+        let Some(ts::Header { pid, .. }) = ts::header(packet) else { return };
+        let starts = packet[1] & UNIT_START != 0;
+        let Some(payload) = payload(packet) else { return };
+        if pid == PAT_PID && starts {
+            marks.parameters = true;
+            self.table = section(payload).and_then(first_table).or(self.table);
+        } else if Some(pid) == self.table && starts {
+            marks.parameters = true;
+            self.video = section(payload).and_then(video_stream).or(self.video);
+        } else if let Some((video, kind)) = self.video
+            && pid == video
+            && starts
+        {
+            self.frame = self.frame.wrapping_add(1);
+            let is_announced = packet[3] & 0x20 != 0 && packet[4] > 0 && packet[5] & RANDOM_ACCESS != 0;
+            marks.key_frame |=
+                is_announced || kind == H264_TYPE && units(payload).any(|unit| unit == IDR || unit == SPS);
+        }
+    }
+}
+
+/// What follows a packet's header and adaptation field.
+fn payload(packet: &[u8]) -> Option<&[u8]> {
+    let has_payload = packet[3] & 0x10 != 0;
+    let start = if packet[3] & 0x20 != 0 { 5 + usize::from(packet[4]) } else { 4 };
+    packet.get(start..).filter(|_| has_payload)
+}
+
+/// A table's section, from its table id on, without the check sum. One that goes on in the next packet is none.
+fn section(payload: &[u8]) -> Option<&[u8]> {
+    let section = payload.get(1 + usize::from(*payload.first()?)..)?;
+    let length = usize::from(u16::from_be_bytes([*section.get(1)? & 0x0f, *section.get(2)?]));
+    section.get(..(3 + length).checked_sub(CHECK_SUM)?)
+}
+
+/// The PMT's packets in a PAT: those of its first programme that is not the network.
+fn first_table(section: &[u8]) -> Option<u16> {
+    let mut programmes = section.get(PAT_HEAD..)?.chunks_exact(4);
+    let programme = programmes.find(|entry| entry[..2] != [0, 0])?;
+    Some(u16::from_be_bytes([programme[2] & 0x1f, programme[3]]))
+}
+
+/// The first video in a PMT: its packets and its type.
+fn video_stream(section: &[u8]) -> Option<(u16, u8)> {
+    let length =
+        |entry: &[u8], at: usize| Some(usize::from(u16::from_be_bytes([*entry.get(at)? & 0x0f, *entry.get(at + 1)?])));
+    let mut rest = section.get(PMT_HEAD + length(section, PMT_HEAD - 2)?..)?;
+    while rest.len() >= 5 {
+        let pid = u16::from_be_bytes([rest[1] & 0x1f, rest[2]]);
+        if VIDEO_TYPES.contains(&rest[0]) {
+            return Some((pid, rest[0]));
+        }
+        rest = rest.get(5 + length(rest, 3)?..)?;
+    }
+    None
+}
+
+/// The types of NAL units that begin here, after start codes.
+fn units(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.windows(4).filter(|window| window[..3] == [0, 0, 1]).map(|window| window[3] & 0x1f)
+}
+
+/// Reads RTP with H.264 (RFC 6184): single units, aggregates and fragments.
+#[derive(Clone, Debug, Default)]
+pub struct RtpH264 {
+    frame: u16,
+    /// The time of the frame that is under way, and whether it was seen to be a key frame.
+    present: Option<([u8; 4], bool)>,
+}
+
+impl RtpH264 {
+    /// What the next datagram is.
+    pub fn mark(&mut self, datagram: &[u8]) -> Marks {
+        let Some(packet) = rtp::parse(datagram) else { return Marks { frame: self.frame, ..Marks::default() } };
+        // Bytes 4 to 7 of what has a whole header.
+        let time = [datagram[4], datagram[5], datagram[6], datagram[7]];
+        let is_known = match self.present {
+            Some((present, is_key)) if present == time => is_key,
+            _ => {
+                self.frame = self.frame.wrapping_add(1);
+                false
+            }
+        };
+        let units = begun(packet.payload);
+        let is_key = units.contains(&IDR);
+        self.present = Some((time, is_known || is_key));
+        Marks {
+            // A key frame of several slices begins once.
+            key_frame: is_key && !is_known,
+            parameters: units.iter().any(|unit| [SPS, PPS].contains(unit)),
+            frame_end: datagram[1] & 0x80 != 0,
+            frame: self.frame,
+        }
+    }
+}
+
+/// The types of units that begin in a payload.
+fn begun(payload: &[u8]) -> Vec<u8> {
+    let Some((&first, rest)) = payload.split_first() else { return Vec::new() };
+    match first & 0x1f {
+        STAP_A => {
+            let (mut rest, mut types) = (rest, Vec::new());
+            while let [high, low, unit, ..] = *rest {
+                types.push(unit & 0x1f);
+                rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default();
+            }
+            types
+        }
+        FU_A => rest.first().filter(|head| *head & 0x80 != 0).map(|head| head & 0x1f).into_iter().collect(),
+        single => vec![single],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TABLE_PID: u16 = 0x1000;
+    const VIDEO_PID: u16 = 0x100;
+
+    /// A transport packet whose unit starts here; with flags of an adaptation field.
+    fn packet(pid: u16, flags: Option<u8>, payload: &[u8]) -> Vec<u8> {
+        let [high, low] = pid.to_be_bytes();
+        let mut out = vec![ts::SYNC, high | UNIT_START, low, 0x10];
+        if let Some(flags) = flags {
+            out[3] = 0x30;
+            out.extend([1, flags]);
+        }
+        out.extend(payload);
+        out.resize(ts::PACKET_BYTES, 0xff);
+        out
+    }
+
+    fn pat() -> Vec<u8> {
+        let [high, low] = TABLE_PID.to_be_bytes();
+        // Network first, then programme 1; a check sum that nobody looks at.
+        let entries = [[0, 0, 0xe0, 0x10], [0, 1, 0xe0 | high, low]].concat();
+        packet(PAT_PID, None, &[&[0, 0, 0xb0, 17, 0, 1, 0xc1, 0, 0][..], &entries, &[0; 4]].concat())
+    }
+
+    fn pmt() -> Vec<u8> {
+        let [high, low] = VIDEO_PID.to_be_bytes();
+        // Sound with a descriptor of two bytes, then video.
+        let streams = [&[0x0f, 0xe1, 1, 0xf0, 2, 9, 9][..], &[H264_TYPE, 0xe0 | high, low, 0xf0, 0]].concat();
+        let head = [2, 0xb0, (9 + streams.len() + 4) as u8, 0, 1, 0xc1, 0, 0, 0xe1, 0, 0xf0, 0];
+        packet(TABLE_PID, None, &[&[0][..], &head, &streams, &[0; 4]].concat())
+    }
+
+    #[test]
+    fn a_transport_streams_key_frames_are_found_once_its_tables_are_known() {
+        let mut reader = TransportStream::default();
+        let announced = packet(VIDEO_PID, Some(RANDOM_ACCESS), &[0, 0, 1, 0xe0]);
+        assert_eq!(reader.mark(&announced), Marks::default(), "nobody knows yet that it is video");
+        let tables = reader.mark(&[pat(), pmt()].concat());
+        assert_eq!(tables, Marks { parameters: true, ..Marks::default() });
+        assert_eq!(reader.mark(&announced), Marks { key_frame: true, frame: 1, ..Marks::default() });
+        let other = packet(VIDEO_PID, None, &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x41]);
+        assert_eq!(reader.mark(&other), Marks { frame: 2, ..Marks::default() });
+        let unannounced = packet(VIDEO_PID, Some(0), &[0, 0, 1, 0xe0, 0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x65]);
+        assert_eq!(reader.mark(&unannounced), Marks { key_frame: true, frame: 3, ..Marks::default() });
+        let all = reader.mark(&[pat(), pmt(), announced].concat());
+        assert_eq!(all, Marks { key_frame: true, parameters: true, frame: 4, frame_end: false });
+    }
+
+    fn rtp(time: u8, marker: bool, payload: &[u8]) -> Vec<u8> {
+        let second = 96 | if marker { 0x80 } else { 0 };
+        [&[0x80, second, 0, 1, 0, 0, 0, time, 0, 0, 0, 9][..], payload].concat()
+    }
+
+    #[test]
+    fn key_frames_in_rtp_are_found_however_they_are_packed() {
+        let mut reader = RtpH264::default();
+        let stap = [STAP_A, 0, 2, 0x67, 1, 0, 2, 0x68, 2];
+        assert_eq!(reader.mark(&rtp(1, false, &stap)), Marks { parameters: true, frame: 1, ..Marks::default() });
+        let fragment = |head, ends| rtp(1, ends, &[0x60 | FU_A, head, 7, 7]);
+        let key = Marks { key_frame: true, frame: 1, ..Marks::default() };
+        assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), key);
+        let within = Marks { frame: 1, ..Marks::default() };
+        assert_eq!(reader.mark(&fragment(IDR, false)), within);
+        assert_eq!(reader.mark(&fragment(0x80 | IDR, false)), within, "a second slice");
+        assert_eq!(reader.mark(&fragment(0x40 | IDR, true)), Marks { frame_end: true, ..within });
+        assert_eq!(reader.mark(&rtp(2, true, &[0x41])), Marks { frame_end: true, frame: 2, ..Marks::default() });
+        let whole = reader.mark(&rtp(3, true, &[0x65, 1, 2]));
+        assert_eq!(whole, Marks { key_frame: true, frame_end: true, frame: 3, parameters: false });
+        let together = [&stap[..], &[0, 2, 0x65, 1]].concat();
+        let all = Marks { key_frame: true, parameters: true, frame: 4, frame_end: false };
+        assert_eq!(reader.mark(&rtp(4, false, &together)), all);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_marked(mut datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..600), 0..8)) {
+            let (mut stream, mut rtp) = (TransportStream::default(), RtpH264::default());
+            for datagram in &mut datagrams {
+                rtp.mark(datagram);
+                datagram.iter_mut().step_by(ts::PACKET_BYTES).for_each(|byte| *byte = ts::SYNC);
+                stream.mark(datagram);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `supernode bench-reflect`: the reflector's data path by itself, for any harness to drive.
+//!
+//! It sends what comes in on one address to so many ports of another, until it
+//! is asked to stop, and then prints one line of JSON. There is no identity
+//! and no lease: it is for measuring, between hosts of one's own.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use roost_proto::Time;
+use roost_reflector::{Config, Fan, Header, Keep, Patience, Reflector, Socket, StreamId, Terms};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// The word that the command line begins with.
+pub(crate) const NAME: &str = "bench-reflect";
+
+/// How long it waits for something to come before it looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it waits for room; then it looks whether something has come.
+const NO_ROOM: Duration = Duration::from_millis(1);
+/// Nobody renews a lease here.
+const LEASE: Duration = Duration::from_secs(24 * 3600);
+
+/// Send each datagram to many, as a super node reflects streams, and count
+///
+/// Ends on SIGTERM or SIGINT and prints one line of JSON: datagrams in, out and refused by the
+/// system, processor time and time since the first, in seconds.
+#[derive(Debug, Parser)]
+#[command(name = "supernode bench-reflect", bin_name = "supernode bench-reflect", max_term_width = 100)]
+struct Args {
+    /// Where datagrams come in
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Where they go: the first port, and those that follow it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    to: SocketAddr,
+    /// To how many ports
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    count: u16,
+    /// Take sealed packets of one stream, as from a publisher, instead of any datagrams
+    #[arg(long)]
+    sealed: bool,
+    /// Send each packet by itself, without segmentation offload
+    #[arg(long)]
+    no_offload: bool,
+}
+
+pub(crate) fn main() -> ExitCode {
+    let args = match Args::try_parse_from(std::env::args_os().skip(1)) {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if error.use_stderr() { roost_daemon::Failure::USAGE } else { 0 };
+            // Nobody is left to be told that the output is closed.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As above.
+            let _ = writeln!(io::stderr(), "supernode: cannot reflect from {} to {}: {error}", args.listen, args.to);
+            ExitCode::from(roost_daemon::Failure::FAILED)
+        }
+    }
+}
+
+/// What is driven: with a header to read, or without.
+enum Path {
+    Clear(Box<Fan>),
+    Sealed { reflector: Reflector, targets: Vec<SocketAddr>, stream: Option<StreamId> },
+}
+
+#[derive(Default)]
+struct Tally {
+    received: u64,
+    sent: u64,
+    failed: u64,
+    /// The first datagram, and the processor time until then.
+    first: Option<(Instant, Duration)>,
+}
+
+fn run(args: &Args) -> io::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let last = args.to.port().checked_add(args.count - 1);
+    let last = last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports"))?;
+    let targets = (args.to.port()..=last).map(|port| SocketAddr::new(args.to.ip(), port)).collect();
+    let mut socket = Socket::bind(args.listen, !args.no_offload)?;
+    let mut path = Path::new(args.sealed, targets)?;
+    let (began, mut tally) = (Instant::now(), Tally::default());
+    while !stop.load(Relaxed) {
+        let now = Time::ZERO + began.elapsed();
+        match socket.receive(|from, datagram| path.take(now, from, datagram)) {
+            Ok(received) => {
+                tally.first.get_or_insert_with(|| (Instant::now(), processor_time()));
+                tally.received += received as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(&socket, PollFlags::IN, LOOK)?,
+            Err(error) => return Err(error),
+        }
+        if path.send(now, &socket, &mut tally) {
+            wait(&socket, PollFlags::OUT, NO_ROOM)?;
+        }
+    }
+    tally.print()
+}
+
+impl Path {
+    fn new(sealed: bool, targets: Vec<SocketAddr>) -> io::Result<Self> {
+        // What is measured is how much gets through: nothing is given up for being late.
+        let patience = Patience { bytes: 4 << 20, age: Duration::from_secs(10), ..Patience::default() };
+        let config = Config { patience, ..Config::default() };
+        if sealed {
+            return Ok(Self::Sealed { reflector: Reflector::new(config), targets, stream: None });
+        }
+        // Nor is there anybody to repair for.
+        let keep = Keep { age: Duration::from_millis(20), ..config.keep };
+        let mut fan = Fan::new(StreamId(0), Config { keep, ..config });
+        for target in targets {
+            fan.add_target(Time::ZERO, target, Terms::proven(LEASE)).map_err(io::Error::other)?;
+        }
+        Ok(Self::Clear(Box::new(fan)))
+    }
+
+    fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+        match self {
+            Self::Clear(fan) => fan.push_opaque(now, from, datagram),
+            Self::Sealed { reflector, targets, stream } => {
+                if let (None, Ok((_, header))) = (&stream, Header::decode(datagram)) {
+                    // The first packet says which stream it is; what is refused shows in the counts.
+                    let _ = reflector.add_source(header.stream, from);
+                    for target in targets {
+                        let _ = reflector.add_target(now, header.stream, *target, Terms::proven(LEASE));
+                    }
+                    *stream = Some(header.stream);
+                }
+                reflector.handle_datagram(now, from, datagram);
+            }
+        }
+    }
+
+    /// Sends what there is; answers whether the system has no room for the rest.
+    fn send(&mut self, now: Time, socket: &Socket, tally: &mut Tally) -> bool {
+        match self {
+            Self::Clear(fan) => fan.close(now),
+            Self::Sealed { reflector, .. } => reflector.end_batch(now),
+        }
+        loop {
+            let outcome = match self {
+                Self::Clear(fan) => fan.poll_transmit(now).map(|transmit| {
+                    let outcome = socket.send(&transmit);
+                    fan.settle(now, &transmit, outcome);
+                    outcome
+                }),
+                Self::Sealed { reflector, .. } => reflector.poll_transmit(now).map(|(stream, transmit)| {
+                    let outcome = socket.send(&transmit);
+                    reflector.settle(now, stream, &transmit, outcome);
+                    outcome
+                }),
+            };
+            let Some(outcome) = outcome else { return false };
+            tally.sent += u64::from(outcome.sent);
+            tally.failed += u64::from(outcome.failed);
+            if outcome.is_full {
+                return true;
+            }
+        }
+    }
+}
+
+fn wait(socket: &Socket, what: PollFlags, time: Duration) -> io::Result<()> {
+    let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(socket, what)], Some(&time)) {
+        Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+impl Tally {
+    fn print(&self) -> io::Result<()> {
+        let (wall, cpu) = self.first.map_or_else(Default::default, |(began, before)| {
+            (began.elapsed().as_secs_f64(), processor_time().saturating_sub(before).as_secs_f64())
+        });
+        let Self { received, sent, failed, .. } = self;
+        writeln!(
+            io::stdout(),
+            "{{\"in\":{received},\"out\":{sent},\"err\":{failed},\"cpu\":{cpu:.4},\"wall\":{wall:.4}}}"
+        )
+    }
+}
