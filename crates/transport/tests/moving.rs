@@ -191,6 +191,17 @@ async fn what_flows_to_the_node_goes_on_once_the_node_says_something() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_only_listens_misses_the_rest_of_a_message_and_is_known_again() {
+    let mut scene = Scene::new().await;
+    scene.middle.order(Order::MoveNodeAfter(20)).await;
+    let message = Bytes::from(vec![7; 65_536]);
+    scene.hub.send(scene.at_hub, RELIABLE, message.clone());
+    assert_eq!(scene.node.message().await, (scene.at_node, message));
+    assert!(scene.middle.count(To::Hub, MOVED) > 0);
+    scene.was_only_moved().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_flows_to_the_node_goes_on_when_the_hub_moves() {
     let mut scene = Scene::new().await;
     let pouring = pour(&scene.hub, scene.at_hub, POURED);

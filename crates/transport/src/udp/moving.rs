@@ -24,7 +24,8 @@
 //!
 //! What was sent reliably meanwhile is repeated at once. Datagrams of that round
 //! trip are lost, as others are. Behind a NAT that has forgotten it, a peer is
-//! reached again once it sends something itself.
+//! reached again once it sends something itself, as who misses the rest of a
+//! message does.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

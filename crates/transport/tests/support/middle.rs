@@ -28,6 +28,8 @@ pub(crate) enum To {
 pub(crate) enum Order {
     /// The hub sees the node at another port, and the former one is dead.
     MoveNode,
+    /// The same once so many datagrams have come to the node.
+    MoveNodeAfter(usize),
     /// The node sees the hub at another port, and the former one is dead.
     MoveHub,
     /// Somebody sends this with the sender's address forged.
@@ -126,7 +128,7 @@ async fn carry(
 ) {
     let mut far = towards(&hub).await;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
-    let mut node = None;
+    let (mut node, mut until_moved) = (None, usize::MAX);
     loop {
         // An error tells of an address that was there before.
         let (to, datagram) = tokio::select! {
@@ -134,12 +136,23 @@ async fn carry(
                 node = Some(from);
                 (To::Hub, there[..len].to_vec())
             }
-            Ok(len) = far.recv(&mut here) => (To::Node, here[..len].to_vec()),
+            Ok(len) = far.recv(&mut here) => {
+                until_moved = until_moved.saturating_sub(1);
+                if until_moved == 0 {
+                    until_moved = usize::MAX;
+                    far = towards(&hub).await;
+                }
+                (To::Node, here[..len].to_vec())
+            }
             order = orders.recv() => {
                 let Some((order, done)) = order else { return };
                 let forged = match order {
                     Order::MoveNode => {
                         far = towards(&hub).await;
+                        None
+                    }
+                    Order::MoveNodeAfter(count) => {
+                        until_moved = count;
                         None
                     }
                     Order::MoveHub => {

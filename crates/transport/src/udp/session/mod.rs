@@ -130,8 +130,9 @@ impl Session {
                 self.drop_idle_fragments();
             }
             Packet::Reliable { number, follows, part } => {
+                let at = (now, self.rtt());
                 let receiver = self.receiver.get_or_insert_default();
-                return receiver.insert(now, number, follows, &part, &mut deliver);
+                return receiver.insert(at, number, follows, &part, &mut deliver);
             }
             Packet::Ack(ack) => {
                 if let Some(sender) = &mut self.sender {
@@ -151,7 +152,8 @@ impl Session {
     /// Writes the next packet that may leave now into `into`, which is emptied first.
     pub(crate) fn poll_packet(&mut self, now: Instant, into: &mut Vec<u8>) -> bool {
         into.clear();
-        if let Some(ack) = self.receiver.as_mut().and_then(|receiver| receiver.poll_ack(now)) {
+        let rtt = self.rtt();
+        if let Some(ack) = self.receiver.as_mut().and_then(|receiver| receiver.poll_ack(now, rtt)) {
             ack.write(into);
             return true;
         }

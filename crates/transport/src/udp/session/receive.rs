@@ -1,7 +1,7 @@
 //! The receiving half of reliability: each message once, in order within its flow.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -14,6 +14,11 @@ use super::send::MESSAGE_WINDOW;
 /// beyond are dropped unacknowledged, except for the message that all others
 /// wait for.
 const MAX_BYTES: usize = 1 << 20;
+/// How long after the last packet the rest of what is incomplete is missed, at
+/// least, and in round trips; then twice as long, so many times.
+const MISSED: Duration = Duration::from_millis(500);
+const MISSED_ROUND_TRIPS: u32 = 4;
+const REMINDERS: u32 = 5;
 /// Packets that may arrive before an acknowledgement leaves at once.
 const ACK_EVERY: u32 = 2;
 
@@ -27,6 +32,10 @@ pub(super) struct Receiver {
     /// When the largest packet arrived, while it is unacknowledged.
     largest_at: Option<Instant>,
     ack_at: Option<Instant>,
+    /// When to acknowledge again what has arrived: something is incomplete, and
+    /// perhaps the sender does not know where we are.
+    remind_at: Option<Instant>,
+    reminders: u32,
     /// Every message below has been delivered.
     base: u32,
     /// The messages from `base` on.
@@ -79,7 +88,7 @@ impl Receiver {
     /// Takes a reliable packet; hands out the messages that can be delivered now.
     pub(super) fn insert(
         &mut self,
-        now: Instant,
+        (now, rtt): (Instant, Duration),
         number: u32,
         follows: u16,
         part: &Part<'_>,
@@ -96,7 +105,11 @@ impl Receiver {
             return Ok(());
         }
         self.note_arrival(now, number);
-        if known { Ok(()) } else { self.insert_part(u32::from(follows), part, deliver) }
+        if !known {
+            self.insert_part(u32::from(follows), part, deliver)?;
+        }
+        self.expect_more(now, rtt);
+        Ok(())
     }
 
     /// Whether a part would be held: the message that all others wait for makes
@@ -115,6 +128,23 @@ impl Receiver {
         self.unacked += 1;
         self.ack_now |= !in_order || self.unacked >= ACK_EVERY;
         self.ack_at.get_or_insert(now + MAX_ACK_DELAY);
+    }
+
+    /// Notes after a packet how long to wait for what it leaves incomplete.
+    fn expect_more(&mut self, now: Instant, rtt: Duration) {
+        self.reminders = 0;
+        self.remind_at = (self.held > 0).then(|| now + MISSED.max(MISSED_ROUND_TRIPS * rtt));
+    }
+
+    /// Whether it is time to remind the sender of what is incomplete.
+    fn reminder_is_due(&mut self, now: Instant, rtt: Duration) -> bool {
+        let is_due = self.remind_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.reminders += 1;
+            let again = MISSED.max(MISSED_ROUND_TRIPS * rtt) * (1 << self.reminders);
+            self.remind_at = (self.reminders < REMINDERS).then_some(now + again);
+        }
+        is_due
     }
 
     fn insert_part(&mut self, follows: u32, part: &Part<'_>, deliver: &mut impl FnMut(Bytes)) -> Result<(), Violation> {
@@ -167,9 +197,9 @@ impl Receiver {
     }
 
     /// The acknowledgement that is due, if one is.
-    pub(super) fn poll_ack(&mut self, now: Instant) -> Option<Ack> {
-        let due = self.ack_now || self.ack_at.is_some_and(|at| at <= now);
-        if !due || self.unacked == 0 {
+    pub(super) fn poll_ack(&mut self, now: Instant, rtt: Duration) -> Option<Ack> {
+        let due = self.unacked > 0 && (self.ack_now || self.ack_at.is_some_and(|at| at <= now));
+        if !due && !self.reminder_is_due(now, rtt) {
             return None;
         }
         self.unacked = 0;
@@ -180,7 +210,7 @@ impl Receiver {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.ack_at
+        self.ack_at.into_iter().chain(self.remind_at).min()
     }
 
     /// The memory that messages use that are not delivered yet, bytes.
@@ -228,6 +258,8 @@ impl Ranges {
 mod tests {
     use super::*;
 
+    const RTT: Duration = Duration::from_millis(10);
+
     #[test]
     fn runs_of_numbers_merge() {
         let mut ranges = Ranges::default();
@@ -243,12 +275,32 @@ mod tests {
         let part = |message, bytes| Part { message, index: 0, count: 1, bytes };
         let mut delivered = Vec::new();
         let mut deliver = |message: Bytes| delivered.push(message);
-        receiver.insert(now, 2, 1, &part(2, b"third"), &mut deliver).unwrap();
-        receiver.insert(now, 3, 0, &part(3, b"other flow"), &mut deliver).unwrap();
-        receiver.insert(now, 1, 1, &part(1, b"second"), &mut deliver).unwrap();
-        receiver.insert(now, 0, 0, &part(0, b"first"), &mut deliver).unwrap();
+        receiver.insert((now, RTT), 2, 1, &part(2, b"third"), &mut deliver).unwrap();
+        receiver.insert((now, RTT), 3, 0, &part(3, b"other flow"), &mut deliver).unwrap();
+        receiver.insert((now, RTT), 1, 1, &part(1, b"second"), &mut deliver).unwrap();
+        receiver.insert((now, RTT), 0, 0, &part(0, b"first"), &mut deliver).unwrap();
         assert_eq!(delivered, ["other flow", "first", "second", "third"]);
         assert_eq!(receiver.held(), 0);
+    }
+
+    #[test]
+    fn what_stays_incomplete_is_asked_for_ever_more_rarely_and_not_for_ever() {
+        let (mut receiver, mut now) = (Receiver::default(), Instant::now());
+        let part = |index| Part { message: 0, index, count: 3, bytes: b"part" };
+        receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
+        let mut pauses = Vec::new();
+        while let Some(at) = receiver.deadline() {
+            assert_eq!(receiver.poll_ack(at, RTT).unwrap().ranges, [(0, 0)]);
+            pauses.push((at - now).as_millis());
+            now = at;
+        }
+        assert_eq!(pauses, [5, 495, 1000, 2000, 4000, 8000]);
+        receiver.insert((now, RTT), 1, 0, &part(1), &mut |_| ()).unwrap();
+        receiver.poll_ack(now + MAX_ACK_DELAY, RTT).unwrap();
+        assert_eq!(receiver.deadline(), Some(now + MISSED));
+        receiver.insert((now, RTT), 2, 0, &part(2), &mut |_| ()).unwrap();
+        receiver.poll_ack(now + MAX_ACK_DELAY, RTT).unwrap();
+        assert_eq!(receiver.deadline(), None);
     }
 
     #[test]
@@ -256,9 +308,9 @@ mod tests {
         let (mut receiver, now) = (Receiver::default(), Instant::now());
         for (message, number) in [(0, u32::MAX), (1, 0), (2, u32::MAX)] {
             let part = Part { message, index: 0, count: 1, bytes: b"" };
-            receiver.insert(now, number, 0, &part, &mut |_| ()).unwrap();
+            receiver.insert((now, RTT), number, 0, &part, &mut |_| ()).unwrap();
         }
-        assert_eq!(receiver.poll_ack(now).unwrap().ranges, [(u32::MAX, u32::MAX), (0, 0)]);
+        assert_eq!(receiver.poll_ack(now, RTT).unwrap().ranges, [(u32::MAX, u32::MAX), (0, 0)]);
     }
 
     #[test]
@@ -266,7 +318,7 @@ mod tests {
         let (mut receiver, now) = (Receiver::default(), Instant::now());
         for message in 1..MESSAGE_WINDOW {
             let part = Part { message, index: 0, count: 64, bytes: b"" };
-            receiver.insert(now, message, 0, &part, &mut |_| ()).unwrap();
+            receiver.insert((now, RTT), message, 0, &part, &mut |_| ()).unwrap();
         }
         let started = receiver.slots.iter().filter(|slot| matches!(slot, Slot::Incomplete(_))).count();
         assert!(started * 64 * size_of::<Option<Bytes>>() <= MAX_BYTES, "{started}");
@@ -276,14 +328,14 @@ mod tests {
     fn a_message_that_is_too_long_is_a_violation() {
         let (mut receiver, now, half) = (Receiver::default(), Instant::now(), vec![0; 40_000]);
         let part = |index| Part { message: 0, index, count: 2, bytes: &half };
-        receiver.insert(now, 0, 0, &part(0), &mut |_| ()).unwrap();
-        assert!(receiver.insert(now, 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
+        receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
+        assert!(receiver.insert((now, RTT), 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
     }
 
     #[test]
     fn a_message_beyond_the_window_is_a_violation() {
         let mut receiver = Receiver::default();
         let part = Part { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
-        assert!(receiver.insert(Instant::now(), 0, 0, &part, &mut |_| ()).is_err());
+        assert!(receiver.insert((Instant::now(), RTT), 0, 0, &part, &mut |_| ()).is_err());
     }
 }
