@@ -77,9 +77,10 @@ impl Association {
         Self { sender: Sender::new(queue_bytes), receiver: Receiver::default() }
     }
 
-    /// A path can be used from now on.
-    pub(crate) fn add_path(&mut self, now: Instant, path: PathId, measured: Measured) {
-        self.sender.add_path(now, path, measured);
+    /// A path can be used from now on. Of all paths that answer, [`Class::Backup`]
+    /// takes that of the lowest `rank`.
+    pub(crate) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: Measured) {
+        self.sender.add_path(now, path, rank, measured);
     }
 
     /// A path is gone, with all that is under way on it.

@@ -59,6 +59,8 @@ pub(crate) struct PathCounts {
 
 #[derive(Debug)]
 pub(super) struct Path {
+    /// The lower, the sooner it is taken where one is the backup of another.
+    pub(super) rank: u8,
     measured: Measured,
     /// The shortest round trips, of chunks too.
     shortest: Recent<Duration>,
@@ -92,8 +94,9 @@ pub(super) struct Departure {
 }
 
 impl Path {
-    pub(super) fn new(now: Instant, measured: Measured) -> Self {
+    pub(super) fn new(now: Instant, rank: u8, measured: Measured) -> Self {
         Self {
+            rank,
             measured,
             shortest: Recent::new(now),
             pace: Pace::new(measured),

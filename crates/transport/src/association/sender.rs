@@ -18,8 +18,7 @@ const HEARTBEAT_SHARE: f64 = 0.05;
 /// Heartbeats that may be saved up.
 const HEARTBEAT_CREDIT: f64 = 4.0;
 
-/// A path, by the number that its owner gave it. The lower, the sooner it is
-/// taken by [`Class::Backup`].
+/// A path, by the number that its owner gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PathId(pub(crate) u32);
 
@@ -118,8 +117,8 @@ impl Sender {
         }
     }
 
-    pub(super) fn add_path(&mut self, now: Instant, path: PathId, measured: Measured) {
-        self.paths.insert(path, Path::new(now, measured));
+    pub(super) fn add_path(&mut self, now: Instant, path: PathId, rank: u8, measured: Measured) {
+        self.paths.insert(path, Path::new(now, rank, measured));
         self.rescue_all(now);
         self.dispatch(now);
     }
@@ -208,7 +207,7 @@ impl Sender {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
         let has_room = |path: &Path| path.has_room(bytes, alone);
         let (id, soonest) = match class {
-            Class::Backup => self.usable().next(),
+            Class::Backup => self.usable().min_by_key(|(id, path)| (path.rank, *id)),
             Class::Stripe | Class::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),
         }?;
         if has_room(soonest) || class == Class::Backup {

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 
-use quinn::{Endpoint, EndpointConfig, Runtime, TokioRuntime};
+use quinn::{Connection, Endpoint, EndpointConfig, Runtime, TokioRuntime};
 
 use super::Inner;
 use super::paths::pairs;
 use super::probing::Probing;
 use super::socket::CountedSocket;
+use super::state::Here;
 use crate::udp::unspecified;
 
 impl Inner {
@@ -51,6 +52,26 @@ impl Inner {
         let from = pairs(&sources, hosts).into_iter().find(|(_, paired)| *paired == to).map(|(from, _)| from);
         let found = self.usable().find(|(at, _)| Some(*at) == from);
         found.map_or_else(|| self.open(unspecified(to), None), |(_, endpoint)| Ok(endpoint))
+    }
+
+    /// Our end of a path that we dial from an endpoint to one of a peer's hosts.
+    pub(super) fn here(&self, endpoint: &Endpoint, to: SocketAddr, hosts: &[SocketAddr]) -> Here {
+        let from = endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified());
+        let place = || hosts.iter().position(|host| *host == to).unwrap_or(hosts.len()) as u8;
+        Here { from, rank: from.map_or_else(place, |ip| self.rank(ip)) }
+    }
+
+    /// Our end of a path that a peer dialled.
+    pub(super) fn here_of(&self, connection: &Connection) -> Here {
+        Here { from: None, rank: connection.local_ip().map_or(u8::MAX, |ip| self.rank(ip)) }
+    }
+
+    /// Where an address of ours stands among those on which we listen.
+    pub(super) fn rank(&self, ip: IpAddr) -> u8 {
+        let all = self.endpoints();
+        let is_at =
+            |endpoint: &Endpoint| endpoint.local_addr().is_ok_and(|at| at.ip().to_canonical() == ip.to_canonical());
+        all.iter().position(is_at).unwrap_or(all.len()).try_into().unwrap_or(u8::MAX)
     }
 
     /// The addresses that are there at which we listen at a port.

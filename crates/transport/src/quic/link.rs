@@ -17,10 +17,10 @@ use tokio::sync::{Notify, mpsc};
 
 use super::greeting::LinkKey;
 use super::notice::{NOTICE, Notice};
-use super::path::carry;
+use super::path::{Order, carry};
 use super::probing::Probing;
 use super::sentence;
-use super::state::{State, as_sent};
+use super::state::{Here, State, as_sent};
 use crate::association::{PathEvent, PathId};
 use crate::counters::Live;
 use crate::error::SendError;
@@ -36,6 +36,9 @@ const VIOLATION: VarInt = VarInt::from_u32(1);
 pub(super) const GIVEN_UP: VarInt = VarInt::from_u32(2);
 /// How long a closed link may take to hand over what was sent.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A path of the association, and what it wants done there.
+type Joined = (PathId, mpsc::UnboundedReceiver<Order>);
 
 /// A QUIC link, as the owner reaches it.
 pub(crate) struct QuicLink {
@@ -88,19 +91,21 @@ impl QuicLink {
         })
     }
 
-    /// Makes the link known, with its first path. `busy` is dropped when it is done.
+    /// Makes the link known, with its first path, which is there before anybody
+    /// can close the link. `busy` is dropped when it is done.
     pub(super) fn start(
         self: &Arc<Self>,
         up: Event,
         connection: Connection,
         probing: Probing,
-        from: Option<IpAddr>,
+        here: Here,
         busy: &Arc<()>,
     ) -> Option<PathId> {
+        let joined = self.join(&connection, probing, here);
         self.context.registry.insert(self.identified.link, Carrier::Quic(Arc::clone(self)));
         self.context.queue.push(up);
         tokio::spawn(Arc::clone(self).keep_time(Arc::clone(busy)));
-        self.add_path(connection, probing, from, busy)
+        self.carry(joined, connection, busy)
     }
 
     /// Uses a connection as another path; none if the link has enough.
@@ -108,24 +113,31 @@ impl QuicLink {
         self: &Arc<Self>,
         connection: Connection,
         probing: Probing,
-        from: Option<IpAddr>,
+        here: Here,
         busy: &Arc<()>,
     ) -> Option<PathId> {
-        let (orders, ordered) = mpsc::unbounded_channel();
-        let (id, is_over) = self.with(|state, now| {
-            let id = state.add_path(now, &connection, probing, from, orders);
-            if id.is_some() && state.paths.len() > 1 {
+        let joined = self.join(&connection, probing, here);
+        match joined {
+            Some(_) if self.is_over() => connection.close(CLOSED, b"the link is closed"),
+            Some(_) => {
                 let (peer, address) = (&self.identified.peer.name, connection.remote_address());
                 tracing::info!(peer, %address, "there is another path");
             }
-            (id, state.farewell.is_some())
-        });
-        match id {
-            Some(_) if is_over => connection.close(CLOSED, b"the link is closed"),
-            Some(_) => {}
             None => connection.close(GIVEN_UP, b"the link has enough paths"),
         }
-        id.inspect(|id| drop(tokio::spawn(carry(Arc::clone(self), *id, connection, ordered, Arc::clone(busy)))))
+        self.carry(joined, connection, busy)
+    }
+
+    fn join(&self, connection: &Connection, probing: Probing, here: Here) -> Option<Joined> {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let id = self.with(|state, now| state.add_path(now, connection, probing, here, orders))?;
+        Some((id, ordered))
+    }
+
+    fn carry(self: &Arc<Self>, joined: Option<Joined>, connection: Connection, busy: &Arc<()>) -> Option<PathId> {
+        let (id, ordered) = joined?;
+        tokio::spawn(carry(Arc::clone(self), id, connection, ordered, Arc::clone(busy)));
+        Some(id)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

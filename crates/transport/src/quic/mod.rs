@@ -24,7 +24,7 @@ mod state;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -39,8 +39,9 @@ use greeting::{Hello, LinkKey, NoGreeting, Welcome, hear_hello, hear_welcome, sa
 use link::CLOSED;
 pub(crate) use link::QuicLink;
 use notice::Notice;
-use paths::{Keeper, address_of};
+use paths::Keeper;
 use probing::Probing;
+use state::Here;
 
 use crate::association::PathId;
 use crate::counters::{Live, SchemeCounters};
@@ -76,7 +77,7 @@ struct Inner {
 /// Which end of a new link we are.
 enum End {
     /// We dialled, perhaps from an address in particular.
-    Dialler(DialId, Option<IpAddr>),
+    Dialler(DialId, Here),
     /// We were dialled, at this port.
     Listener(u16),
 }
@@ -140,7 +141,7 @@ impl Quic {
             connection,
             probing,
             passed,
-            End::Dialler(wish.dial, address_of(&endpoint)),
+            End::Dialler(wish.dial, inner.here(&endpoint, to, hosts)),
             &self.busy,
         );
         let from = endpoint.local_addr().map_err(|error| error.to_string())?;
@@ -258,7 +259,8 @@ impl Inner {
         if let Hello::Path { code, .. } = hello {
             let link = self.link_to_extend(link, &connection, &passed, &code)?;
             say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
-            let added = link.add_path(connection, probing, None, busy);
+            let here = self.here_of(&connection);
+            let added = link.add_path(connection, probing, here, busy);
             return added.map(drop).ok_or_else(|| "more paths than a link may have".to_owned());
         }
         say_welcome(&connection, &welcome).await.map_err(|error| sentence(&error))?;
@@ -296,9 +298,9 @@ impl Inner {
         end: End,
         busy: &Arc<()>,
     ) -> (Arc<QuicLink>, Option<PathId>) {
-        let (dial, from, port) = match end {
-            End::Dialler(dial, from) => (Some(dial), from, None),
-            End::Listener(port) => (None, None, Some(port)),
+        let (dial, here, port) = match end {
+            End::Dialler(dial, here) => (Some(dial), here, None),
+            End::Listener(port) => (None, self.here_of(&connection), Some(port)),
         };
         let identified = Identified {
             link: id,
@@ -313,7 +315,7 @@ impl Inner {
         Live::add(&self.live.handshakes, 1);
         let key = LinkKey::of(&connection);
         let link = QuicLink::new(identified, Arc::clone(&self.context), Arc::clone(&self.live), key, port);
-        let first = link.start(up, connection, probing, from, busy);
+        let first = link.start(up, connection, probing, here, busy);
         (link, first)
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use quinn::{Connection, Endpoint};
+use quinn::Connection;
 use roost_proto::RoleSet;
 use tokio::time::timeout;
 
@@ -182,7 +182,7 @@ impl Keeper {
             return Err("another node answers there".to_owned());
         }
         attempt.succeed();
-        let added = self.link.add_path(connection, probing, address_of(&endpoint), &self.busy);
+        let added = self.link.add_path(connection, probing, self.inner.here(&endpoint, to, &self.dialled), &self.busy);
         added.ok_or_else(|| "the link has enough paths".to_owned())
     }
 }
@@ -211,11 +211,6 @@ fn may_be_a_host(ip: IpAddr, is_local: bool) -> bool {
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
     let is_single = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast;
     is_single && (is_local || !ip.to_canonical().is_loopback())
-}
-
-/// The address that an endpoint has of its own, if not whichever the system takes.
-pub(super) fn address_of(endpoint: &Endpoint) -> Option<IpAddr> {
-    endpoint.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified())
 }
 
 /// Pairs addresses one to one, the nearest first; then what is left over with

@@ -219,7 +219,7 @@ impl QuicEnd {
     fn go_up(&mut self, now: Instant) {
         if let Phase::Greeting { .. } = &self.phase {
             let measured = self.measured();
-            self.association.add_path(now, PATH, measured);
+            self.association.add_path(now, PATH, 0, measured);
             self.happenings.push_back(Happening::Up { rtt: measured.rtt });
             self.phase = Phase::Up;
         }

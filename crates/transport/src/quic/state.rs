@@ -33,10 +33,19 @@ pub(super) struct State {
     past: Traffic,
 }
 
+/// Our end of a path.
+#[derive(Clone, Copy)]
+pub(super) struct Here {
+    /// Our address, if we dialled from one in particular.
+    pub(super) from: Option<IpAddr>,
+    /// Where it stands among ours, or else the peer's address among theirs: the
+    /// first is preferred to its backup.
+    pub(super) rank: u8,
+}
+
 /// A connection of the link.
 pub(super) struct Path {
     pub(super) connection: Connection,
-    /// Our address, if we dialled from one in particular.
     from: Option<IpAddr>,
     probing: Probing,
     orders: mpsc::UnboundedSender<Order>,
@@ -86,7 +95,7 @@ impl State {
         now: Instant,
         connection: &Connection,
         probing: Probing,
-        from: Option<IpAddr>,
+        here: Here,
         orders: mpsc::UnboundedSender<Order>,
     ) -> Option<PathId> {
         if self.paths.len() == MAX_PATHS {
@@ -96,8 +105,8 @@ impl State {
         self.next_path += 1;
         let (connection, idle_space) = (connection.clone(), connection.datagram_send_buffer_space());
         let measured = measured(&connection, &probing);
-        self.paths.insert(id, Path { connection, from, probing, orders, idle_space });
-        self.association.add_path(now, id, measured);
+        self.paths.insert(id, Path { connection, from: here.from, probing, orders, idle_space });
+        self.association.add_path(now, id, here.rank, measured);
         Some(id)
     }
 

@@ -109,7 +109,7 @@ impl World {
         };
         for path in 0..count {
             let measured = world.measured(path);
-            world.sender.add_path(origin, PathId(path as u32), measured);
+            world.sender.add_path(origin, PathId(path as u32), path as u8, measured);
         }
         world
     }
@@ -128,6 +128,16 @@ impl World {
 
     pub(super) fn send(&mut self, message: Message) {
         assert!(self.sender.send(self.at(), message));
+        self.settle();
+    }
+
+    /// A path that was removed is there again, as another one.
+    pub(super) fn add_again(&mut self, path: usize) {
+        let (at, measured) = (self.at(), self.measured(path));
+        self.lines.push(self.lines[path].clone());
+        self.busy.push(Duration::ZERO);
+        self.sent.push(0);
+        self.sender.add_path(at, PathId(self.lines.len() as u32 - 1), path as u8, measured);
         self.settle();
     }
 
