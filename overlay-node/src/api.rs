@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::node::Node;
 use crate::tickets::{AskError, Purpose, Replies, Reply, ask};
-use crate::{deliver, rows};
+use crate::{deliver, rows, sending};
 
 /// How long a ping waits for an answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,12 +32,14 @@ pub(crate) fn routes(node: Node) -> Router {
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch))
         .route("/v1/ping", post(ping))
+        .route("/v1/send", post(sending::send))
+        .route("/v1/piece", post(sending::piece))
         .route("/v1/move", post(relocate))
         .with_state(node)
 }
 
 impl Node {
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         purpose: Purpose,
         command: impl FnOnce(roost_proto::peer::Ticket) -> Command,
@@ -52,7 +54,13 @@ impl Node {
     }
 
     /// Looks up who offers a service, and keeps in mind where they are.
-    async fn find(&self, service: Service, area: Area, count: u8, timeout: Duration) -> Result<Found, Refusal> {
+    pub(crate) async fn find(
+        &self,
+        service: Service,
+        area: Area,
+        count: u8,
+        timeout: Duration,
+    ) -> Result<Found, Refusal> {
         let mut replies = self.ask(Purpose::Other, |ticket| Command::Lookup { ticket, service, area, count }).await?;
         match tokio::time::timeout(timeout, replies.next()).await {
             Ok(Some(Reply::Found(found))) => {
@@ -64,7 +72,7 @@ impl Node {
     }
 }
 
-fn leaving(gone: Gone) -> Refusal {
+pub(crate) fn leaving(gone: Gone) -> Refusal {
     Refusal::new(Code::Leaving, gone.to_string())
 }
 
@@ -88,6 +96,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         scope: query.scope,
         profile: query.profile,
         resume: query.resume,
+        pushed: false,
         trace: query.trace,
     };
     let purpose = Purpose::Request(query.service, query.mode);

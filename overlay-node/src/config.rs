@@ -2,13 +2,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
+use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
 use roost_proto::peer::Discovery;
 use roost_proto::{Cell, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
+
+use crate::inbox::Inbox;
 
 /// A node's own settings, read.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) multicast: Option<MulticastConfig>,
     /// How it finds providers.
     pub(crate) discovery: Discovery,
+    /// Where files go that nodes send; `None` takes none.
+    pub(crate) inbox: Option<Arc<Inbox>>,
 }
 
 /// What a node offers: what a reload may change.
@@ -134,6 +140,22 @@ pub(crate) fn settings() -> Vec<Setting> {
             "10s",
             "How long a stream lasts that was requested without a duration.",
             "Requesters may ask for more or less.",
+            false,
+        ),
+        row(
+            "inbox",
+            Kind::Path,
+            "",
+            "Folder for the files that other nodes send with `roost send`; without one none are taken.",
+            "A folder of its own, which the daemon's user may write to. Any node of the group may send.",
+            false,
+        ),
+        row(
+            "inbox_limit",
+            Kind::Other { name: "size", check: |text| size_bytes(text).map(drop), example: "10GB" },
+            "10GB",
+            "What all files in the inbox may have together; a file that does not fit is refused.",
+            "Less than the disk has left; take files out of the inbox to make room.",
             false,
         ),
         source(
@@ -244,7 +266,11 @@ impl Config {
             advice: "say where the node is, such as --at 27,92".to_owned(),
         })?;
         let stream_duration = settings.duration_within("stream_duration", STREAM_DURATIONS)?;
-        Ok(Self { cell, hubs, hub_role, offer: Offer::read(settings)?, stream_duration, multicast, discovery })
+        let offer = Offer::read(settings)?;
+        let limit = size_bytes(&settings.required::<String>("inbox_limit")?).map_err(ConfigError::Conflict)?;
+        let folder = settings.text("inbox").filter(|folder| !folder.is_empty());
+        let inbox = folder.map(|folder| Arc::new(Inbox::new(folder.into(), limit)));
+        Ok(Self { cell, hubs, hub_role, offer, stream_duration, multicast, discovery, inbox })
     }
 }
 

@@ -75,7 +75,7 @@ impl Framing {
             Reply::Failed { reason, detail, retry_after } => {
                 RequestEvent::Failed { error: rows::failure(reason, detail, retry_after), summary: None }
             }
-            Reply::Found(_) | Reply::Changed(_) | Reply::Pong { .. } => return None,
+            _ => return None,
         };
         Some(Frame::Event(event))
     }

@@ -4,11 +4,13 @@
 mod api;
 mod config;
 mod deliver;
+mod inbox;
 mod metrics;
 mod node;
 mod owner;
 mod providers;
 mod rows;
+mod sending;
 mod session;
 mod tickets;
 

@@ -18,6 +18,7 @@ use roost_proto::{Address, Role, RoleSet, ServiceSet};
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
+use crate::inbox::Desk;
 use crate::metrics::NodeMetrics;
 use crate::owner::NodeOwner;
 use crate::providers::Providers;
@@ -65,7 +66,11 @@ impl Program for OverlayNode {
     }
 
     async fn check(config: &Config, running: bool) -> Result<(), Failure> {
-        check_sources(&config.offer.sources, running).await
+        check_sources(&config.offer.sources, running).await?;
+        match &config.inbox {
+            Some(inbox) => inbox.check().map_err(Failure::config),
+            None => Ok(()),
+        }
     }
 
     async fn spawn(config: Config, base: Base) -> Result<Running<Node>, Failure> {
@@ -79,12 +84,12 @@ impl Program for OverlayNode {
         let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
+        let inbox = config.inbox;
         let owner = |mailbox: &Mailbox<Peer>| NodeOwner {
-            tickets: Arc::clone(&tickets),
+            desk: Desk { inbox, tickets: Arc::clone(&tickets), mailbox: mailbox.clone() },
             sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared)),
             metrics: metrics.clone(),
             shared: Arc::clone(&shared),
-            mailbox: mailbox.clone(),
             repeats: Repeats::default(),
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));

@@ -6,22 +6,22 @@ use std::time::Instant;
 use bytes::Bytes;
 use roost_control::State;
 use roost_daemon::Shared;
-use roost_daemon::driver::{Mailbox, Next, Owner};
+use roost_daemon::driver::{Next, Owner};
 use roost_daemon::repeats::Repeats;
 use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
 
+use crate::inbox::Desk;
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
-use crate::tickets::{Accepted, Purpose, Reply, Tickets};
+use crate::tickets::{Accepted, Purpose, Reply};
 
 /// Owns the machine: starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeOwner {
-    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) desk: Desk,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) mailbox: Mailbox<Peer>,
     /// What is not worth a second line.
     pub(crate) repeats: Repeats,
 }
@@ -47,7 +47,14 @@ impl Owner<Peer> for NodeOwner {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
                 self.sessions.open(session, service, duration);
             }
-            Event::Read { session, offset, length } => self.sessions.read(session, offset, length),
+            Event::Read { session, pushed: None, offset, length } => self.sessions.read(session, offset, length),
+            Event::Read { session, pushed: Some(ticket), offset, length } => {
+                self.desk.tickets.deliver(ticket, Reply::Read { session, offset, length });
+            }
+            Event::Offered { from, push } => {
+                // As many as the machine takes at once.
+                tokio::spawn(self.desk.clone().take(from, push));
+            }
             Event::Close { session, bytes, reason } => {
                 if let Some(service) = self.sessions.close(session) {
                     tracing::debug!(session = session.0, %service, bytes, ?reason, "served");
@@ -76,9 +83,9 @@ impl NodeOwner {
 
     /// Hands data on, or gives the transfer up for which there is no room.
     fn data(&self, ticket: Ticket, payload: Bytes) {
-        if let Some(Purpose::Request(service, mode)) = self.tickets.deliver_data(ticket, payload) {
+        if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver_data(ticket, payload) {
             self.metrics.failed(service, mode, Reason::Busy);
-            self.mailbox.post(Command::Cancel { ticket });
+            self.desk.mailbox.post(Command::Cancel { ticket });
         }
     }
 
@@ -91,7 +98,9 @@ impl NodeOwner {
             Event::Data { ticket, payload } => return self.data(ticket, payload),
             Event::Finished { ticket, summary } => {
                 let counted = summary.clone();
-                if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, Reply::Finished(summary)) {
+                if let Some(Purpose::Request(service, mode)) =
+                    self.desk.tickets.deliver(ticket, Reply::Finished(summary))
+                {
                     self.metrics.finished(service, mode, &counted);
                     log_finished(service, &counted);
                 }
@@ -100,7 +109,7 @@ impl NodeOwner {
             Event::Failed { ticket, reason, detail, retry_after } => {
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
-                if let Some(Purpose::Request(service, mode)) = self.tickets.deliver(ticket, reply) {
+                if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
                     tracing::debug!(%service, ?reason, detail = sentence, "a request came to nothing");
                 }
@@ -109,11 +118,12 @@ impl NodeOwner {
             Event::Traced { ticket, trace } => (ticket, Reply::Traced(trace)),
             Event::Found { ticket, found } => (ticket, Reply::Found(found)),
             Event::Changed { ticket, change } => (ticket, Reply::Changed(change)),
+            Event::Pushed { ticket, reception } => (ticket, Reply::Pushed(reception)),
             Event::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
             // An event of a later version of the machine.
             _ => return,
         };
-        self.tickets.deliver(ticket, reply);
+        self.desk.tickets.deliver(ticket, reply);
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_daemon::driver::{Gone, Mailbox};
-use roost_proto::peer::{Command, Peer, Summary, Ticket, Trace};
-use roost_proto::wire::{Change, Found, Mode, Offer, Reason};
+use roost_proto::peer::{Command, Peer, SessionId, Summary, Ticket, Trace};
+use roost_proto::wire::{Change, Found, Mode, Offer, Reason, Reception};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
 
@@ -54,6 +54,10 @@ pub(crate) enum Reply {
     Changed(Change),
     /// A neighbour has answered.
     Pong { rtt: Duration, address: Address },
+    /// A piece of a file that is sent is to be read.
+    Read { session: SessionId, offset: u64, length: u64 },
+    /// What has become of a file that was sent.
+    Pushed(Reception),
 }
 
 /// See [`Reply::Accepted`].
@@ -69,7 +73,7 @@ pub(crate) struct Accepted {
 impl Reply {
     /// Whether nothing follows.
     const fn is_last(&self) -> bool {
-        matches!(self, Self::Finished(_) | Self::Failed { .. } | Self::Found(_) | Self::Pong { .. })
+        matches!(self, Self::Finished(_) | Self::Failed { .. } | Self::Found(_) | Self::Pong { .. } | Self::Pushed(_))
     }
 }
 

@@ -143,6 +143,12 @@ pub enum SinkError {
         /// The part.
         path: String,
     },
+    /// The disk is full.
+    #[error("cannot write {path}: there is no room left; make some, and what is there goes on")]
+    Full {
+        /// The file.
+        path: String,
+    },
     /// Two transfers into one file.
     #[error("another transfer is writing {path}; wait for its end or name another file")]
     InUse {
@@ -158,7 +164,15 @@ pub enum SinkError {
 }
 
 impl SinkError {
+    /// What the system said on writing.
+    pub fn failed(path: impl Into<String>, error: &std::io::Error) -> Self {
+        Self::unwritable(path, error)
+    }
+
     pub(crate) fn unwritable(path: impl Into<String>, error: &std::io::Error) -> Self {
+        if matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) {
+            return Self::Full { path: path.into() };
+        }
         Self::Unwritable { path: path.into(), reason: plain(error) }
     }
 }

@@ -49,6 +49,7 @@ fn run(cli: &Cli, output: Output) -> Outcome {
 async fn run_async(command: &Command, socket: &std::path::Path, output: Output) -> Outcome {
     match command {
         Command::Request(args) => commands::request::run(args, socket, output).await,
+        Command::Send(args) => commands::send::run(args, socket, output).await,
         Command::Lookup(args) => commands::lookup::run(args, socket, output).await,
         Command::Trace(args) => commands::trace::run(args, socket, output).await,
         Command::Watch(args) => commands::watch::run(args, socket, output).await,

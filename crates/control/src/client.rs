@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
@@ -14,14 +14,14 @@ use tokio::net::UnixStream;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
-use crate::query::{LookupQuery, RequestQuery, WatchQuery};
-use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, Services, Status, WatchEvent};
+use crate::query::{LookupQuery, RequestQuery, SendQuery, WatchQuery};
+use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, SendEvent, Services, Status, WatchEvent};
 use crate::{FRAMES, SCHEMA};
 
 /// The longest JSON answer, bytes.
 const MAX_JSON_BYTES: usize = 64 << 20;
 
-/// The longest line of a watch, bytes.
+/// The longest line of an answer, bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Why a call failed.
@@ -158,7 +158,27 @@ impl Client {
     pub async fn watch(&self, query: &WatchQuery) -> Result<WatchStream, ClientError> {
         let target = format!("/v1/watch?{}", query.to_text());
         let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
-        Ok(WatchStream { body: response.into_body(), buffer: Vec::new() })
+        Ok(WatchStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+    }
+
+    /// Sends a file to a node and hears what is to be read of it; see
+    /// [`Self::piece`]. Dropping the stream ends the transfer.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. What goes wrong later is an event of the stream.
+    pub async fn send_file(&self, query: &SendQuery) -> Result<SendStream, ClientError> {
+        let target = format!("/v1/send?{}", query.to_text());
+        let response = self.send(Method::POST, &target, crate::JSON_LINES).await?;
+        Ok(SendStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+    }
+
+    /// Gives a piece of a file that is sent, as [`SendEvent::Read`] asks for it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn piece(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
+        let target = format!("/v1/piece?session={session}&offset={offset}");
+        collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
     }
 
     /// Measures the round trip to a node, or to the hub.
@@ -194,6 +214,16 @@ impl Client {
 
     /// Sends a request; an answer that is not a success becomes an error.
     async fn send(&self, method: Method, target: &str, accept: &str) -> Result<Response<Incoming>, ClientError> {
+        self.send_body(method, target, accept, Bytes::new()).await
+    }
+
+    async fn send_body(
+        &self,
+        method: Method,
+        target: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
         let stream = self.open().await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // Ends when the answer has been read or dropped.
@@ -203,7 +233,7 @@ impl Client {
             .uri(target)
             .header(header::HOST, "roost")
             .header(header::ACCEPT, accept)
-            .body(Empty::<Bytes>::new())
+            .body(Full::new(body))
             .map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = sender.send_request(request).await?;
         if response.status().is_success() {
@@ -269,10 +299,7 @@ impl RequestStream {
 
 /// Changes in an area as they happen. Dropping it ends the watch.
 #[derive(Debug)]
-pub struct WatchStream {
-    body: Incoming,
-    buffer: Vec<u8>,
-}
+pub struct WatchStream(Lines);
 
 impl WatchStream {
     /// The next change; `None` when the daemon has ended the watch.
@@ -280,10 +307,37 @@ impl WatchStream {
     /// # Errors
     /// Why the daemon ended it, or that it went away or is not understood.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
+        self.0.next().await?.map(|line| read_change(&line)).transpose()
+    }
+}
+
+/// What happens to a file that is sent. Dropping it ends the transfer.
+#[derive(Debug)]
+pub struct SendStream(Lines);
+
+impl SendStream {
+    /// The next event; `None` after the last one.
+    ///
+    /// # Errors
+    /// When the daemon went away or its answer is not understood.
+    pub async fn next(&mut self) -> Result<Option<SendEvent>, ClientError> {
+        let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
+        self.0.next().await?.map(|line| serde_json::from_slice(&line).map_err(malformed)).transpose()
+    }
+}
+
+/// An answer line by line.
+#[derive(Debug)]
+struct Lines {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return read_change(&line).map(Some);
+                return Ok(Some(self.buffer.drain(..=end).collect()));
             }
             if self.buffer.len() > MAX_LINE_BYTES {
                 return Err(ClientError::Malformed("a line is longer than it may be".to_owned()));

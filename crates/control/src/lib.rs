@@ -17,6 +17,8 @@
 //! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
 //! | `POST /v1/ping` | [`Ping`] | all |
 //! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
+//! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
+//! | `POST /v1/piece?session=N&offset=N` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
 //!
 //! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
@@ -30,14 +32,14 @@ pub mod server;
 pub mod text;
 pub mod types;
 
-pub use client::{Client, ClientError, RequestStream, WatchStream};
+pub use client::{Client, ClientError, RequestStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
-pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, WatchQuery};
+pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, SendQuery, WatchQuery};
 pub use types::{
     Accepted, Candidate, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PathRow, PeerRow, Peers, Ping, Progress,
-    Relation, RequestEvent, ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer, TransportBytes,
-    TransportTotals, WatchEvent,
+    Relation, RequestEvent, SendEvent, ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer,
+    TransportBytes, TransportTotals, WatchEvent,
 };
 
 /// The version of every JSON object of this API.

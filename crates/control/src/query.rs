@@ -14,8 +14,10 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 mod resume;
+mod send;
 
 use resume::ResumeText;
+pub use send::SendQuery;
 
 /// Why a query was not understood. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::wire::{
     Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Left, MAX_CHANGES,
-    MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, Message, Mirror, Mode, Moved, Numbered, Offer,
-    Packet, Params, Present, Reason, Renew, Report, Request, Resume, Retell, Seek, Shift, Step, Summary, Taken, Traced,
-    Watch, Way,
+    MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES, Message, Mirror, Mode,
+    Moved, Numbered, Offer, Packet, Params, Present, Push, Reason, Reception, Renew, Report, Request, Resume, Retell,
+    Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Service,
@@ -77,16 +77,17 @@ fn params() -> BoxedStrategy<Option<Params>> {
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
     let resume = prop::option::of(resume);
+    let pushed = prop::option::of(any::<bool>());
     prop::option::of(
-        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile, resume).prop_map(
-            |(duration_ms, transports, trace, profile, resume)| Params {
+        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile, resume, pushed)
+            .prop_map(|(duration_ms, transports, trace, profile, resume, pushed)| Params {
                 duration_ms,
                 transports,
                 trace,
                 profile,
                 resume,
-            },
-        ),
+                pushed,
+            }),
     )
     .boxed()
 }
@@ -138,6 +139,32 @@ fn record() -> BoxedStrategy<Record> {
             addresses,
         })
         .boxed()
+}
+
+fn push_message() -> impl Strategy<Value = Message> {
+    let reception = prop::sample::select(vec![Reception::Underway, Reception::Stored, Reception::Unwritable]);
+    prop_oneof![
+        (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
+            |(id, name, bytes, digest, addresses)| Message::Push(Push {
+                id: RequestId(id),
+                name,
+                bytes,
+                digest,
+                addresses
+            })
+        ),
+        (any::<u32>(), reception).prop_map(|(id, reception)| Message::Pushed { id: RequestId(id), reception }),
+    ]
+}
+
+#[test]
+fn an_offered_object_has_no_endless_name() {
+    let push = |length| {
+        let name = "x".repeat(length);
+        Message::Push(Push { id: RequestId(1), name, bytes: 1, digest: [0; 32], addresses: Vec::new() }).encode()
+    };
+    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES)).is_ok());
+    assert!(Message::decode(&push(MAX_OBJECT_NAME_BYTES + 1)).is_err());
 }
 
 fn membership_message() -> impl Strategy<Value = Message> {
@@ -419,6 +446,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         lease_message(),
         standby_message(),
         membership_message(),
+        push_message(),
         request_message(),
         flow_message(),
         hub_message(),

@@ -135,6 +135,7 @@ fn a_request_that_does_not_end_is_found() {
             scope: Scope::default(),
             profile: None,
             resume: None,
+            pushed: false,
             trace: false,
         };
         world.command(NODE, Command::Request { ticket: TICKET, wanted });

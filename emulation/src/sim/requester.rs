@@ -106,6 +106,7 @@ impl Requester {
             scope: Scope::default(),
             profile: None,
             resume: None,
+            pushed: false,
             trace: false,
         };
         Todo::Ask(ticket, wish, wanted.deadline)

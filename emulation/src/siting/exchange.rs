@@ -83,7 +83,7 @@ impl Exchanges {
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
             let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
-            Some(Params { duration_ms, transports, trace: None, profile: None, resume: None })
+            Some(Params { duration_ms, transports, trace: None, profile: None, resume: None, pushed: None })
         };
         // One stands for all: services differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));

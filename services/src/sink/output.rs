@@ -53,7 +53,7 @@ impl Output {
             Self::Stdout(stdout) => ("standard output", write_through(stdout, bytes).await),
             Self::Device(name, file) => (name.as_str(), write_through(file, bytes).await),
             Self::Draft(draft) => return draft.write(bytes).await.map(|()| Flow::More),
-            Self::Part(part) => return write_part(part, bytes).await.map(|()| Flow::More),
+            Self::Part(part) => return Part::add(part, bytes).await.map(|()| Flow::More),
             Self::Udp(target, socket) => {
                 // Nobody may listen there yet, or no longer; a player that
                 // comes later gets the rest.
@@ -81,19 +81,6 @@ impl Output {
             Self::Stdout(_) | Self::Device(..) | Self::Udp(..) => Ok(Finished::Written { bytes, path: None }),
         }
     }
-}
-
-/// Writes off the runtime. A part whose writing was given up is kept on disk.
-async fn write_part(slot: &mut Option<Part>, bytes: &[u8]) -> Result<(), SinkError> {
-    let Some(mut part) = slot.take() else { return Ok(()) };
-    let bytes = bytes.to_vec();
-    let (part, written) = blocking(move || {
-        let written = part.write(&bytes);
-        Ok((part, written))
-    })
-    .await?;
-    *slot = Some(part);
-    written
 }
 
 /// Does work that may block on a thread where it may.

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Finished;
 use super::file::{part, sync_folder};
+use super::output::blocking;
 use crate::SinkError;
 
 /// A smaller object is worth no part: it is asked for anew. Bytes.
@@ -129,6 +130,23 @@ impl Part {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// The same off the runtime. A part whose writing is given up in the middle
+    /// is gone from here, and kept on disk.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    pub async fn add(slot: &mut Option<Self>, bytes: &[u8]) -> Result<(), SinkError> {
+        let Some(mut part) = slot.take() else { return Ok(()) };
+        let bytes = bytes.to_vec();
+        let work = move || {
+            let written = part.write(&bytes);
+            Ok((part, written))
+        };
+        let (part, written) = blocking(work).await?;
+        *slot = Some(part);
+        written
     }
 
     /// Ends the transfer: what is whole and has the object's digest is put on

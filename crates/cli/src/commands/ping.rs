@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &PingArgs, socket: &Path, output: Output) -> Outco
 }
 
 /// The node that is meant: by its id, else among those with an association.
-async fn meant(named: &str, client: &Client) -> Outcome<NodeId> {
+pub(super) async fn meant(named: &str, client: &Client) -> Outcome<NodeId> {
     match named.parse() {
         Ok(node) => Ok(node),
         Err(_) => pick(named, &client.peers().await?.peers),

@@ -5,6 +5,7 @@
 
 mod directory;
 mod hubs;
+mod send;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use hubs::{HubLink, Relation};
+pub use send::SendEvent;
 pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};
 
 use crate::text;

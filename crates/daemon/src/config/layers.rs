@@ -13,7 +13,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 38] = [
+pub const FAMILY: [&str; 40] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -21,6 +21,8 @@ pub const FAMILY: [&str; 38] = [
     "ROOST_DISCOVERY",
     "ROOST_DRAIN",
     "ROOST_IDENTITY",
+    "ROOST_INBOX",
+    "ROOST_INBOX_LIMIT",
     "ROOST_JOINS_PER_SECOND",
     "ROOST_LEASE",
     "ROOST_LISTEN",

@@ -33,6 +33,35 @@ pub fn rate_kbps(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Reads a size such as `500MB`, `2GiB` or `10 GB` and returns bytes.
+///
+/// # Errors
+/// One clause that says what was expected.
+pub fn size_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a size with its unit, such as 500MB, 2GiB or 1TB".to_owned();
+    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.').len();
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let unit = match unit.trim() {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = (number * unit).round();
+    // A million terabytes at most; the comparison also refuses what is no number.
+    if (1.0..=1e18).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err("expected a size between 1B and 1000000TB".to_owned())
+    }
+}
+
 /// Reads a rate of a thin link, such as `96bit/s` or `1kbit/s`, and returns bit/s.
 ///
 /// # Errors
@@ -83,6 +112,17 @@ mod tests {
         }
         for text in ["none", "0bit/s", "5Gbit/s", "96", "..bit/s"] {
             assert!(rate_bps(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [("1B", 1), ("500MB", 500_000_000), ("2 GiB", 2 << 30), ("1.5kB", 1_500), ("4KiB", 4_096)]
+        {
+            assert_eq!(size_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "10", "0B", "1Mb", "-1MB", "2000000TB", "..MB"] {
+            assert!(size_bytes(text).is_err(), "{text}");
         }
     }
 

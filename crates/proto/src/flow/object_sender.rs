@@ -41,8 +41,8 @@ struct Ahead {
     /// From what was sent on.
     pieces: VecDeque<Bytes>,
     bytes: u64,
-    /// Where the piece begins that the owner is reading.
-    reading: Option<u64>,
+    /// Where the piece begins that the owner is reading, and its length.
+    reading: Option<(u64, u64)>,
 }
 
 /// What a sender may do with what it shares with others.
@@ -122,14 +122,14 @@ impl ObjectSender {
         if !is_due || offset >= self.length {
             return None;
         }
-        ahead.reading = Some(offset);
-        Some((offset, READ_BYTES.min(self.length - offset)))
+        ahead.reading = Some((offset, READ_BYTES.min(self.length - offset)));
+        ahead.reading
     }
 
-    /// What the owner has read.
+    /// What the owner has read; it may be less than was asked for, and not more.
     pub fn piece(&mut self, offset: u64, bytes: Bytes) {
         let Content::Read(ahead) = &mut self.content else { return };
-        if ahead.reading != Some(offset) {
+        if ahead.reading.is_none_or(|(of, length)| of != offset || bytes.len() as u64 > length) {
             return;
         }
         ahead.reading = None;

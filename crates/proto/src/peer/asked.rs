@@ -105,6 +105,7 @@ impl Asked {
             trace,
             profile: self.wanted.profile,
             resume: self.wanted.resume,
+            pushed: self.wanted.pushed.then_some(true),
         }
     }
 

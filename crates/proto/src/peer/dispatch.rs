@@ -35,7 +35,7 @@ impl Peer {
     }
 
     fn dispatch(&mut self, link: LinkId, message: Message) {
-        let Self { core, attach, requests, provide, watches, .. } = self;
+        let Self { core, attach, requests, provide, watches, pushes, .. } = self;
         match message {
             Message::Lease { version, lease_ms, siblings, addresses } => {
                 let lease = Duration::from_millis(lease_ms.into());
@@ -49,7 +49,12 @@ impl Peer {
             Message::Ping(token) => core.send(link, &Message::Pong(token)),
             Message::Pong(_) => {}
             Message::Forward(forward) => provide.on_forward(core, link, forward),
-            Message::Request(request) => provide.on_request(core, link, request),
+            Message::Request(request) => {
+                let pushed = pushes.offered(core, link, &request);
+                provide.on_request(core, link, request, pushed);
+            }
+            Message::Push(push) => pushes.on_push(core, link, push),
+            Message::Pushed { id, reception } => pushes.on_pushed(core, link, id, reception),
             Message::Accept(accept) => requests.on_accept(core, attach, link, accept),
             Message::Decline(decline) => self.on_decline(link, decline),
             Message::Pending { id, .. } => requests.on_pending(core, link, id),

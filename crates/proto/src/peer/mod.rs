@@ -16,6 +16,7 @@
 //! | `receive`, `receiving`, `early` | what belongs to a request and how it ends |
 //! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
 //! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
+//! | `push` | objects that are offered to a node, or by one |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, associations, timers, chance, and what waits
@@ -41,6 +42,7 @@ mod multicast;
 mod ping;
 mod provide;
 mod pump;
+mod push;
 mod reach;
 mod receive;
 mod receiving;
@@ -64,6 +66,7 @@ use self::links::{Link, Loss, MAX_LINKS, Purpose};
 use self::multicast::{Multicast, Parts};
 use self::ping::Pings;
 use self::provide::Provide;
+use self::push::Pushes;
 use self::requests::Requests;
 use self::timers::Timer;
 use self::watch::Watches;
@@ -84,6 +87,7 @@ pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
+pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use status::{Counters, Home, RequestStatus, SessionStatus, Status};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
@@ -102,6 +106,7 @@ pub struct Peer {
     watches: Watches,
     pings: Pings,
     hosts: Hosts,
+    pushes: Pushes,
     left: bool,
 }
 
@@ -130,6 +135,7 @@ impl Peer {
             watches: Watches::default(),
             pings: Pings::default(),
             hosts,
+            pushes: Pushes::default(),
             left: false,
         }
     }
@@ -157,9 +163,13 @@ impl Peer {
                 self.core.mind_idleness(link);
                 self.provide.on_requester_reached(&mut self.core, way, link);
                 self.requests.on_provider_reached(&mut self.core, way, link);
+                self.pushes.on_node_up(&mut self.core, node);
             }
             None if dial.is_some() => self.core.close(link, "no longer needed"),
-            None if role == Role::Node => self.provide.on_node_up(&mut self.core, node, link),
+            None if role == Role::Node => {
+                self.provide.on_node_up(&mut self.core, node, link);
+                self.pushes.on_node_up(&mut self.core, node);
+            }
             None => {}
         }
     }
@@ -185,6 +195,7 @@ impl Peer {
             Some(Purpose::Node(way)) => {
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
+                self.pushes.on_unreachable(&mut self.core, way, loss);
             }
             None => {}
         }
@@ -214,7 +225,7 @@ impl Peer {
     }
 
     fn on_timer(&mut self, timer: Timer) {
-        let Self { core, attach, requests, provide, multicast, watches, pings, .. } = self;
+        let Self { core, attach, requests, provide, multicast, watches, pings, pushes, .. } = self;
         match timer {
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
@@ -235,6 +246,7 @@ impl Peer {
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
+            Timer::Push(id) => pushes.on_timer(core, id),
             Timer::Trace(ticket) => core.tell_trace(ticket),
             Timer::Idle(link) => self.on_idle_timer(link),
             Timer::Inquire(id) => requests.on_inquire_timer(core, attach, id),
@@ -254,7 +266,7 @@ impl Peer {
     }
 
     fn on_command(&mut self, command: Command) {
-        let Self { core, attach, requests, provide, watches, pings, .. } = self;
+        let Self { core, attach, requests, provide, watches, pings, pushes, .. } = self;
         match command {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
             Command::Lookup { ticket, service, area, count } => {
@@ -273,10 +285,18 @@ impl Peer {
                 pings.ping(core, ticket, link);
             }
             Command::Cancel { ticket } => {
-                if !requests.cancel(core, ticket) && !watches.cancel(core, attach, ticket) {
+                let is_other = requests.cancel(core, ticket) || watches.cancel(core, attach, ticket);
+                if !is_other && pushes.cancel(core, ticket) {
+                    provide.cancel_pushed(core, ticket);
+                } else if !is_other {
                     pings.cancel(core, ticket);
                 }
             }
+            Command::Push { ticket, to, name, length, digest, deadline } => {
+                let addresses = attach.record().addresses.clone();
+                pushes.push(core, ticket, to, (name, length, digest), (addresses, deadline));
+            }
+            Command::Received { from, id, reception } => pushes.received(core, from, id, reception),
             Command::Move { cell } => {
                 provide.cell = cell;
                 attach.relocate(core, cell);
@@ -300,6 +320,7 @@ impl Peer {
         let (Command::Request { ticket, .. }
         | Command::Lookup { ticket, .. }
         | Command::Watch { ticket, .. }
+        | Command::Push { ticket, .. }
         | Command::Ping { ticket, .. }) = *command
         else {
             return;
@@ -315,6 +336,7 @@ impl Peer {
         self.provide.leave(core);
         self.watches.leave(core);
         self.pings.leave(core);
+        self.pushes.leave(core);
         self.attach.leave(core);
         for link in core.links.ids() {
             core.close(link, "leaving");

@@ -145,6 +145,7 @@ impl Multicast {
             traced: false,
             profile: Params::profile_of(inquiry.params),
             resume: Params::resume_of(inquiry.params),
+            pushed: None,
             duration: provide.duration(inquiry.service, inquiry.params),
             deadline,
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::api::{Config, SessionId};
 use super::core::Core;
 use super::pump::Trips;
+use super::push::Offered;
 use super::session::{DOUBTFUL_TRIES, Phase, Session};
 use super::status::SessionStatus;
 use super::timers::Timer;
@@ -79,6 +80,8 @@ pub(super) struct Wish {
     pub(super) profile: Option<Profile>,
     /// What the requester has of an object already.
     pub(super) resume: Option<Resume>,
+    /// The object that is wanted, if it was offered.
+    pub(super) pushed: Option<Offered>,
 }
 
 impl Provide {
@@ -121,12 +124,13 @@ impl Provide {
             traced: Params::is_traced(forward.params),
             profile: Params::profile_of(forward.params),
             resume: Params::resume_of(forward.params),
+            pushed: None,
         };
         self.consider(core, wish);
     }
 
     /// A node asks without a hub.
-    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request) {
+    pub(super) fn on_request(&mut self, core: &mut Core, link: LinkId, request: Request, pushed: Option<Offered>) {
         let Some(entry) = core.links.get(link).filter(|entry| entry.peer.role == Role::Node) else {
             core.counters.refused += 1;
             return;
@@ -146,7 +150,11 @@ impl Provide {
             traced: Params::is_traced(request.params),
             profile: Params::profile_of(request.params),
             resume: Params::resume_of(request.params),
+            pushed,
         };
+        if pushed.is_none() && Params::is_pushed(request.params) {
+            return decline(core, &wish, Reason::NotFound, None);
+        }
         if request.mode == Mode::Locate {
             return decline(core, &wish, Reason::NotAllowed, None);
         }
@@ -188,7 +196,7 @@ impl Provide {
     }
 
     fn admit(&self, core: &mut Core, wish: &Wish) -> Result<(), Reason> {
-        if wish.requester == core.node || !self.services.contains(wish.service) {
+        if wish.requester == core.node || wish.pushed.is_none() && !self.services.contains(wish.service) {
             return Err(Reason::NotFound);
         }
         let load = self.load();

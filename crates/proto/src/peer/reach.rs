@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::api::{Event, SessionId};
+use super::api::{Event, Opened, SessionId};
 use super::core::Core;
 use super::links::{Link, Loss, Way};
 use super::provide::{Provide, Wish};
+use super::push::Offered;
 use super::session::{Phase, REDIAL_PAUSE, Session};
 use super::timers::Timer;
 use crate::address::Address;
@@ -88,8 +89,14 @@ impl Provide {
         session.reached = core.now;
         session.phase = Phase::Opening;
         core.timers.clear(Timer::Reach(id));
-        let Wish { service, duration, requester, .. } = session.wish;
-        core.emit(Event::Open { session: id, service, duration, requester });
+        let Wish { service, duration, requester, pushed, .. } = session.wish;
+        match pushed {
+            Some(Offered { length, digest, .. }) => {
+                let format = String::new();
+                self.on_opened(core, id, Opened::Stored { length, digest, format });
+            }
+            None => core.emit(Event::Open { session: id, service, duration, requester }),
+        }
     }
 
     /// A dial has led to a node: the requester of those that wait for it.

@@ -111,6 +111,7 @@ impl Requests {
             scope: Scope::Anywhere,
             profile: None,
             resume: None,
+            pushed: false,
             trace: false,
         };
         let id = self.insert(core, ticket, wanted);

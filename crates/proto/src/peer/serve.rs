@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::api::{Event, Opened, SessionId};
+use super::api::{Event, Opened, SessionId, Ticket};
 use super::core::Core;
 use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
@@ -218,7 +218,7 @@ impl Provide {
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = Phase::Done { bytes, missed };
-        let was_stream = session.wish.service.is_stream();
+        let (was_stream, was_pushed) = (session.wish.service.is_stream(), session.wish.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;
@@ -229,7 +229,7 @@ impl Provide {
         if was_stream {
             core.stream_freed();
         }
-        if opened {
+        if opened && !was_pushed {
             core.emit(Event::Close { session: id, bytes, reason });
         }
         self.forget_oldest(core);
@@ -251,6 +251,13 @@ impl Provide {
             session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
         }
         self.finish(core, id, Some(reason));
+    }
+
+    /// An object that was offered is offered no longer.
+    pub(super) fn cancel_pushed(&mut self, core: &mut Core, ticket: Ticket) {
+        for id in self.live_where(|session| session.wish.pushed.is_some_and(|pushed| pushed.ticket == ticket)) {
+            self.stop_requester(core, id, Reason::Cancelled);
+        }
     }
 
     /// Ends everything.

@@ -213,7 +213,8 @@ impl Session {
         if let Phase::Sending(object) = &mut self.phase
             && let Some((offset, length)) = object.next_read()
         {
-            core.emit(Event::Read { session: id, offset, length });
+            let pushed = self.wish.pushed.map(|pushed| pushed.ticket);
+            core.emit(Event::Read { session: id, pushed, offset, length });
         }
         before - room.left
     }

@@ -40,6 +40,8 @@ pub(super) enum Timer {
     Settle(RequestId),
     /// A ping was not answered.
     Ping(u32),
+    /// An object that was offered is to be offered again.
+    Push(RequestId),
     /// Reports on the way of a request are not waited for any longer.
     Trace(Ticket),
     /// A direct association has been idle.
@@ -68,6 +70,7 @@ impl Timer {
             Self::Watch(_) => "renew a watch",
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",
+            Self::Push(_) => "repeat an offer",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "an association is idle",
             Self::Inquire(_) => "an inquiry is unanswered",

@@ -6,6 +6,7 @@ use minicbor::{Decode, Encode};
 use super::flow::{Chunk, Packet, Report};
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
+use super::push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
 use super::request::{Accept, Decline, Forward, Reason, Request};
 use super::standby::{Adopt, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Retell};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
@@ -229,6 +230,20 @@ pub enum Message {
     /// back along the way of the request.
     #[n(45)]
     Traced(#[n(0)] Traced),
+    /// A node offers an object to another one, until that says what has become
+    /// of it. Answered by `Pushed`, and by a request for the object.
+    #[n(50)]
+    Push(#[n(0)] Push),
+    /// What has become of an object that was offered.
+    #[n(51)]
+    Pushed {
+        /// The offer.
+        #[n(0)]
+        id: RequestId,
+        /// What.
+        #[n(1)]
+        reception: Reception,
+    },
 }
 
 /// See [`Message::Renew`].
@@ -313,6 +328,10 @@ impl Message {
             Self::StandBy { addresses, .. } => {
                 let count = addresses.as_ref().map_or(0, Vec::len);
                 bounded(count <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::Push(push) => {
+                bounded(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
+                bounded(push.addresses.len() <= MAX_ADDRESSES, "too many addresses")
             }
             Self::Moved(moved) => bounded(moved.cell.is_on_grid(), "a cell off the grid"),
             Self::Traced(Traced { hop, .. }) => {

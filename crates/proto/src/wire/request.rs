@@ -49,6 +49,10 @@ pub struct Params {
     /// not know this field, or has another object, serves from the beginning.
     #[n(4)]
     pub resume: Option<Resume>,
+    /// Whether the object that `resume` names is wanted, because the provider
+    /// has offered it by [`Message::Push`](super::Message::Push); `None` is no.
+    #[n(5)]
+    pub pushed: Option<bool>,
 }
 
 /// The beginning of an object that a requester has.
@@ -72,6 +76,11 @@ impl Params {
     /// What matters to who asks.
     pub fn profile_of(this: Option<Self>) -> Option<Profile> {
         this.and_then(|params| params.profile)
+    }
+
+    /// Whether an object is wanted that was offered.
+    pub fn is_pushed(this: Option<Self>) -> bool {
+        this.and_then(|params| params.pushed).unwrap_or(false)
     }
 
     /// What the requester has already.

@@ -20,6 +20,7 @@ mod multicast;
 mod objects;
 mod profiles;
 mod providers;
+mod pushes;
 mod rogues;
 mod satellites;
 mod scene;

@@ -227,6 +227,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         scope: Scope::Anywhere,
         profile: None,
         resume: None,
+        pushed: false,
         trace: false,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));

@@ -60,7 +60,7 @@ pub struct Host {
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
     /// The object that was opened last.
-    stored: Bytes,
+    pub stored: Bytes,
     machine: Inner,
     sources: BTreeMap<SessionId, Source>,
     next_ticket: u64,
@@ -192,7 +192,7 @@ impl Host {
                 Event::Close { session, .. } => {
                     self.sources.remove(session);
                 }
-                Event::Read { session, offset, length } => {
+                Event::Read { session, offset, length, .. } => {
                     let from = *offset as usize;
                     let bytes = self.stored.slice(from..from + *length as usize);
                     self.command(now, Command::Piece { session: *session, offset: *offset, bytes });
@@ -284,6 +284,7 @@ impl Host {
             Event::Finished { ticket: of, .. }
             | Event::Failed { ticket: of, .. }
             | Event::Found { ticket: of, .. }
+            | Event::Pushed { ticket: of, .. }
             | Event::Pong { ticket: of, .. } => *of == ticket,
             _ => false,
         })

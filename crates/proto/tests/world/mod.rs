@@ -241,6 +241,7 @@ impl World {
             scope: Scope::Anywhere,
             profile: None,
             resume: None,
+            pushed: false,
             trace: false,
         };
         change(&mut wanted);

@@ -97,7 +97,7 @@ impl Path {
                     let opened = Opened::Stored { length, digest, format: String::new() };
                     Command::Opened { session, opened }
                 }
-                Event::Read { session, offset, length } => {
+                Event::Read { session, offset, length, .. } => {
                     let bytes = self.object.slice(offset as usize..(offset + length) as usize);
                     Command::Piece { session, offset, bytes }
                 }
@@ -193,6 +193,7 @@ impl Path {
             scope: Scope::Anywhere,
             profile: None,
             resume: None,
+            pushed: false,
             trace: false,
         };
         self.input(1, Input::Command(Command::Request { ticket: TICKET, wanted }));

@@ -251,6 +251,7 @@ impl<'a> Crowd<'a> {
                 scope: Scope::default(),
                 profile: None,
                 resume: None,
+                pushed: false,
                 trace: false,
             };
             let machine = self.world.machine_of(Part::Node(*asker));

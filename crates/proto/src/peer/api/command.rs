@@ -9,10 +9,10 @@ use super::{Config, Event};
 use crate::address::{Address, SchemeSet};
 use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, RequestId};
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
-use crate::wire::{Mode, Resume};
+use crate::wire::{Mode, Reception, Resume};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,9 @@ pub struct Wanted {
     /// What of an object the owner has already, from an earlier request; the
     /// acceptance says whether it goes on from there.
     pub resume: Option<Resume>,
+    /// Whether it is the object that `resume` names and the provider has
+    /// offered: see [`Event::Offered`].
+    pub pushed: bool,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
 }
@@ -76,6 +79,31 @@ pub enum Command {
         ticket: Ticket,
         /// What.
         wanted: Wanted,
+    },
+    /// Offer an object to a node, which asks for it. Ends with [`Event::Pushed`]
+    /// or [`Event::Failed`].
+    Push {
+        /// Its number.
+        ticket: Ticket,
+        /// To whom.
+        to: Provider,
+        /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](crate::wire::MAX_OBJECT_NAME_BYTES).
+        name: String,
+        /// Its size, bytes.
+        length: u64,
+        /// Its SHA-256.
+        digest: [u8; 32],
+        /// How long to wait for an answer.
+        deadline: Duration,
+    },
+    /// What has become of an object that a node offered: see [`Event::Offered`].
+    Received {
+        /// Who offered it.
+        from: NodeId,
+        /// That node's number for it.
+        id: RequestId,
+        /// What.
+        reception: Reception,
     },
     /// Tell who offers a service.
     Lookup {

@@ -12,7 +12,7 @@ use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
 use crate::service::Service;
-use crate::wire::{Change, Found, Hop, Offer, Reason};
+use crate::wire::{Change, Found, Hop, Offer, Push, Reason, Reception};
 
 /// What a node tells its owner.
 #[derive(Clone, Debug)]
@@ -51,6 +51,9 @@ pub enum Event {
     Read {
         /// Which.
         session: SessionId,
+        /// Of an object that was offered by [`Command::Push`]: that one's
+        /// number. Of such a session there is neither [`Event::Open`] nor [`Event::Close`].
+        pushed: Option<Ticket>,
         /// From where on.
         offset: u64,
         /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
@@ -108,6 +111,22 @@ pub enum Event {
         detail: String,
         /// When it may be worth asking again, as those who refused say.
         retry_after: Option<Duration>,
+    },
+    /// What has become of an object that was offered. The last event of its ticket.
+    Pushed {
+        /// Which.
+        ticket: Ticket,
+        /// What; never [`Reception::Underway`].
+        reception: Reception,
+    },
+    /// A node offers an object. To be answered by [`Command::Received`], in the
+    /// end; to have it, it is to be requested of that node with
+    /// [`Wanted::pushed`](super::Wanted::pushed).
+    Offered {
+        /// Who.
+        from: NodeId,
+        /// What.
+        push: Push,
     },
     /// The way of a request that was to be traced. Its last event follows.
     Traced {

@@ -1,0 +1,117 @@
+//! What a request asks for, and what is sent.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use roost_proto::{Endpoint, NodeId, Scheme, Scope, Service};
+use roost_services::SinkSpec;
+
+#[cfg(doc)]
+use super::Command;
+use super::{AreaArgs, area, value};
+
+/// See [`Command::Request`].
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
+pub(crate) struct RequestArgs {
+    /// video, track, image or sensor
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+    /// Ask this node directly, without a hub; `roost lookup` prints the ids
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<NodeId>,
+    /// Consider at most this many providers
+    #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) count: Option<u8>,
+    /// How long a stream lasts [default: 10s, the provider's]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
+    pub(crate) duration: Option<Duration>,
+    /// The only transport that the data may take: udp, tcp or quic
+    #[arg(long, value_name = "NAME")]
+    pub(crate) transport: Option<Scheme>,
+    /// What matters most: with none, a stream's datagrams may be lost or overtake one another
+    #[arg(long, value_enum, value_name = "WHAT-FOR")]
+    pub(crate) profile: Option<Profile>,
+    /// Directly from the provider, or through the hub
+    #[arg(long, value_enum, default_value_t = Mode::Forward)]
+    pub(crate) mode: Mode,
+    /// How far the provider may be: cell (the one asked for, or the node's own), link (found by
+    /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
+    #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
+    pub(crate) scope: Scope,
+    /// How long to wait for a provider
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+    /// Where the data goes: a file, - for stdout, or udp://HOST:PORT; without it the data is
+    /// received, checked and measured only
+    #[arg(short, long, value_name = "TO")]
+    pub(crate) output: Option<SinkSpec>,
+    /// How a track is written: as JSON lines, or in the form its source gave it
+    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
+    pub(crate) form: Form,
+    /// With --json: a line each second that says how far it is
+    #[arg(long)]
+    pub(crate) progress: bool,
+}
+
+/// See [`RequestArgs::mode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// The provider answers directly
+    Forward,
+    /// Answer and data come through the hub
+    Relay,
+}
+
+/// See [`RequestArgs::profile`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// To steer by: over all paths at once, before all other data; what is late is dropped, and counted
+    Piloting,
+    /// To miss nothing: a stream comes whole and in order, also when the association breaks
+    Surveillance,
+    /// To decide by: the same, and other data goes first
+    Command,
+}
+
+impl From<Profile> for roost_proto::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Piloting => Self::Piloting,
+            Profile::Surveillance => Self::Surveillance,
+            Profile::Command => Self::Command,
+        }
+    }
+}
+
+/// See [`RequestArgs::form`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// One JSON object per line
+    Json,
+    /// As it came in
+    Raw,
+}
+
+/// See [`Command::Send`].
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// The node's id; or the name, or the beginning of either, of one in `roost peers`
+    pub(crate) node: String,
+    /// What to call it there [default: its name here]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where the node listens, if no hub knows it: a node that offers nothing is in no directory
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) address: Vec<Endpoint>,
+    /// How long to wait for the node's answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+    /// With --json: a line each second that says how far it is
+    #[arg(long)]
+    pub(crate) progress: bool,
+}

@@ -1,0 +1,116 @@
+//! `roost send`: gives a file to a node that takes them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use roost_control::{Client, SendEvent, SendQuery, SendStream};
+use roost_services::{SourceError, Stored, digest_of};
+use roost_terminal::{Output, SCHEMA};
+use serde_json::json;
+
+use super::ping::meant;
+use super::{bytes, connect};
+use crate::args::SendArgs;
+use crate::failure::{Code, Failure, Outcome};
+use crate::progress::Progress;
+
+/// How often a program hears how far it is.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Reads the file through, offers it, and gives the daemon what is asked for of it.
+pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outcome {
+    let name = name(args)?;
+    let client = connect(socket).await?;
+    let node = meant(&args.node, &client).await?;
+    let (length, digest) = read_through(args, output).await?;
+    let file = Stored::known(&args.file, length, digest).await.map_err(unread)?;
+    let addresses = args.address.clone();
+    let query = SendQuery { node, addresses, name: name.clone(), bytes: length, digest, timeout: args.timeout };
+    let mut progress = Progress::start(output, format!("asking {node} whether it takes {name}"));
+    let began = Instant::now();
+    let stream = client.send_file(&query).await?;
+    let sending = Sending { client: &client, file: &file, name: &name, output, with_events: args.progress };
+    let begun = tokio::select! {
+        begun = sending.serve(stream, &mut progress) => begun?,
+        _ = tokio::signal::ctrl_c() => {
+            return Err(Failure::new(Code::Interrupted, "interrupted; sent again it goes on"));
+        }
+    };
+    progress.end();
+    let seconds = began.elapsed().as_secs_f64();
+    let rate = length.saturating_sub(begun) as f64 * 8.0 / seconds.max(1e-3);
+    if output.is_json() {
+        let elapsed_ms = seconds * 1e3;
+        let report = json!({
+            "schema": SCHEMA, "event": "finished", "node": node.to_string(), "name": name, "bytes": length,
+            "resumed_at": begun, "elapsed_ms": elapsed_ms, "rate_bits_per_second": rate,
+        });
+        return Ok(output.json(&report)?);
+    }
+    let sent = bytes(length);
+    Ok(output.data(&format!("{node} has {name}: {sent}, verified, in {seconds:.1} s, {:.1} kbit/s\n", rate / 1e3))?)
+}
+
+/// What the file is called there.
+fn name(args: &SendArgs) -> Outcome<String> {
+    let own = || args.file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = args.name.clone().or_else(own);
+    name.ok_or_else(|| Failure::usage(format!("{} has no name: give one with --name", args.file.display())))
+}
+
+async fn read_through(args: &SendArgs, output: Output) -> Outcome<(u64, [u8; 32])> {
+    let mut progress = Progress::start(output, format!("reading {}", args.file.display()));
+    let total = std::fs::metadata(&args.file).ok().map(|found| found.len());
+    progress.known(format!("reading {}", args.file.display()), total, 0);
+    let path = args.file.clone();
+    let read = tokio::task::spawn_blocking(move || digest_of(&path, |bytes| progress.add(bytes as usize))).await;
+    read.map_err(|error| Failure::failed(error.to_string()))?.map_err(unread)
+}
+
+fn unread(error: SourceError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+/// A file under way.
+struct Sending<'a> {
+    client: &'a Client,
+    file: &'a Stored,
+    name: &'a str,
+    output: Output,
+    with_events: bool,
+}
+
+impl Sending<'_> {
+    /// Gives what is asked for until the receiver has everything; how much it had before.
+    async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<u64> {
+        let (mut begun, mut told) = (None, Instant::now());
+        while let Some(event) = stream.next().await? {
+            match event {
+                SendEvent::Read { session, offset, bytes } => {
+                    if begun.is_none() {
+                        progress.known(format!("sending {}", self.name), Some(self.file.length()), offset);
+                        self.say_begun(offset);
+                    }
+                    begun.get_or_insert(offset);
+                    let piece = self.file.read(offset, bytes).await.map_err(unread)?;
+                    progress.reached(offset + piece.len() as u64);
+                    self.client.piece(session, offset, piece).await?;
+                }
+                SendEvent::Finished => return Ok(begun.unwrap_or(self.file.length())),
+                SendEvent::Failed { error } => return Err(Failure::api(&error)),
+                _ => {}
+            }
+            if self.with_events && self.output.is_json() && told.elapsed() >= PAUSE {
+                told = Instant::now();
+                self.output.json(&progress.event())?;
+            }
+        }
+        Err(Failure::new(Code::Damaged, "the daemon went away in mid-transfer; sent again it goes on"))
+    }
+
+    fn say_begun(&self, offset: u64) {
+        if offset > 0 {
+            self.output.say(format!("Going on after the {} that are there", bytes(offset)));
+        }
+    }
+}

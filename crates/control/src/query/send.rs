@@ -1,0 +1,98 @@
+//! The query of `POST /v1/send`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use roost_proto::flow::{digest_of_text, digest_text};
+use roost_proto::{Endpoint, NodeId};
+
+use super::{DEFAULT_TIMEOUT, Params, QueryError, push_duration};
+
+/// The query of `POST /v1/send`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendQuery {
+    /// `node=NODE`: to whom.
+    pub node: NodeId,
+    /// `address=ENDPOINT,ENDPOINT`: where the node listens; without it the
+    /// daemon finds that out, if it can.
+    pub addresses: Vec<Endpoint>,
+    /// `name=NAME`: what to call the file there.
+    pub name: String,
+    /// `bytes=N`: its size.
+    pub bytes: u64,
+    /// `sha256=HEX`: its digest.
+    pub digest: [u8; 32],
+    /// `timeout=10s`: how long to wait for the node's answer.
+    pub timeout: Duration,
+}
+
+impl SendQuery {
+    /// Reads the parameters of a query.
+    ///
+    /// # Errors
+    /// One sentence that says which parameter is wrong and what was expected.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"], false)?;
+        let digest = params.required::<String>("sha256")?;
+        let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
+        Ok(Self {
+            node: params.required("node")?,
+            addresses: params.get("address").map_or(Ok(Vec::new()), endpoints)?,
+            name: params.required("name")?,
+            bytes: params.required("bytes")?,
+            digest: digest_of_text(&digest).ok_or_else(wrong)?,
+            timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+        })
+    }
+
+    /// The query as text, without the question mark.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("node={}&name={}&bytes={}", self.node, escaped(&self.name), self.bytes);
+        let _ = write!(text, "&sha256={}", digest_text(&self.digest));
+        if !self.addresses.is_empty() {
+            let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+            let _ = write!(text, "&address={}", escaped(&addresses.join(",")));
+        }
+        push_duration(&mut text, "timeout", self.timeout);
+        text
+    }
+}
+
+fn endpoints(list: &str) -> Result<Vec<Endpoint>, QueryError> {
+    let one = |text: &str| text.parse().map_err(|error| QueryError(format!("address={text}: {error}")));
+    list.split(',').map(one).collect()
+}
+
+/// A text as it may stand in a query (RFC 3986, section 2.1).
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_any_letters_goes_through_a_query() {
+        let query = SendQuery {
+            node: NodeId::from_bytes([7; 16]),
+            addresses: vec!["quic://[::1]+10.0.0.1:7".parse().unwrap(), "udp://host:8".parse().unwrap()],
+            name: "a&b=c d/é%+#?.tif".to_owned(),
+            bytes: u64::MAX,
+            digest: [0xab; 32],
+            timeout: Duration::from_secs(3),
+        };
+        let text = query.to_text();
+        let uri: axum::http::Uri = format!("/v1/send?{text}").parse().unwrap();
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap();
+        assert_eq!(SendQuery::from_pairs(&pairs.0), Ok(query));
+    }
+}

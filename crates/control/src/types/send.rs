@@ -1,0 +1,30 @@
+//! What happens to a file that is sent to a node.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// What happens to a file that is sent, line by line: any number of `read`,
+/// then `finished` or `failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SendEvent {
+    /// A piece of the file is wanted: the daemon does not read it itself. To be
+    /// given by `POST /v1/piece`. The first one's offset is what the receiver has.
+    Read {
+        /// Which transfer.
+        session: u64,
+        /// From where on.
+        offset: u64,
+        /// How many bytes, at most 262 144.
+        bytes: u64,
+    },
+    /// The receiver has it, verified and under its name; the last event.
+    Finished,
+    /// It has not; the last event.
+    Failed {
+        /// Why.
+        error: Error,
+    },
+}

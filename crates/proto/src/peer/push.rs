@@ -1,0 +1,216 @@
+//! Objects that are offered to a node, and those that nodes offer here. Who is
+//! offered one asks for it as for any other, so that it goes on, is verified and
+//! keeps to its window in the same way; the offer is repeated until its end is
+//! known, which also keeps the way between the two.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Event, Provider, Ticket};
+use super::core::Core;
+use super::links::{Loss, Way};
+use super::session::DOUBTFUL_TRIES;
+use super::timers::Timer;
+use crate::address::{Address, SchemeSet};
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{MAX_OBJECT_NAME_BYTES, Message, Params, Push, Reason, Reception, Request};
+
+/// The most objects that are offered at once.
+pub const MAX_PUSHES: usize = 64;
+
+/// The most objects that are taken at once from all nodes.
+pub const MAX_RECEPTIONS: usize = 16;
+
+/// The most offers whose end is remembered, so that it can be said again.
+const MAX_ENDED: usize = 256;
+
+/// How often an offer is repeated.
+const REPEAT: Duration = Duration::from_secs(1);
+
+/// How long nothing may be heard of an object that is under way: the receiver
+/// may be dialled anew meanwhile, or may have restarted.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both sides.
+#[derive(Debug, Default)]
+pub(super) struct Pushes {
+    out: BTreeMap<RequestId, Outgoing>,
+    taken: BTreeMap<(NodeId, RequestId), (Reception, Time)>,
+}
+
+/// An object that is offered.
+#[derive(Debug)]
+struct Outgoing {
+    ticket: Ticket,
+    to: Provider,
+    push: Push,
+    /// When it is given up, unless more is heard.
+    until: Time,
+    /// How often it was offered since something was heard.
+    tries: u32,
+}
+
+/// What a request for an offered object leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offered {
+    pub(super) ticket: Ticket,
+    pub(super) length: u64,
+    pub(super) digest: [u8; 32],
+}
+
+impl Pushes {
+    /// Offers an object to a node.
+    pub(super) fn push(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        to: Provider,
+        (name, bytes, digest): (String, u64, [u8; 32]),
+        (addresses, deadline): (Vec<Address>, Duration),
+    ) {
+        let objection = if core.hub_role == Role::Server {
+            Some((Reason::NotAllowed, "with a server all data goes through it: a file cannot be sent to a node"))
+        } else if to.node == core.node {
+            Some((Reason::NotAllowed, "a node does not send to itself"))
+        } else if name.is_empty() || name.len() > MAX_OBJECT_NAME_BYTES {
+            Some((Reason::NotAllowed, "the name is empty or longer than 200 bytes"))
+        } else if self.out.len() >= MAX_PUSHES {
+            Some((Reason::TooMany, "this node sends too many files already"))
+        } else {
+            None
+        };
+        if let Some((reason, detail)) = objection {
+            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+        }
+        let id = core.next_request();
+        let push = Push { id, name, bytes, digest, addresses };
+        self.out.insert(id, Outgoing { ticket, to, push, until: core.now + deadline, tries: 0 });
+        self.offer(core, id);
+    }
+
+    /// Makes the offer (again), over the association that is there or a new one.
+    fn offer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(Outgoing { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
+        core.set(Timer::Push(id), REPEAT);
+        let link = core.links.between(to.node, SchemeSet::ALL);
+        if let Some(link) = link {
+            *tries += 1;
+            core.send(link, &Message::Push(push.clone()));
+        }
+        // After so much silence an association may be dead without a word.
+        if (link.is_none() || *tries > DOUBTFUL_TRIES) && !to.addresses.is_empty() {
+            core.dial_node(Way { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
+        }
+    }
+
+    pub(super) fn on_timer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(outgoing) = self.out.get(&id) else { return };
+        if core.now < outgoing.until {
+            return self.offer(core, id);
+        }
+        self.fail(core, id, Reason::TimedOut, "that node has not answered in time");
+    }
+
+    /// A node is there: perhaps one that is to be offered something.
+    pub(super) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
+        for id in self.to(node) {
+            if let Some(outgoing) = self.out.get_mut(&id) {
+                outgoing.tries = 0;
+            }
+            self.offer(core, id);
+        }
+    }
+
+    /// A dial has failed. One that was refused leads nowhere; any other is tried again.
+    pub(super) fn on_unreachable(&mut self, core: &mut Core, way: Way, loss: Loss<'_>) {
+        for id in self.to(way.node).into_iter().filter(|_| loss.refused) {
+            self.fail(core, id, Reason::NotAllowed, &format!("that node could not be reached: {}", loss.reason));
+        }
+    }
+
+    fn to(&self, node: NodeId) -> Vec<RequestId> {
+        self.out.iter().filter(|(_, outgoing)| outgoing.to.node == node).map(|(id, _)| *id).collect()
+    }
+
+    /// The receiver tells what has become of it.
+    pub(super) fn on_pushed(&mut self, core: &mut Core, link: LinkId, id: RequestId, reception: Reception) {
+        let from = core.links.get(link).map(|link| link.peer.node);
+        let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
+        if reception == Reception::Underway {
+            outgoing.tries = 0;
+            outgoing.until = core.now + PATIENCE;
+            return;
+        }
+        let ticket = outgoing.ticket;
+        self.out.remove(&id);
+        core.timers.clear(Timer::Push(id));
+        core.emit(Event::Pushed { ticket, reception });
+    }
+
+    /// The object that a node asks for because it was offered it.
+    pub(super) fn offered(&self, core: &Core, link: LinkId, request: &Request) -> Option<Offered> {
+        let digest = Params::resume_of(request.params).filter(|_| Params::is_pushed(request.params))?.digest;
+        let node = core.links.get(link)?.peer.node;
+        let wanted = |outgoing: &&Outgoing| outgoing.to.node == node && outgoing.push.digest == digest;
+        let Outgoing { ticket, push, .. } = self.out.values().find(wanted)?;
+        Some(Offered { ticket: *ticket, length: push.bytes, digest })
+    }
+
+    /// The owner no longer wants it. Returns false if the ticket is not here.
+    pub(super) fn cancel(&mut self, core: &mut Core, ticket: Ticket) -> bool {
+        let Some(id) = self.out.iter().find(|(_, out)| out.ticket == ticket).map(|(id, _)| *id) else { return false };
+        self.fail(core, id, Reason::Cancelled, "it was cancelled");
+        true
+    }
+
+    fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: &str) {
+        if let Some(Outgoing { ticket, .. }) = self.out.remove(&id) {
+            core.timers.clear(Timer::Push(id));
+            core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+        }
+    }
+
+    /// A node offers an object.
+    pub(super) fn on_push(&mut self, core: &mut Core, link: LinkId, push: Push) {
+        let Some(node) = core.links.get(link).filter(|link| link.peer.role == Role::Node).map(|link| link.peer.node)
+        else {
+            core.counters.refused += 1;
+            return;
+        };
+        let (key, id) = ((node, push.id), push.id);
+        if let Some((reception, _)) = self.taken.get(&key) {
+            return core.send(link, &Message::Pushed { id, reception: *reception });
+        }
+        let under_way = self.taken.values().filter(|(reception, _)| *reception == Reception::Underway).count();
+        if under_way >= MAX_RECEPTIONS {
+            return core.send(link, &Message::Pushed { id, reception: Reception::Busy });
+        }
+        self.taken.insert(key, (Reception::Underway, core.now));
+        core.send(link, &Message::Pushed { id, reception: Reception::Underway });
+        core.emit(Event::Offered { from: node, push });
+    }
+
+    /// The owner has taken an object that was offered, or will not.
+    pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
+        let Some(taken) = self.taken.get_mut(&(from, id)) else { return };
+        *taken = (reception, core.now);
+        if let Some(link) = core.links.between(from, SchemeSet::ALL) {
+            core.send(link, &Message::Pushed { id, reception });
+        }
+        if self.taken.len() > MAX_ENDED {
+            let ended = self.taken.iter().filter(|(_, (reception, _))| *reception != Reception::Underway);
+            if let Some(oldest) = ended.min_by_key(|(_, (_, at))| *at).map(|(key, _)| *key) {
+                self.taken.remove(&oldest);
+            }
+        }
+    }
+
+    /// Ends everything.
+    pub(super) fn leave(&mut self, core: &mut Core) {
+        for id in self.out.keys().copied().collect::<Vec<_>>() {
+            self.fail(core, id, Reason::Leaving, "this node is leaving");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Files that are sent to nodes: the endpoints, where a node is found, and what
+//! its answer means.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::stream;
+use roost_control::query::Params;
+use roost_control::server::{Pairs, Refusal, json_line};
+use roost_control::{Code, Error, JSON_LINES, SendEvent, SendQuery};
+use roost_daemon::http::{Body, IntoResponse, Response, State, header};
+use roost_daemon::resolve::resolve_all;
+use roost_proto::peer::{Command, Provider, SessionId};
+use roost_proto::wire::{Candidate, MAX_CANDIDATES, Reception};
+use roost_proto::{Area, NodeId, Service};
+
+use crate::api::leaving;
+use crate::node::Node;
+use crate::rows;
+use crate::tickets::{Purpose, Reply};
+
+/// `POST /v1/send`: offers a file to a node; says line by line what is to be read of it.
+pub(crate) async fn send(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let query = SendQuery::from_pairs(&pairs)?;
+    let to = find(&node, &query).await?;
+    let SendQuery { name, bytes: length, digest, timeout: deadline, .. } = query;
+    let command = |ticket| Command::Push { ticket, to, name, length, digest, deadline };
+    let replies = node.ask(Purpose::Other, command).await?;
+    let lines = stream::unfold(replies, |mut replies| async move {
+        loop {
+            let event = match replies.next().await? {
+                Reply::Read { session, offset, length } => {
+                    SendEvent::Read { session: session.0, offset, bytes: length }
+                }
+                Reply::Pushed(reception) => ending(reception),
+                Reply::Failed { reason, detail, retry_after } => {
+                    SendEvent::Failed { error: rows::failure(reason, detail, retry_after) }
+                }
+                _ => continue,
+            };
+            return Some((Ok::<_, std::convert::Infallible>(json_line(&event)), replies));
+        }
+    });
+    Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
+}
+
+/// `POST /v1/piece`: what was to be read.
+pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: Bytes) -> Result<(), Refusal> {
+    let params = Params::new(&pairs, &["session", "offset"], false)?;
+    let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
+    node.mailbox.command(Command::Piece { session, offset, bytes }).await.map_err(leaving)
+}
+
+/// Where a node can be dialled: where the caller says, as the hub says, as the
+/// last lookups said, or not at all if there is an association with it.
+async fn find(node: &Node, query: &SendQuery) -> Result<Provider, Refusal> {
+    let to = query.node;
+    if !query.addresses.is_empty() {
+        let resolved = resolve_all(&query.addresses).await;
+        let addresses = resolved.map_err(|error| Refusal::new(Code::Usage, error.to_string()))?;
+        return Ok(Provider { node: to, addresses });
+    }
+    if let Some(provider) = look_up(node, to, query.timeout).await? {
+        return Ok(provider);
+    }
+    if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), to) {
+        return Ok(Provider { node: to, addresses });
+    }
+    if node.shared.transport.links().iter().any(|link| link.peer.node == to) {
+        return Ok(Provider { node: to, addresses: Vec::new() });
+    }
+    let unknown = format!(
+        "node {to} is not known: there is no association with it, and a node that offers nothing is in no \
+         directory; say where it listens with --address"
+    );
+    Err(Refusal::new(Code::NotFound, unknown))
+}
+
+/// Looks for a node among those that offer anything.
+async fn look_up(node: &Node, to: NodeId, timeout: Duration) -> Result<Option<Provider>, Refusal> {
+    let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
+    let lookups = Service::ALL.map(|service| node.find(service, everywhere, MAX_CANDIDATES as u8, timeout));
+    // A lookup that fails has found nobody.
+    let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
+    let candidate = found.find(|candidate| candidate.node == to);
+    Ok(candidate.map(|Candidate { node, addresses, .. }| Provider { node, addresses }))
+}
+
+/// What a node's last word on a file means.
+fn ending(reception: Reception) -> SendEvent {
+    let (code, why) = match reception {
+        Reception::Stored => return SendEvent::Finished,
+        Reception::NoInbox => (Code::Refused, "that node takes no files: it has no inbox (overlay-node --inbox DIR)"),
+        Reception::TooLarge => (Code::Refused, "the file is larger than that node takes (its inbox_limit)"),
+        Reception::NoRoom => (Code::Refused, "that node's inbox has no room for the file: its inbox_limit or its disk"),
+        Reception::BadName => (Code::Refused, "that node takes no file of this name: give another one with --name"),
+        Reception::Busy => (Code::Busy, "that node takes too many files at the moment, or this one already"),
+        Reception::Damaged => (Code::Incomplete, "what arrived was not what was sent, and was removed: send it again"),
+        Reception::Broken => (Code::Incomplete, "the transfer broke off: sent again it goes on"),
+        Reception::Unwritable => (Code::Refused, "that node cannot write the file: its log says why"),
+        _ => (Code::Refused, "that node did not take the file"),
+    };
+    SendEvent::Failed { error: Error::new(code, why) }
+}

@@ -1,0 +1,180 @@
+//! Files that are sent to a node, with the real daemons.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
+use roost_tests::process::{files_under, wait_until};
+use serde_json::Value;
+
+const MB: u64 = 1_000_000;
+
+fn survey(path: &Path, bytes: u64) {
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    for number in 0..bytes / 8 {
+        file.write_all(&(number ^ bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).unwrap();
+    }
+    file.flush().unwrap();
+}
+
+/// A sender and a receiver with an inbox of so many megabytes, each at a hub of its own.
+struct Pair {
+    network: Network,
+    hubs: [Daemon; 2],
+    sender: Daemon,
+    receiver: Daemon,
+    inbox: PathBuf,
+    file: PathBuf,
+}
+
+impl Pair {
+    fn new(limit: &str, bytes: u64) -> Self {
+        let network = Network::new();
+        let first = network.supernode("sn1", &[]);
+        let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+        let (inbox, file) = (network.path("inbox"), network.path("survey.tif"));
+        fs::create_dir(&inbox).unwrap();
+        survey(&file, bytes);
+        let sender = network.node("s", "1,1", &["--super", &first.endpoint("udp")]);
+        let receiver = Self::receiver(&network, &second, &inbox, limit);
+        Self { network, hubs: [first, second], sender, receiver, inbox, file }
+    }
+
+    fn receiver(network: &Network, hub: &Daemon, inbox: &Path, limit: &str) -> Daemon {
+        let inbox = text(inbox);
+        let more = ["--super", &hub.endpoint("udp"), "--services", "sensor", "--inbox", &inbox, "--inbox-limit", limit];
+        network.node("r", "5,5", &more)
+    }
+
+    fn id(of: &Client) -> String {
+        of.status().unwrap()["node"].as_str().unwrap().to_owned()
+    }
+
+    fn send(&self, more: &[&str]) -> Value {
+        let (file, node) = (text(&self.file), Self::id(&self.receiver));
+        self.sender.json(&[&["send", &file, &node], more].concat())
+    }
+
+    fn refused(&self, code: i32, more: &[&str]) -> String {
+        let (file, node) = (text(&self.file), Self::id(&self.receiver));
+        self.sender.fails(code, &[&["send", &file, &node], more].concat())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = files_under(&self.inbox);
+        names.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    }
+
+    /// Begins to send, until so much has arrived.
+    fn start_until(&self, bytes: u64) -> Child {
+        let (file, node) = (text(&self.file), Self::id(&self.receiver));
+        let mut command = self.sender.command(&["send", &file, &node, "--json"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let there = wait_until(PATIENCE, || {
+            let most = files_under(&self.inbox).iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).max();
+            (most? >= bytes).then_some(())
+        });
+        assert!(there.is_some(), "{:?}\n{}", self.names(), self.receiver.log());
+        child
+    }
+}
+
+#[test]
+fn a_file_is_sent_verified_and_never_replaces_another() {
+    let pair = Pair::new("1GB", 30 * MB);
+    let report = pair.send(&[]);
+    assert_eq!((&report["bytes"], &report["resumed_at"]), (&(30 * MB).into(), &0.into()), "{report}");
+    assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
+    survey(&pair.file, MB);
+    pair.send(&[]);
+    assert_eq!(pair.names(), ["survey-2.tif", "survey.tif"]);
+    assert_eq!(fs::metadata(pair.inbox.join("survey-2.tif")).unwrap().len(), MB);
+    File::create(&pair.file).unwrap();
+    pair.send(&["--name", "empty file, ä & ö.txt"]);
+    assert_eq!(fs::metadata(pair.inbox.join("empty file, ä & ö.txt")).unwrap().len(), 0);
+}
+
+#[test]
+fn what_a_node_does_not_take_is_said_in_a_sentence() {
+    let pair = Pair::new("2MB", MB);
+    for name in ["../x", "/etc/x", ".hidden", "a\\b", "x.part"] {
+        let said = pair.refused(5, &["--name", name]);
+        assert!(said.contains("no file of this name"), "{name}: {said}");
+    }
+    for name in ["", &"x".repeat(300)] {
+        let said = pair.refused(5, &["--name", name]);
+        assert!(said.contains("the name is empty or longer than 200 bytes"), "{name}: {said}");
+    }
+    assert_eq!(pair.names(), [""; 0]);
+    pair.send(&[]);
+    survey(&pair.file, 1_500_000);
+    assert!(pair.refused(5, &[]).contains("no room"));
+    survey(&pair.file, 2 * MB + 8);
+    assert!(pair.refused(5, &[]).contains("larger than that node takes"));
+    assert_eq!(pair.names(), ["survey.tif"]);
+    let (file, hub) = (text(&pair.file), pair.hubs[0].endpoint("udp"));
+    let without = pair.network.node("w", "3,3", &["--super", &hub, "--services", "sensor"]);
+    let said = pair.sender.fails(5, &["send", &file, &Pair::id(&without)]);
+    assert!(said.contains("it has no inbox"), "{said}");
+    let said = pair.sender.fails(4, &["send", &file, &"0".repeat(32)]);
+    assert!(said.contains("is not known") && said.contains("--address"), "{said}");
+    let said = pair.sender.fails(1, &["send", "/no/such/file", &Pair::id(&without)]);
+    assert!(said.contains("cannot read /no/such/file"), "{said}");
+    // One that no directory lists is sent to where it listens.
+    let inbox = text(&pair.inbox);
+    let unlisted = pair.network.node("u", "4,4", &["--super", &hub, "--inbox", &inbox]);
+    let id = Pair::id(&unlisted);
+    pair.sender.fails(4, &["send", &file, &id]);
+    pair.sender.json(&["send", &file, &id, "--address", &unlisted.endpoint("quic"), "--name", "other.tif"]);
+    assert_eq!(pair.names(), ["other.tif", "survey.tif"]);
+}
+
+#[test]
+fn a_file_that_is_sent_goes_on_whoever_was_killed() {
+    let mut pair = Pair::new("1GB", 150 * MB);
+    let mut child = pair.start_until(20 * MB);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let child = pair.start_until(50 * MB);
+    pair.receiver.process.kill();
+    let identity = pair.network.path("id-r");
+    let (hub, inbox) = (pair.hubs[1].endpoint("udp"), text(&pair.inbox));
+    let again = ["--at", "5,5", "--super", &hub, "--services", "sensor", "--inbox", &inbox];
+    pair.receiver = pair.network.start("overlay-node", "r", &identity, &again).ready();
+    // It listens elsewhere now.
+    assert!(!child.wait_with_output().unwrap().status.success());
+
+    let report = pair.send(&[]);
+    assert!(report["resumed_at"].as_u64().unwrap() >= 50 * MB, "{report}");
+    assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
+    assert_eq!(pair.names(), ["survey.tif"]);
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_sent_is_not_kept() {
+    let pair = Pair::new("1GB", 150 * MB);
+    let child = pair.start_until(20 * MB);
+    fs::OpenOptions::new().append(true).open(&pair.file).unwrap().write_all(b"more").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("changed"), "{:?}: {said}", output.status);
+    pair.send(&[]);
+    assert_eq!(fs::metadata(pair.inbox.join("survey.tif")).unwrap().len(), 150 * MB + 4);
+}
+
+#[test]
+fn the_baseline_refuses_clearly() {
+    let network = Network::new();
+    let server = network.server("cs1");
+    let endpoint = server.endpoint("udp");
+    let sender = network.node("s", "1,1", &["--server", &endpoint]);
+    let receiver = network.node("r", "5,5", &["--server", &endpoint, "--services", "sensor"]);
+    let file = network.path("a.txt");
+    fs::write(&file, "a").unwrap();
+    let said = sender.fails(5, &["send", &text(&file), &Pair::id(&receiver)]);
+    assert!(said.contains("with a server all data goes through it"), "{said}");
+}
