@@ -10,7 +10,7 @@ use roost_proto::wire::MAX_MESSAGE_BYTES;
 
 use roost_identity::GroupKey;
 
-use crate::association::Association;
+use crate::association::{Association, MAX_HELD_BYTES};
 use crate::multicast::{MAX_MULTICAST_BYTES, ends};
 use crate::quic;
 use crate::tcp::frame::{self, Frame};
@@ -65,6 +65,7 @@ pub fn association_chunks(bytes: &[u8]) {
         if association.received(&Bytes::copy_from_slice(content)).is_err() {
             return;
         }
+        assert!(association.held() <= MAX_HELD_BYTES);
         while let Some(message) = association.poll_message() {
             assert!(message.len() <= MAX_MESSAGE_BYTES);
         }

@@ -37,7 +37,7 @@ use roost_proto::Class;
 pub(crate) use chunk::MAX_CHUNK_BYTES;
 pub(crate) use path::Measured;
 use receiver::Receiver;
-pub(crate) use receiver::Violation;
+pub(crate) use receiver::{MAX_HELD_BYTES, Violation};
 use sender::Sender;
 pub(crate) use sender::{Action, CopyId, PathEvent, PathId, PathView};
 
@@ -130,6 +130,11 @@ impl Association {
     /// The next thing that happened to a path.
     pub(crate) fn poll_event(&mut self) -> Option<PathEvent> {
         self.sender.poll_event()
+    }
+
+    /// Bytes of the peer's messages that are not whole, or wait for others.
+    pub(crate) const fn held(&self) -> usize {
+        self.receiver.held_bytes()
     }
 
     /// Bytes of messages that wait to be sent.

@@ -14,7 +14,7 @@ use super::{MESSAGE_COST, WINDOW_BYTES};
 /// The most memory of messages that are not whole or wait for others, bytes.
 /// The sender keeps to [`WINDOW_BYTES`]; what it has seen acknowledged may
 /// still wait to be read here, hence as much again.
-const MAX_BYTES: usize = 2 * WINDOW_BYTES;
+pub(crate) const MAX_HELD_BYTES: usize = 2 * WINDOW_BYTES;
 /// The most gaps between the numbers of messages that were received.
 const MAX_GAPS: usize = 32 << 10;
 
@@ -54,11 +54,15 @@ impl Receiver {
     pub(super) fn take(&mut self, chunk: &Bytes) -> Result<(), Violation> {
         for piece in read(chunk).ok_or(Violation)? {
             self.take_piece(piece)?;
-            if self.bytes > MAX_BYTES || self.received.0.len() > MAX_GAPS {
+            if self.bytes > MAX_HELD_BYTES || self.received.0.len() > MAX_GAPS {
                 return Err(Violation);
             }
         }
         Ok(())
+    }
+
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn poll(&mut self) -> Option<Bytes> {
@@ -217,13 +221,13 @@ mod tests {
         let mut receiver = Receiver::default();
         let part = [0; CHUNK_BYTES];
         let large = (0..10_000).find(|number| receiver.take(&chunk(*number, 0, 65_536, 0, &part)).is_err());
-        assert_eq!(large, Some((MAX_BYTES / (65_536 + MESSAGE_COST)) as u64));
+        assert_eq!(large, Some((MAX_HELD_BYTES / (65_536 + MESSAGE_COST)) as u64));
         let mut receiver = Receiver::default();
         let gaps = (0..).find(|number| receiver.take(&chunk(2 * number + 1, 0, 1, 0, b"a")).is_err());
         assert_eq!(gaps, Some(MAX_GAPS as u64));
         let mut receiver = Receiver::default();
         let held = (1..).find(|number| receiver.take(&chunk(*number, 1, 0, 0, b"")).is_err());
-        assert_eq!(held, Some((MAX_BYTES / MESSAGE_COST) as u64 + 1));
+        assert_eq!(held, Some((MAX_HELD_BYTES / MESSAGE_COST) as u64 + 1));
     }
 
     #[test]
@@ -238,7 +242,7 @@ mod tests {
             write_head(&mut many, place, 57_345, 57_344, 1);
             many.push(0);
         }
-        assert!(receiver.take(&many.into()).is_err() && receiver.bytes <= MAX_BYTES + 57_345 + MESSAGE_COST);
+        assert!(receiver.take(&many.into()).is_err() && receiver.bytes <= MAX_HELD_BYTES + 57_345 + MESSAGE_COST);
     }
 
     #[test]
