@@ -13,6 +13,7 @@ pub struct TransportMetrics {
     by_transport: Vec<(IntCounterVec, Total<SchemeCounters>)>,
     refused: IntCounterVec,
     links: IntGaugeVec,
+    paths: IntGaugeVec,
     multicast_packets: IntCounterVec,
     multicast_bytes: IntCounterVec,
     class_bytes: IntCounterVec,
@@ -52,10 +53,12 @@ impl TransportMetrics {
             .map(|(name, help, total)| Ok((counter(name, help, "transport")?, total)))
             .collect::<Result<_, prometheus::Error>>()?;
         let links = Opts::new("roost_transport_links", "Associations that are up.");
+        let paths = Opts::new("roost_transport_paths", "Paths of the associations over QUIC.");
         Ok(Self {
             by_transport,
             refused: counter("roost_transport_refused_total", "Peers refused by the group's policy.", "reason")?,
             links: metrics.register(IntGaugeVec::new(links, &["transport"])?)?,
+            paths: metrics.register(IntGaugeVec::new(paths, &["state"])?)?,
             multicast_packets: counter(
                 "roost_multicast_packets_total",
                 "Multicast packets, by what came of them.",
@@ -86,6 +89,11 @@ impl TransportMetrics {
         for scheme in Scheme::ALL {
             let up = links.iter().filter(|link| link.scheme == scheme).count();
             self.links.with_label_values(&[scheme.name()]).set(up as i64);
+        }
+        let paths: Vec<_> = links.iter().flat_map(|link| &link.paths).collect();
+        let answering = paths.iter().filter(|path| path.answers).count();
+        for (state, count) in [("answers", answering), ("silent", paths.len() - answering)] {
+            self.paths.with_label_values(&[state]).set(count as i64);
         }
         for class in Traffic::ALL {
             follow(&self.class_bytes.with_label_values(&[class.name()]), traffic.sent(class));
