@@ -29,8 +29,12 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),
     // Emulation starts the real binaries and shares their words only; simulation
     // runs the machines over the transport's links in virtual time, and `emulate
-    // bench transport` measures the transport itself, whose two ends need identities.
-    ("roost-emulation", &["roost-proto", "roost-identity", "roost-control", "roost-terminal", "roost-transport"]),
+    // bench transport` measures the transport itself, whose two ends need identities;
+    // `emulate bench reflect` makes the packets that a reflector is measured with.
+    (
+        "roost-emulation",
+        &["roost-proto", "roost-identity", "roost-control", "roost-reflector", "roost-terminal", "roost-transport"],
+    ),
     // Tests may look everywhere.
     ("roost-tests", &["*"]),
 ];

@@ -24,6 +24,7 @@ mod measured;
 mod networks;
 mod probe;
 mod program;
+pub mod reflect;
 mod row;
 mod stalls;
 pub mod transport;

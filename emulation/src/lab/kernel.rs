@@ -2,8 +2,8 @@
 //!
 //! This is the only module of the crate with `unsafe` code: the requests that
 //! make a TAP device and set a device's offloads, raw packet sockets, the
-//! scheduler, `unshare`, and signals as a file descriptor. Everything else
-//! goes through `rustix`.
+//! scheduler, `unshare`, signals as a file descriptor, and many datagrams in
+//! one call. Everything else goes through `rustix`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -12,6 +12,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, Updater, ioctl};
@@ -142,6 +143,97 @@ pub(crate) fn packet_socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: the kernel writes at most `length` bytes, the size of `counters`.
     check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, place, &raw mut length) })?;
     Ok(counters.tp_drops)
+}
+
+/// The beginning of a message that [`receive_heads`] hands over.
+pub(crate) const HEAD_BYTES: usize = 24;
+/// The most messages of one call.
+const HEADS: usize = 64;
+/// Room for a `struct timespec` and an `int`, each after its `struct cmsghdr`, as they must be aligned.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Datagrams of one sender and size that arrived together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The beginning of the first, zeros after a shorter one.
+    pub(crate) head: [u8; HEAD_BYTES],
+    /// How many there are.
+    pub(crate) datagrams: u64,
+    /// When they arrived, by the system's clock.
+    pub(crate) at: Option<Duration>,
+}
+
+/// Asks for room for arriving datagrams, for several as one message, and for
+/// the time at which each message arrives.
+///
+/// # Errors
+/// When it is no UDP socket. Less room than asked for is none.
+pub(crate) fn prepare_heads(socket: impl AsFd, receive_buffer_bytes: u32) -> io::Result<()> {
+    let bytes = receive_buffer_bytes.cast_signed();
+    if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
+    }
+    set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Takes what is there of datagrams, some ten messages at most, without waiting.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when there is nothing.
+pub(crate) fn receive_heads(socket: impl AsFd, mut take: impl FnMut(Arrival)) -> io::Result<()> {
+    let mut heads = [[0; HEAD_BYTES]; HEADS];
+    let mut controls = [Control([0; 64]); HEADS];
+    let mut vectors =
+        heads.each_mut().map(|head| libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: HEAD_BYTES });
+    // SAFETY: all zeros is a `mmsghdr` that names no memory.
+    let mut messages: [libc::mmsghdr; HEADS] = unsafe { mem::zeroed() };
+    for ((message, vector), control) in messages.iter_mut().zip(&mut vectors).zip(&mut controls) {
+        message.msg_hdr.msg_iov = vector;
+        message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_hdr.msg_controllen = size_of::<Control>();
+    }
+    let (fd, most, flags) = (socket.as_fd().as_raw_fd(), HEADS as libc::c_uint, libc::MSG_DONTWAIT | libc::MSG_TRUNC);
+    // SAFETY: every message names its own vector, head and control, which outlive the call, with
+    // their sizes; the kernel writes there and nowhere else.
+    let count = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), most, flags, std::ptr::null_mut()) };
+    check(count)?;
+    for (message, head) in messages.iter().zip(&heads).take(count.cast_unsigned() as usize) {
+        let (at, segment) = told(&message.msg_hdr);
+        // With MSG_TRUNC it is the length of the whole.
+        let datagrams = segment.filter(|bytes| *bytes > 0).map_or(1, |bytes| message.msg_len.div_ceil(bytes));
+        take(Arrival { head: *head, datagrams: datagrams.into(), at });
+    }
+    Ok(())
+}
+
+/// What the kernel tells of a message: when it came, and how long each datagram is if there are several.
+fn told(message: &libc::msghdr) -> (Option<Duration>, Option<u32>) {
+    let (mut at, mut segment) = (None, None);
+    // SAFETY: the kernel has set the length of the control messages, within their buffer, which is still there.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: it is null, or a whole header in that buffer.
+    while let Some(control) = unsafe { next.as_ref() } {
+        match (control.cmsg_level, control.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: what a control message of this type holds is a `timespec`.
+                let time: libc::timespec =
+                    unsafe { libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned() };
+                at = Some(Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32));
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                // SAFETY: what a control message of this type holds is an `int`.
+                segment = Some(unsafe { libc::CMSG_DATA(control).cast::<c_int>().read_unaligned() }.cast_unsigned());
+            }
+            _ => {}
+        }
+        // SAFETY: as for the first.
+        next = unsafe { libc::CMSG_NXTHDR(message, next) };
+    }
+    (at, segment)
 }
 
 /// Gives the calling thread a real-time priority (`SCHED_FIFO`), from 1 to 99:
@@ -295,6 +387,29 @@ mod tests {
         let datagrams = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(inherit(datagrams.as_raw_fd()).is_err());
         assert!(inherit(-1).is_err());
+    }
+
+    #[test]
+    fn heads_are_taken_with_their_time() {
+        let [receiver, sender] = [0, 1].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        prepare_heads(&receiver, 1 << 20).unwrap();
+        assert_eq!(receive_heads(&receiver, |_| ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        for datagram in [&[7; 100][..], &[8; 3]] {
+            sender.send_to(datagram, receiver.local_addr().unwrap()).unwrap();
+        }
+        let mut seen = Vec::new();
+        // On loopback what is sent is there.
+        receive_heads(&receiver, |arrival| seen.push(arrival)).unwrap();
+        let mut short = [0; HEAD_BYTES];
+        short[..3].fill(8);
+        assert_eq!(seen.iter().map(|arrival| arrival.head).collect::<Vec<_>>(), [[7; HEAD_BYTES], short]);
+        assert!(seen.iter().all(|arrival| arrival.datagrams == 1 && arrival.at.is_some()));
+        // Several that are cut on the way arrive as one.
+        set_option(&sender, libc::SOL_UDP, libc::UDP_SEGMENT, 40).unwrap();
+        sender.send_to(&[9; 100], receiver.local_addr().unwrap()).unwrap();
+        let mut datagrams = 0;
+        receive_heads(&receiver, |arrival| datagrams += arrival.datagrams).unwrap();
+        assert_eq!(datagrams, 3);
     }
 
     #[test]

@@ -1,0 +1,284 @@
+//! One trial: a generator, a reflector, and sinks that count.
+
+use std::io::{self, Read as _};
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU64;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::BytesMut;
+use roost_proto::Time;
+use roost_reflector::{Epoch, Flags, Limits, Publisher, Secret, StreamId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use super::pair::{FAR, NEAR, Pair};
+use crate::lab::kernel;
+
+/// Where the reflector listens, and the first port of the sinks.
+pub(super) const PORT: u16 = 7000;
+pub(super) const FIRST_SINK: u16 = 20_000;
+/// How long a reflector may take until it listens, and until it has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After so long without a datagram all have come.
+const QUIET: Duration = Duration::from_millis(100);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(5);
+/// Datagrams that leave together: what is paced comes in as video does.
+const BURST: usize = 8;
+const UNPACED_BURST: usize = 32;
+/// Room of each sink: 0.1 s at the rates that are seen here.
+const SINK_BYTES: u32 = 16 << 20;
+/// When which datagram left is known of the last so many.
+const STAMPS: usize = 1 << 17;
+/// Delays kept of each trial.
+const MAX_DELAYS: usize = 1 << 20;
+const FIRST_EPOCH: u32 = 1;
+
+/// What is sent, and how fast.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) targets: u16,
+    pub(super) bytes: usize,
+    /// Whether they are sealed packets.
+    pub(super) sealed: bool,
+    /// Datagrams per second that come in; none is as many as there can be.
+    pub(super) rate: Option<f64>,
+    pub(super) time: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) reordered: u64,
+    /// For how long it was sent.
+    pub(super) seconds: f64,
+    /// Processor time of the reflector, seconds.
+    pub(super) cpu: f64,
+    /// From the generator to the arrival at the first and at the last target, microseconds, sorted.
+    pub(super) delays: [Vec<u32>; 2],
+}
+
+/// What a reflector says when it ends.
+#[derive(Debug, Deserialize)]
+struct Said {
+    cpu: f64,
+}
+
+struct Shared {
+    over: AtomicBool,
+    /// When each datagram left, nanoseconds of the system's clock, by its number.
+    stamps: Vec<AtomicU64>,
+}
+
+/// Runs one trial with a reflector that `command` starts.
+pub(super) fn run(pair: &Pair, command: Command, load: &Load) -> io::Result<Seen> {
+    let shared = Shared { over: AtomicBool::new(false), stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect() };
+    thread::scope(|scope| {
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let shared = &shared;
+        let sinks = scope.spawn(move || {
+            let sinks = Sinks::open(pair, load, shared)?;
+            // Whoever waits for it is there.
+            let _ = ready.send(());
+            sinks.count()
+        });
+        // If the sinks fail it is they who say why.
+        let _ = is_ready.recv_timeout(PATIENCE);
+        let driven = drive(pair, command, load, shared);
+        shared.over.store(true, Relaxed);
+        let mut seen = sinks.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let (sent, seconds, cpu) = driven?;
+        (seen.sent, seen.seconds, seen.cpu) = (sent, seconds, cpu);
+        Ok(seen)
+    })
+}
+
+fn drive(pair: &Pair, command: Command, load: &Load, shared: &Shared) -> io::Result<(u64, f64, f64)> {
+    let mut reflector = Running::start(pair, command)?;
+    let generated = thread::scope(|scope| {
+        let body = || generate(pair, load, shared);
+        scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    thread::sleep(QUIET);
+    let (sent, seconds) = generated?;
+    Ok((sent, seconds, reflector.stop()?.cpu))
+}
+
+/// A reflector, killed when it is of no use any more.
+struct Running(Child);
+
+impl Running {
+    fn start(pair: &Pair, mut command: Command) -> io::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut running = Self(pair.start_far(command)?);
+        let table = format!("/proc/{}/net/udp", running.0.id());
+        let (began, place) = (Instant::now(), format!(":{PORT:04X} "));
+        while !std::fs::read_to_string(&table)?.contains(&place) {
+            if began.elapsed() > PATIENCE || running.0.try_wait()?.is_some() {
+                return Err(io::Error::other("the reflector does not start"));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(running)
+    }
+
+    fn stop(&mut self) -> io::Result<Said> {
+        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
+        let mut line = String::new();
+        if let Some(output) = &mut self.0.stdout {
+            output.read_to_string(&mut line)?;
+        }
+        serde_json::from_str(&line).map_err(|error| io::Error::other(format!("the reflector said `{line}`: {error}")))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sends for the time of a load; answers how many, and for how long.
+fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)> {
+    pair.enter_near()?;
+    // Only asked for: without it waiting is less exact.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
+    let socket = UdpSocket::bind((NEAR, 0))?;
+    socket.connect((FAR, PORT))?;
+    let mut maker = Maker::new(load)?;
+    let burst = if load.rate.is_some() { BURST } else { UNPACED_BURST };
+    let (began, mut sent) = (Instant::now(), 0_u64);
+    while began.elapsed() < load.time {
+        if let Some(rate) = load.rate {
+            let due = Duration::from_secs_f64(sent as f64 / rate);
+            thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        let datagrams: Vec<&[u8]> = maker.make(burst, shared)?;
+        let vectors: Vec<_> = datagrams.into_iter().map(|datagram| [io::IoSlice::new(datagram)]).collect();
+        let mut controls: Vec<_> = vectors.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let mut messages: Vec<_> =
+            vectors.iter().zip(&mut controls).map(|(vector, control)| MMsgHdr::new(vector, control)).collect();
+        // What the system has no room for is lost before it is sent: it does not count.
+        sent += sendmmsg(&socket, &mut messages, SendFlags::empty()).unwrap_or(0) as u64;
+    }
+    Ok((sent, began.elapsed().as_secs_f64()))
+}
+
+/// Makes datagrams that tell their number.
+struct Maker {
+    publisher: Option<Publisher>,
+    payload: Vec<u8>,
+    bytes: usize,
+    buffer: BytesMut,
+    next: u64,
+}
+
+impl Maker {
+    fn new(load: &Load) -> io::Result<Self> {
+        let (stream, epoch, secret) = (StreamId(1), Epoch(FIRST_EPOCH), Secret::new([7; 32]));
+        let publisher = load.sealed.then(|| Publisher::new(Time::ZERO, stream, epoch, &secret, Limits::default()));
+        let overhead = if load.sealed { roost_reflector::packet::OVERHEAD_BYTES } else { 0 };
+        Ok(Self {
+            publisher: publisher.transpose().map_err(io::Error::other)?,
+            payload: vec![0; load.bytes.saturating_sub(overhead)],
+            bytes: load.bytes,
+            buffer: BytesMut::new(),
+            next: 0,
+        })
+    }
+
+    fn make(&mut self, count: usize, shared: &Shared) -> io::Result<Vec<&[u8]>> {
+        self.buffer.clear();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        for _ in 0..count {
+            shared.stamps[self.next as usize % STAMPS].store(now, Relaxed);
+            self.payload[..8].copy_from_slice(&self.next.to_be_bytes());
+            match &mut self.publisher {
+                Some(publisher) => publisher
+                    .seal(Time::ZERO, 0, Flags::default(), &self.payload, &mut self.buffer)
+                    .map_err(io::Error::other)?,
+                None => self.buffer.extend_from_slice(&self.payload),
+            }
+            self.next += 1;
+        }
+        Ok(self.buffer.chunks(self.bytes).collect())
+    }
+}
+
+/// The sockets of all targets.
+struct Sinks<'a> {
+    sockets: Vec<UdpSocket>,
+    sealed: bool,
+    shared: &'a Shared,
+}
+
+impl<'a> Sinks<'a> {
+    fn open(pair: &Pair, load: &Load, shared: &'a Shared) -> io::Result<Self> {
+        pair.enter_near()?;
+        let bind = |port| {
+            let socket = UdpSocket::bind(SocketAddr::from((NEAR, port)))?;
+            kernel::prepare_heads(&socket, SINK_BYTES)?;
+            Ok(socket)
+        };
+        let sockets = (FIRST_SINK..FIRST_SINK + load.targets).map(bind).collect::<io::Result<_>>()?;
+        Ok(Self { sockets, sealed: load.sealed, shared })
+    }
+
+    /// Until all is over.
+    fn count(self) -> io::Result<Seen> {
+        let mut seen = Seen::default();
+        let mut latest = vec![0_u64; self.sockets.len()];
+        let look = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let mut entries: Vec<PollFd<'_>> =
+            self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        while !self.shared.over.load(Relaxed) {
+            poll(&mut entries, Some(&look))?;
+            for (place, entry) in entries.iter().enumerate() {
+                if entry.revents().contains(PollFlags::IN) {
+                    self.take(place, &mut latest[place], &mut seen)?;
+                }
+            }
+        }
+        seen.delays.iter_mut().for_each(|delays| delays.sort_unstable());
+        Ok(seen)
+    }
+
+    fn take(&self, place: usize, latest: &mut u64, seen: &mut Seen) -> io::Result<()> {
+        // The first target counts as the last too where there is one only.
+        let sides = [place == 0, place + 1 == self.sockets.len()];
+        let received = kernel::receive_heads(&self.sockets[place], |arrival| {
+            let number = self.number(&arrival.head);
+            seen.received += arrival.datagrams;
+            // Numbers are one more than that of the datagram, so that there is none yet before the first.
+            seen.reordered += u64::from(number <= *latest);
+            *latest = number + arrival.datagrams - 1;
+            let left = Duration::from_nanos(self.shared.stamps[(number - 1) as usize % STAMPS].load(Relaxed));
+            let Some(delay) = arrival.at.map(|at| at.saturating_sub(left).as_micros() as u32) else { return };
+            for (delays, is_side) in seen.delays.iter_mut().zip(sides) {
+                if is_side && delays.len() < MAX_DELAYS {
+                    delays.push(delay);
+                }
+            }
+        });
+        match received {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// One more than the number of a datagram: its counter if it is sealed.
+    fn number(&self, head: &[u8; kernel::HEAD_BYTES]) -> u64 {
+        let at = if self.sealed { 16 } else { 0 };
+        let number = head[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        (number & u64::from(u32::MAX)) + 1
+    }
+}

@@ -1,0 +1,242 @@
+//! Measures how one copy of a stream becomes many: by a super node's data path,
+//! and by C programs beside it, which are compiled when it is measured.
+//!
+//! A reflector sends each datagram of one generator to N sinks. It has one
+//! processor, generator and sinks share another, and a veth pair is between them: the receiver's
+//! part of the way through the system is charged to whoever sends. A trial counts what
+//! arrives at the sinks. The rate of a row is the highest at which at most one in a thousand
+//! is lost; delays and losses are at 0.7 of that, from the generator to the
+//! system's time stamp of the arrival.
+
+mod load;
+mod pair;
+mod reference;
+mod row;
+
+use std::fmt;
+use std::io;
+use std::process::Command;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use self::load::{FIRST_SINK, Load, PORT, Seen};
+use self::pair::{FAR, NEAR, Pair};
+use self::reference::Reference;
+pub use self::row::Row;
+use super::BenchError;
+use super::measured::{Begun, Measured};
+use crate::lab::sandbox;
+
+/// Losses up to this part are none.
+const LOST: f64 = 0.001;
+/// The most trials to find a rate, and when two rates are the same.
+const TRIALS: u32 = 6;
+const SAME: f64 = 0.04;
+/// At which part of the rate delays and losses are measured.
+const CALM: f64 = 0.7;
+
+/// What sends the copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Implementation {
+    /// A super node's data path, of any datagrams.
+    Ours,
+    /// The same of sealed packets: it reads their headers, and keeps them for joiners and repairs.
+    Sealed,
+    /// Ours with each packet by itself.
+    Single,
+    /// In C: a datagram in, a datagram out.
+    Naive,
+    /// In C: many datagrams in a call.
+    Sendmmsg,
+    /// In C: many in a call, and packets of one size as one message.
+    Gso,
+}
+
+impl Implementation {
+    /// All, in the order in which they are measured.
+    pub const ALL: [Self; 6] = [Self::Gso, Self::Ours, Self::Sealed, Self::Single, Self::Sendmmsg, Self::Naive];
+
+    /// Its name on command lines, in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Sealed => "ours-sealed",
+            Self::Single => "ours-single",
+            Self::Naive => "c-naive",
+            Self::Sendmmsg => "c-sendmmsg",
+            Self::Gso => "c-gso",
+        }
+    }
+}
+
+impl fmt::Display for Implementation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Implementation {
+    type Err = String;
+
+    /// Reads a [name](Implementation::name).
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("`{text}` is nothing that reflects: write {names}")
+        })
+    }
+}
+
+/// One combination that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What sends the copies.
+    pub implementation: Implementation,
+    /// How many.
+    pub targets: u16,
+    /// Of so many bytes.
+    pub bytes: usize,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { implementation, targets, bytes } = self;
+        write!(f, "{implementation}, {bytes} bytes to {targets}")
+    }
+}
+
+/// What was measured.
+pub type Report = Measured<Row>;
+
+/// Measures each of `cells` in their order, each in up to eight trials of `time`,
+/// [inside a sandbox](crate::lab::sandbox::enter).
+///
+/// `watch` hears which begins. When `stop` is set it ends after the trial.
+///
+/// # Errors
+/// When there can be no two hosts. A reflector that fails, or is not there, is no error: a note says so.
+pub fn run(
+    cells: &[Cell],
+    time: Duration,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Cell),
+) -> Result<Report, BenchError> {
+    let begun = Begun::now();
+    sandbox::expect_inside()?;
+    let pair = Pair::make().map_err(super::system("make two hosts with a veth pair"))?;
+    let mut bench = Bench { pair, reference: None, time, stop };
+    let mut report = Report::default();
+    for cell in cells {
+        if stop.load(Relaxed) {
+            break;
+        }
+        watch(cell);
+        match bench.measure(cell) {
+            Ok(row) => report.rows.push(row),
+            Err(why) => {
+                report.unmeasured += 1;
+                if !report.notes.contains(&why) {
+                    report.notes.push(why);
+                }
+            }
+        }
+    }
+    let mut facts = crate::machine::facts();
+    facts.insert("backend".to_owned(), "a veth pair alone".to_owned());
+    facts.insert("realtime".to_owned(), "not asked for".to_owned());
+    report.end(&begun, facts);
+    Ok(report)
+}
+
+struct Bench<'a> {
+    pair: Pair,
+    /// Compiled when it is needed first.
+    reference: Option<Result<Reference, String>>,
+    time: Duration,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// # Errors
+    /// A sentence.
+    fn measure(&mut self, cell: &Cell) -> Result<Row, String> {
+        let flood = self.trial(cell, None)?;
+        let best = self.highest(cell, &flood)?;
+        let rate = best.sent as f64 / best.seconds;
+        let calm = self.trial(cell, Some(rate * CALM))?;
+        Ok(Row::of(cell, &best, &calm))
+    }
+
+    /// The trial with the highest rate at which hardly anything is lost, by halves.
+    fn highest(&mut self, cell: &Cell, flood: &Seen) -> Result<Seen, String> {
+        let through = flood.received as f64 / f64::from(cell.targets) / flood.seconds;
+        // A flood hinders those who are flooded: a little more may be possible.
+        let (mut low, mut high) = (0.3 * through, (1.6 * through).min(flood.sent as f64 / flood.seconds));
+        let mut best = None;
+        for _ in 0..TRIALS {
+            let rate = (low + high) / 2.0;
+            let seen = self.trial(cell, Some(rate))?;
+            let expected = seen.sent * u64::from(cell.targets);
+            if seen.received as f64 >= (1.0 - LOST) * expected as f64 {
+                low = rate;
+                best = Some(seen);
+            } else {
+                high = rate;
+            }
+            if best.is_some() && (high - low) / high < SAME || self.stop.load(Relaxed) {
+                break;
+            }
+        }
+        best.ok_or_else(|| format!("{cell}: it loses more than one in a thousand at any rate that was tried"))
+    }
+
+    fn trial(&mut self, cell: &Cell, rate: Option<f64>) -> Result<Seen, String> {
+        let sealed = cell.implementation == Implementation::Sealed;
+        let load = Load { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
+        let command = self.command(cell)?;
+        load::run(&self.pair, command, &load).map_err(|error| format!("{cell}: not measured: {error}"))
+    }
+
+    fn command(&mut self, cell: &Cell) -> Result<Command, String> {
+        let way = match cell.implementation {
+            Implementation::Naive => "naive",
+            Implementation::Sendmmsg => "sendmmsg",
+            Implementation::Gso => "gso",
+            Implementation::Ours | Implementation::Sealed | Implementation::Single => return ours(cell),
+        };
+        let reference = self.reference.get_or_insert_with(Reference::compile);
+        let path = reference.as_ref().map_err(Clone::clone)?.path();
+        let mut command = Command::new(path);
+        command.args([way, &PORT.to_string(), &NEAR.to_string(), &FIRST_SINK.to_string(), &cell.targets.to_string()]);
+        Ok(command)
+    }
+}
+
+fn ours(cell: &Cell) -> Result<Command, String> {
+    let missing = |error: io::Error| format!("supernode is not beside this program ({error}): install it there");
+    let path = std::env::current_exe().map_err(missing)?.with_file_name("supernode");
+    std::fs::metadata(&path).map_err(missing)?;
+    let mut command = Command::new(path);
+    let (listen, to) = (format!("{FAR}:{PORT}"), format!("{NEAR}:{FIRST_SINK}"));
+    command.args(["bench-reflect", "--listen", &listen, "--to", &to, "--count", &cell.targets.to_string()]);
+    match cell.implementation {
+        Implementation::Sealed => drop(command.arg("--sealed")),
+        Implementation::Single => drop(command.arg("--no-offload")),
+        _ => {}
+    }
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_implementation_is_read_by_its_name() {
+        for one in Implementation::ALL {
+            assert_eq!(one.to_string().parse(), Ok(one));
+        }
+        assert!("tee".parse::<Implementation>().unwrap_err().contains("c-gso, ours,"));
+    }
+}

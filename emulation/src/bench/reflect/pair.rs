@@ -1,0 +1,95 @@
+//! Two hosts with one cable between them: a veth pair, without the lab's carrier,
+//! which is slower than what is measured here.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::{Child, Command};
+use std::thread;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::lab::namespace::{self, Namespace};
+use crate::lab::netlink::{Netlink, Request};
+use crate::lab::plan::LOOPBACK;
+
+/// Where datagrams come from and end: generator and sinks.
+pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+/// Where the reflector is.
+pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+const PREFIX: u8 = 24;
+/// The number of the interface in each namespace, above those that the system makes.
+const INDEX: u32 = 100;
+/// Datagrams that an interface holds.
+const QUEUE_PACKETS: u32 = 20_000;
+
+/// The two hosts.
+pub(super) struct Pair {
+    near: Namespace,
+    far: Namespace,
+    /// The processor of the reflector, and that of everything else, if there are two.
+    processors: Option<[usize; 2]>,
+}
+
+impl Pair {
+    pub(super) fn make() -> io::Result<Self> {
+        // The thread changes its namespace for good.
+        let made = thread::spawn(|| -> io::Result<(Namespace, Namespace)> {
+            let far = Namespace::create()?;
+            namespace::configure(false)?;
+            let mut far_requests = Netlink::open()?;
+            let near = Namespace::create()?;
+            namespace::configure(false)?;
+            let mut near_requests = Netlink::open()?;
+            let name = || "eth0".to_owned();
+            let (outer_index, outer_namespace) = (INDEX, far.raw());
+            let pair = Request::Pair { name: name(), index: INDEX, outer_name: name(), outer_index, outer_namespace };
+            near_requests.apply(&[pair])?;
+            far_requests.apply(&host(FAR, 2))?;
+            near_requests.apply(&host(NEAR, 1))?;
+            Ok((near, far))
+        });
+        let (near, far) = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let allowed = sched_getaffinity(None).unwrap_or_default();
+        let mut processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+        let processors = processors.next().zip(processors.next()).map(|(first, second)| [first, second]);
+        Ok(Self { near, far, processors })
+    }
+
+    /// Moves the calling thread to the near host, and to its processor.
+    pub(super) fn enter_near(&self) -> io::Result<()> {
+        self.near.enter()?;
+        // Without a second processor all share the first.
+        self.processors.map_or(Ok(()), |[_, second]| sched_setaffinity(None, &only(second)).map_err(Into::into))
+    }
+
+    /// Starts a program on the far host, on a processor of its own.
+    pub(super) fn start_far(&self, mut command: Command) -> io::Result<Child> {
+        thread::scope(|scope| {
+            let body = || {
+                self.far.enter()?;
+                let child = command.spawn()?;
+                if let Some([first, _]) = self.processors {
+                    sched_setaffinity(Some(Pid::from_child(&child)), &only(first))?;
+                }
+                Ok(child)
+            };
+            scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn only(cpu: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    set
+}
+
+fn host(address: Ipv4Addr, last: u8) -> [Request; 3] {
+    let mac = [2, 0, 0, 0, 78, last];
+    [
+        Request::Up { index: LOOPBACK },
+        Request::Ready { index: INDEX, mac, queue_packets: QUEUE_PACKETS },
+        Request::Address { index: INDEX, address, prefix: PREFIX },
+    ]
+}

@@ -1,0 +1,35 @@
+//! Three ways in C, of a page, compiled when they are measured.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+const SOURCE: &str = include_str!("reference.c");
+
+/// The program, as long as this is kept.
+pub(super) struct Reference(TempDir);
+
+impl Reference {
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// A sentence, if there is no compiler.
+    pub(super) fn compile() -> Result<Self, String> {
+        let missing = |why: String| format!("what is written in C is not measured: {why}; install gcc and libc6-dev");
+        let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;
+        let source = folder.path().join("reference.c");
+        fs::write(&source, SOURCE).map_err(|error| missing(format!("it cannot be written ({error})")))?;
+        let program = Self(folder);
+        let compiled = Command::new("gcc").args(["-O2", "-o"]).arg(program.path()).arg(&source).output();
+        let compiled = compiled.map_err(|error| missing(format!("gcc does not start ({error})")))?;
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let first = said.lines().find(|line| line.contains("error")).unwrap_or("gcc failed").to_owned();
+        if compiled.status.success() { Ok(program) } else { Err(missing(first)) }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("reference")
+    }
+}

@@ -1,0 +1,82 @@
+//! What the trials of a combination come to.
+
+use serde::{Serialize, Serializer};
+
+use super::load::Seen;
+use super::{Cell, Implementation};
+
+/// A row. Delays are microseconds, none of a target that got nothing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What sends the copies.
+    #[serde(serialize_with = "name")]
+    pub implementation: Implementation,
+    /// How many.
+    pub targets: u16,
+    /// Of so many bytes.
+    pub bytes: usize,
+    /// Datagrams per second at all sinks, at the highest rate with hardly any loss.
+    pub delivered_pps: f64,
+    /// Processor time of the reflector for each of them, nanoseconds.
+    pub ns_per_packet: f64,
+    /// Delay to the last target that half of the datagrams keep to, at 0.7 of that rate.
+    pub p50_us: Option<u32>,
+    /// The same of 99 in 100.
+    pub p99_us: Option<u32>,
+    /// The first of these to the first target.
+    pub first_p50_us: Option<u32>,
+    /// The part that was lost at 0.7 of the rate.
+    pub lost: f64,
+    /// Datagrams that came after later ones, in all.
+    pub reordered: u64,
+}
+
+fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.name())
+}
+
+impl Row {
+    /// From the trial with the highest rate, and that at 0.7 of it.
+    pub(super) fn of(cell: &Cell, best: &Seen, calm: &Seen) -> Self {
+        let part = |delays: &[u32], percent: usize| delays.get(delays.len() * percent / 100).copied();
+        let [first, last] = &calm.delays;
+        let expected = (calm.sent * u64::from(cell.targets)).max(1);
+        Self {
+            implementation: cell.implementation,
+            targets: cell.targets,
+            bytes: cell.bytes,
+            delivered_pps: (best.received as f64 / best.seconds).round(),
+            ns_per_packet: (best.cpu * 1e9 / best.received.max(1) as f64).round(),
+            p50_us: part(last, 50),
+            p99_us: part(last, 99),
+            first_p50_us: part(first, 50),
+            lost: 1.0 - calm.received.min(expected) as f64 / expected as f64,
+            reordered: best.reordered + calm.reordered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_names_that_others_read() {
+        let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200 };
+        let best = Seen { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..Seen::default() };
+        let calm = Seen { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
+        let row = serde_json::to_value(Row::of(&cell, &best, &calm)).unwrap();
+        assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
+        assert_eq!((row["delivered_pps"].as_f64(), row["ns_per_packet"].as_f64()), (Some(20_000.0), Some(500.0)));
+        assert_eq!((row["p50_us"].as_u64(), row["p99_us"].as_u64()), (Some(50), Some(99)));
+        assert_eq!(row["first_p50_us"].as_u64(), Some(2));
+        assert!((row["lost"].as_f64().unwrap() - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_nobody_got_has_no_delay() {
+        let cell = Cell { implementation: Implementation::Gso, targets: 1, bytes: 200 };
+        let row = Row::of(&cell, &Seen { seconds: 1.0, ..Seen::default() }, &Seen { sent: 5, ..Seen::default() });
+        assert_eq!((row.p50_us, row.first_p50_us, row.lost), (None, None, 1.0));
+    }
+}

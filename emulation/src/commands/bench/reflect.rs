@@ -1,0 +1,128 @@
+//! `emulate bench reflect`: how one copy of a stream becomes many.
+
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::bench::reflect::{self, Cell, Implementation, Report, Row};
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_terminal::{Output, Steps, Table};
+
+use super::measured::{all_measured, show_measured, stepping};
+use crate::commands::interrupt;
+use crate::failure::{Failure, Outcome};
+
+/// `emulate bench reflect`.
+#[derive(Debug, Args)]
+pub(crate) struct ReflectArgs {
+    /// Only this: ours, ours-sealed, ours-single, c-gso, c-sendmmsg or c-naive; may be given more
+    /// than once
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    implementation: Vec<Implementation>,
+    /// To so many targets, several numbers one after the other
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 10, 50], value_parser = clap::value_parser!(u16).range(1..=256))]
+    targets: Vec<u16>,
+    /// Datagrams of so many bytes, several sizes one after the other
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [1440, 200], value_parser = clap::value_parser!(u16).range(64..=1452))]
+    bytes: Vec<u16>,
+    /// How long each trial takes
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 700, value_parser = clap::value_parser!(u32).range(100..=60_000))]
+    trial: u32,
+}
+
+/// Measures, and prints what was seen.
+pub(crate) fn run(args: &ReflectArgs, output: Output) -> Outcome {
+    if let Entry::Done(code) = sandbox::enter()? {
+        return Err(Failure::Passed(code));
+    }
+    let interrupted = interrupt::note()?;
+    let cells = args.cells();
+    let steps = Steps::start(output, "bench reflect", cells.len());
+    let mut watch = stepping(steps, |cell: &Cell| format!("bench reflect: {cell}"));
+    let time = Duration::from_millis(args.trial.into());
+    let report = reflect::run(&cells, time, interrupted.flag(), &mut watch)?;
+    drop(watch);
+    show(&report, output)?;
+    interrupted.check()?;
+    all_measured(&report)
+}
+
+impl ReflectArgs {
+    /// What is to be measured: what is compared stands, and runs, side by side.
+    fn cells(&self) -> Vec<Cell> {
+        let is_chosen = |one: &Implementation| self.implementation.is_empty() || self.implementation.contains(one);
+        let mut cells = Vec::new();
+        for bytes in &self.bytes {
+            for &targets in &self.targets {
+                let chosen = Implementation::ALL.into_iter().filter(is_chosen);
+                cells.extend(chosen.map(|implementation| Cell { implementation, targets, bytes: (*bytes).into() }));
+            }
+        }
+        cells
+    }
+}
+
+fn show(report: &Report, output: Output) -> Outcome {
+    let mut table = Table::new(&[
+        ">BYTES",
+        ">TARGETS",
+        "BY",
+        ">kpps",
+        ">OF C GSO",
+        ">ns EACH",
+        ">FIRST p50 µs",
+        ">LAST p50 µs",
+        ">p99 µs",
+        ">LOST %",
+    ]);
+    report.rows.iter().for_each(|row| table.row(cells(row, &report.rows)));
+    let moved: u64 = report.rows.iter().map(|row| row.reordered).sum();
+    let moved = if moved == 0 { "No datagram".to_owned() } else { format!("{moved} datagrams") };
+    show_measured(report, &table, &format!("{moved} came after later ones; "), output)
+}
+
+fn cells(row: &Row, all: &[Row]) -> [String; 10] {
+    let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let is_beside = |other: &&Row| {
+        (other.implementation, other.targets, other.bytes) == (Implementation::Gso, row.targets, row.bytes)
+    };
+    let part = all.iter().find(is_beside).map(|other| row.delivered_pps / other.delivered_pps.max(1.0));
+    [
+        row.bytes.to_string(),
+        row.targets.to_string(),
+        row.implementation.to_string(),
+        format!("{:.1}", row.delivered_pps / 1e3),
+        part.map_or_else(|| "-".to_owned(), |part| format!("{part:.2}")),
+        format!("{:.0}", row.ns_per_packet),
+        number(row.first_p50_us),
+        number(row.p50_us),
+        number(row.p99_us),
+        format!("{:.3}", 100.0 * row.lost),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ReflectArgs,
+    }
+
+    fn cells(line: &str) -> Vec<String> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        let cells = Line::try_parse_from(words).map(|line| line.args.cells()).unwrap_or_default();
+        cells.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_is_measured_unless_something_is_named() {
+        assert_eq!(cells("").len(), 6 * 3 * 2);
+        let named = cells("--implementation ours,c-gso --targets 5 --bytes 300");
+        assert_eq!(named, ["c-gso, 300 bytes to 5", "ours, 300 bytes to 5"]);
+        assert_eq!(cells("--bytes 1500").len() + cells("--implementation tee").len() + cells("--targets 0").len(), 0);
+    }
+}
