@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use dimpl::{Dtls, Output};
-use roost_identity::Standing;
-use roost_proto::{LinkId, Scheme};
+use roost_proto::Scheme;
 
 use super::endpoint::{Endpoint, Slot};
 use super::established::refused;
@@ -17,7 +16,7 @@ use super::session::{Packet, PeerSilent, Session, write_ready};
 use crate::counters::Live;
 use crate::dial::TOO_LATE;
 use crate::event::Event;
-use crate::link::{Identified, LinkInfo, Passed, seen_at};
+use crate::link::{Identified, Passed, seen_at};
 use crate::transport::Context;
 
 /// dimpl names a deadline even when it has nothing to do; one that is this far
@@ -44,8 +43,8 @@ pub(super) struct Entry {
     pub(super) moving: Moving,
     /// What goes in front of the next datagram.
     head: Vec<u8>,
-    bytes_sent: u64,
-    bytes_received: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
     pub(super) messages_sent: u64,
     pub(super) messages_received: u64,
 }
@@ -390,30 +389,5 @@ impl Entry {
             Phase::Gone => None,
         };
         own.into_iter().chain(self.dtls_deadline).min()
-    }
-
-    /// The link as operators see it.
-    pub(super) fn info(&self, link: LinkId) -> Option<LinkInfo> {
-        let Phase::Up(identified) = &self.phase else { return None };
-        (identified.link == link).then(|| LinkInfo {
-            bytes_sent: self.bytes_sent,
-            bytes_received: self.bytes_received,
-            messages_sent: self.messages_sent,
-            messages_received: self.messages_received,
-            retransmissions: self.session.retransmissions(),
-            ..identified.describe(self.session.rtt())
-        })
-    }
-
-    pub(super) fn standing(&self, link: LinkId) -> Option<Standing> {
-        match &self.phase {
-            Phase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
-            _ => None,
-        }
-    }
-
-    /// Whether something is still to be delivered or said.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(self.phase, Phase::Up(_) | Phase::Draining { .. })
     }
 }

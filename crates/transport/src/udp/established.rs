@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_identity::{Refusal, Side};
+use roost_identity::{Refusal, Side, Standing};
 use roost_proto::{Channel, Delivery, LinkId};
 
 use super::entry::{Desk, Entry, NO_REFUSAL, Phase};
@@ -13,7 +13,7 @@ use super::session::{Packet, Violation, write_close};
 use crate::counters::Live;
 use crate::error::SendError;
 use crate::event::Event;
-use crate::link::Carrier;
+use crate::link::{Carrier, LinkInfo};
 
 /// How long a closed session still answers, so that a lost farewell is repeated.
 const LINGER: Duration = Duration::from_secs(3);
@@ -38,6 +38,31 @@ impl Entry {
             self.received(link, packet, desk);
         }
         self.run(desk);
+    }
+
+    /// The link as operators see it.
+    pub(super) fn info(&self, link: LinkId) -> Option<LinkInfo> {
+        let Phase::Up(identified) = &self.phase else { return None };
+        (identified.link == link).then(|| LinkInfo {
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            messages_sent: self.messages_sent,
+            messages_received: self.messages_received,
+            retransmissions: self.session.retransmissions(),
+            ..identified.describe(self.session.rtt())
+        })
+    }
+
+    pub(super) fn standing(&self, link: LinkId) -> Option<Standing> {
+        match &self.phase {
+            Phase::Up(identified) if identified.link == link => Some(identified.standing.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether something is still to be delivered or said.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Up(_) | Phase::Draining { .. })
     }
 
     /// A packet of an established link.

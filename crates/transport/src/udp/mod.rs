@@ -21,6 +21,7 @@ mod moving;
 mod outbox;
 pub(crate) mod session;
 mod signing;
+mod strangers;
 mod table;
 
 use std::io;

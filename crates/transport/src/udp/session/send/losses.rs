@@ -1,0 +1,100 @@
+//! What is lost, and what is done about silence.
+
+use std::time::{Duration, Instant};
+
+use super::super::recovery::{Pacer, REORDERING, Window};
+use super::{Sender, Sent};
+
+/// How long a peer may leave reliable data unacknowledged before it is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// And how many probes it must have ignored.
+const MIN_PROBES: u32 = 3;
+
+/// The peer has not acknowledged anything for too long.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PeerSilent;
+
+impl Sender {
+    /// Declares lost what later packets have overtaken (RFC 9002, section 6.1).
+    pub(super) fn detect_losses(&mut self, now: Instant) {
+        let Some(largest) = self.largest_acked else { return };
+        let delay = self.rtt.loss_delay();
+        let overdue = |number: u32, sent: &Sent| number + REORDERING <= largest || sent.at + delay <= now;
+        while let Some((number, sent)) = self.under_way.first_key_value() {
+            if *number > largest || !overdue(*number, sent) {
+                return;
+            }
+            let Some((_, sent)) = self.under_way.pop_first() else { return };
+            self.in_flight -= sent.size;
+            self.window.lost(now, sent.at);
+            self.note_lost(&sent);
+        }
+    }
+
+    fn note_lost(&mut self, sent: &Sent) {
+        if let Some(level) = self.outgoing(sent.message).map(|outgoing| outgoing.level) {
+            self.lost.insert((level, sent.message, sent.part));
+        }
+    }
+
+    /// What is under way may not arrive: asks at once, as after a time-out.
+    pub(in crate::udp::session) fn probe(&mut self, now: Instant) {
+        if self.probe_deadline().is_some() {
+            self.probes = 2;
+            self.timer_from = Some(now);
+        }
+    }
+
+    pub(in crate::udp::session) fn is_probing(&self) -> bool {
+        self.probes > 0
+    }
+
+    /// What is under way has gone where the peer is not any more. If the path
+    /// is another one, what was learnt of it does not hold (RFC 9000, section 9.4).
+    pub(in crate::udp::session) fn change_path(&mut self, now: Instant, is_other: bool) {
+        for sent in std::mem::take(&mut self.under_way).into_values() {
+            self.note_lost(&sent);
+        }
+        self.in_flight = 0;
+        self.failures = 0;
+        self.silent_since = None;
+        self.timer_from = self.has_lost().then_some(now);
+        if is_other {
+            self.window = Window::new(self.packet_bytes);
+            self.pacer = self.pacer.take().map(|_| Pacer::default());
+            self.rtt.measure_anew();
+        }
+    }
+
+    /// Runs what is due.
+    pub(in crate::udp::session) fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerSilent> {
+        if self.loss_deadline().is_some_and(|at| at <= now) {
+            self.detect_losses(now);
+        }
+        if self.probe_deadline().is_some_and(|at| at <= now) {
+            let patience = self.silent_since.is_some_and(|since| now < since + PATIENCE);
+            if !patience && self.failures >= MIN_PROBES {
+                return Err(PeerSilent);
+            }
+            self.failures += 1;
+            self.probes = 2;
+            self.timer_from = Some(now);
+        }
+        Ok(())
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(in crate::udp::session) fn deadline(&self) -> Option<Instant> {
+        self.loss_deadline().into_iter().chain(self.probe_deadline()).chain(self.paced).min()
+    }
+
+    fn loss_deadline(&self) -> Option<Instant> {
+        let (number, sent) = self.under_way.first_key_value()?;
+        self.largest_acked.filter(|largest| number < largest).map(|_| sent.at + self.rtt.loss_delay())
+    }
+
+    fn probe_deadline(&self) -> Option<Instant> {
+        let from = self.timer_from.filter(|_| !self.under_way.is_empty() || self.has_lost())?;
+        Some(from + self.rtt.pto(self.failures))
+    }
+}

@@ -1,0 +1,52 @@
+//! Who may begin a handshake, and who gives way when there are too many.
+
+use std::sync::atomic::Ordering;
+
+use super::endpoint::Slot;
+use super::entry::{Entry, Phase, Turn};
+use super::hello;
+use super::outbox::Route;
+use super::table::Turning;
+use crate::counters::Live;
+
+impl Turning<'_> {
+    /// Whether a stranger may begin a handshake with a first datagram of `size` bytes.
+    pub(super) fn admit(&mut self, route: Route, cookie: Option<[u8; hello::COOKIE]>, size: usize) -> bool {
+        if self.endpoint.context.closing.load(Ordering::Relaxed) {
+            return false;
+        }
+        let limit = self.endpoint.context.limits.handshakes;
+        let proved = cookie.is_some_and(|cookie| self.table.cookies.check(self.now, route.to, &cookie));
+        if !proved && (self.table.strangers * 4 >= limit || size < hello::MIN_UNPROVED) {
+            let cookie = self.table.cookies.make(self.now, route.to);
+            self.table.outbox.push(route, &[&[hello::RETRY], &cookie]);
+            return false;
+        }
+        let admitted = self.table.bucket.take(self.now);
+        let full = self.table.strangers >= limit;
+        if !admitted || full {
+            Live::add(&self.endpoint.live.turned_away, 1);
+        }
+        if admitted && full {
+            self.displace_oldest();
+        }
+        admitted
+    }
+
+    /// Ends the oldest handshake that a stranger began. Looks at all that are
+    /// under way, which the bucket before it keeps cheap.
+    fn displace_oldest(&mut self) {
+        let began = |slot: &Slot| match self.table.entries.get(*slot as usize)?.as_deref()? {
+            Entry { phase: Phase::Handshake(handshake), by_peer: true, .. } if handshake.dial.is_none() => {
+                Some((handshake.until(), *slot))
+            }
+            _ => None,
+        };
+        if let Some((_, oldest)) = self.table.handshaking.values().filter_map(began).min() {
+            self.with(oldest, |entry, _| {
+                entry.phase = Phase::Gone;
+                Turn::Same
+            });
+        }
+    }
+}
