@@ -1,7 +1,8 @@
 //! All streams that a super node reflects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Bound;
 
 use roost_proto::Time;
 
@@ -53,7 +54,9 @@ pub struct Reflector {
     config: Config,
     streams: BTreeMap<StreamId, Stream>,
     arrivals: Arrivals,
-    /// The stream that had something to send last.
+    /// Streams that may have something to send: what the others have costs nothing.
+    busy: BTreeSet<StreamId>,
+    /// After whose turn it is.
     turn: Option<StreamId>,
 }
 
@@ -109,7 +112,9 @@ impl Reflector {
     /// # Errors
     /// When there is no such stream, or no room.
     pub fn add_target(&mut self, now: Time, stream: StreamId, to: SocketAddr, terms: Terms) -> Result<(), Refused> {
-        self.streams.get_mut(&stream).ok_or(Refused::NoStream)?.fan.add_target(now, to, terms)
+        self.streams.get_mut(&stream).ok_or(Refused::NoStream)?.fan.add_target(now, to, terms)?;
+        self.busy.insert(stream);
+        Ok(())
     }
 
     /// Sends the stream to this address no more; answers whether it did.
@@ -126,9 +131,12 @@ impl Reflector {
     pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         if Said::is(datagram) {
             let said = Said::decode(datagram).ok();
-            let stream = said.and_then(|(stream, said)| Some((self.streams.get_mut(&stream)?, said)));
-            match stream {
-                Some((stream, said)) => stream.fan.hear(now, from, &said),
+            let known = said.and_then(|(id, said)| Some((id, self.streams.get_mut(&id)?, said)));
+            match known {
+                Some((id, stream, said)) => {
+                    stream.fan.hear(now, from, &said);
+                    self.busy.insert(id);
+                }
                 None => self.arrivals.foreign += 1,
             }
             return;
@@ -161,22 +169,32 @@ impl Reflector {
         let (first_byte, counter) = (Some(next.byte()), Some(header.counter));
         let mark = Mark { from, hops: next.hops, first_byte, counter, flags: header.flags };
         stream.fan.push(now, datagram, mark);
+        self.busy.insert(header.stream);
         Ok(())
     }
 
     /// What has come may be sent. To be called once nothing more is there, or after some ten
-    /// packets: it is what makes runs of them.
+    /// packets, and before anything is polled: it is what makes runs of them.
     pub fn end_batch(&mut self, now: Time) {
-        self.streams.values_mut().for_each(|stream| stream.fan.close(now));
+        for id in &self.busy {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.fan.close(now);
+            }
+        }
     }
 
     /// What is to be sent now; to be [settled](Self::settle) before anything else is called.
     pub fn poll_transmit(&mut self, now: Time) -> Option<(StreamId, Transmit)> {
-        let from = self.turn.unwrap_or(StreamId(0));
-        let found = first(self.streams.range_mut(from..), now).or_else(|| first(self.streams.range_mut(..from), now));
-        // The next turn is another's.
-        self.turn = found.as_ref().map(|(id, _)| StreamId(id.0.wrapping_add(1)));
-        found
+        loop {
+            let after = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
+            let mut next = self.busy.range((after, Bound::Unbounded));
+            let id = *next.next().or_else(|| self.busy.first())?;
+            self.turn = Some(id);
+            match self.streams.get_mut(&id).and_then(|stream| stream.fan.poll_transmit(now)) {
+                Some(transmit) => return Some((id, transmit)),
+                None => drop(self.busy.remove(&id)),
+            }
+        }
     }
 
     /// Tells what has become of a [`Transmit`]. What did not fit is next again.
@@ -191,20 +209,16 @@ impl Reflector {
         self.streams.values().filter_map(|stream| stream.fan.poll_deadline()).min()
     }
 
-    /// Forgets targets whose lease is over.
+    /// The time of [`poll_deadline`](Self::poll_deadline) has come: there may be something to send,
+    /// and targets whose lease is over are forgotten.
     pub fn handle_timeout(&mut self, now: Time) {
-        for stream in self.streams.values_mut() {
-            stream.fan.handle_timeout(now);
+        for (id, stream) in &mut self.streams {
+            if stream.fan.poll_deadline().is_some_and(|due| due <= now) {
+                stream.fan.handle_timeout(now);
+                self.busy.insert(*id);
+            }
         }
     }
-}
-
-/// What the first of these streams with something to send sends.
-fn first<'a>(
-    mut streams: impl Iterator<Item = (&'a StreamId, &'a mut Stream)>,
-    now: Time,
-) -> Option<(StreamId, Transmit)> {
-    streams.find_map(|(id, stream)| Some((*id, stream.fan.poll_transmit(now)?)))
 }
 
 /// Why a datagram is not sent on.

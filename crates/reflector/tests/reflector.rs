@@ -333,6 +333,31 @@ fn what_is_missing_is_sent_again_but_not_to_whoever_asks_often() {
 }
 
 #[test]
+fn streams_take_turns() {
+    let mut world = World::new();
+    let other = StreamId(STREAM.0 + 1);
+    world.reflector.add_source(other, publisher_at()).unwrap();
+    let mut publisher = Publisher::new(world.now, other, Epoch(1), &Secret::new([2; 32]), Limits::default()).unwrap();
+    for number in 2..5 {
+        world.join(address(number));
+        world.reflector.add_target(world.now, other, address(number), Terms::proven(LEASE)).unwrap();
+    }
+    let mut second = BytesMut::new();
+    publisher.seal(world.now, 0, Flags::default(), b"other", &mut second).unwrap();
+    let first = world.packet(Flags::default());
+    for packet in [&first[..], &second] {
+        world.reflector.handle_datagram(world.now, publisher_at(), packet);
+    }
+    world.reflector.end_batch(world.now);
+    let mut order = Vec::new();
+    while let Some((stream, transmit)) = world.reflector.poll_transmit(world.now) {
+        order.push(stream);
+        world.reflector.settle(world.now, stream, &transmit, Outcome { sent: 1, ..Outcome::default() });
+    }
+    assert_eq!(order, [STREAM, other].repeat(3));
+}
+
+#[test]
 fn a_target_with_a_thin_link_is_paced() {
     let mut world = World::new();
     let terms = Terms { bits_per_second: Some(2_000_000), ..Terms::proven(LEASE) };

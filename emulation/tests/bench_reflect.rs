@@ -1,0 +1,27 @@
+//! The measurement of reflectors, as a user runs it. How fast they are is this
+//! machine's business; that what arrives is counted, and in order, is ours.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn what_is_written_in_c_is_measured_or_it_is_said_why_not() {
+    let cell = ["--implementation", "c-gso,c-naive", "--targets", "3", "--bytes", "300", "--trial", "200", "--json"];
+    let output =
+        Command::new(assert_cmd::cargo::cargo_bin!("emulate")).args(["bench", "reflect"]).args(cell).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let (rows, notes) = (report["rows"].as_array().unwrap(), report["notes"].as_array().unwrap());
+    assert_eq!(output.status.success(), notes.is_empty(), "{report}");
+    // A machine that does other things may lose some at any rate, and one without gcc measures nothing.
+    assert!(rows.len() == 2 || !notes.is_empty(), "{report}");
+    for row in rows {
+        assert_eq!((&row["targets"], &row["bytes"], &row["reordered"]), (&3.into(), &300.into(), &0.into()), "{row}");
+        for figure in ["delivered_pps", "ns_per_packet"] {
+            assert!(row[figure].as_f64().unwrap() > 0.0, "{figure}: {row}");
+        }
+        assert!(row["p50_us"].as_u64() <= row["p99_us"].as_u64(), "{row}");
+    }
+}
