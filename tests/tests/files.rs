@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
-use roost_tests::process::wait_until;
+use roost_tests::process::{binary, wait_until};
 use serde_json::Value;
 
 const MB: u64 = 1_000_000;
@@ -85,7 +85,7 @@ impl Trio {
 
     fn start(&self) -> Child {
         let words = self.ask();
-        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--json"]).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--json", "--progress"]).collect();
         let mut request = self.requester.command(&words);
         request.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -122,7 +122,13 @@ fn came(child: Child) -> Value {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{:?}: {said}", output.status);
-    serde_json::from_slice(&output.stdout).expect("a report")
+    let lines: Vec<Value> =
+        output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let (report, progress) = lines.split_last().expect("a report");
+    let far: Vec<u64> = progress.iter().map(|line| line["bytes"].as_u64().unwrap()).collect();
+    assert!(far.is_sorted() && progress.iter().all(|line| line["event"] == "progress"), "{progress:?}");
+    assert!(progress.iter().all(|line| line["percent"].as_f64().unwrap() <= 100.0), "{progress:?}");
+    report.clone()
 }
 
 /// Ends it as the system would, without a word.
@@ -199,6 +205,30 @@ fn a_file_that_changes_while_it_is_sent_is_never_mixed() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("anew"), "{:?}: {said}", output.status);
     assert!(same(&trio.source, &trio.file));
+}
+
+/// In a namespace of its own, which this machine must allow, the command has a
+/// disk of its own, too small at first.
+#[test]
+fn a_full_disk_is_said_and_what_is_there_goes_on() {
+    let trio = Trio::new(60 * MB);
+    let disk = trio.network.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let (binary, socket) = (text(&binary("roost")), text(&trio.requester.socket));
+    let get = format!("{binary} --socket {socket} request image --at 5,5 --json -o got.tif");
+    let script = format!(
+        "mount -t tmpfs -o size=20m tmpfs {disk} && cd {disk} && {get}; echo exit $?; stat -c 'left %s' got.tif.part; \
+         mount -o remount,size=80m {disk} && {get}; echo exit $?; cmp got.tif {source} && echo same",
+        disk = text(&disk),
+        source = text(&trio.source),
+    );
+    let output = std::process::Command::new("unshare").args(["-rm", "sh", "-c", &script]).output().unwrap();
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("exit 1\nleft ") && out.contains("exit 0\nsame"), "{out}\n{said}");
+    assert!(said.contains("there is no room left"), "{out}\n{said}");
+    let resumed =
+        out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["resumed_at"].as_u64()).last();
+    assert!(resumed.is_some_and(|bytes| bytes > 15 * MB), "{out}\n{said}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::process::{Child, Stdio};
 
 use roost_tests::lab::Lab;
-use roost_tests::network::{Client, Network, PATIENCE};
+use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 use serde_json::Value;
 
@@ -33,12 +33,17 @@ impl<'a> Pair<'a> {
         Self::on(Lab::new(network, &[LINK, LINK]))
     }
 
-    fn on(mut lab: Lab<'a>) -> Self {
+    fn on(lab: Lab<'a>) -> Self {
+        Self::with(lab, &["--services", "video"])
+    }
+
+    /// The same with other services.
+    fn with(mut lab: Lab<'a>, services: &[&str]) -> Self {
         lab.supernode_on("ground", "sn1", &["--listen", &several(GROUND, 7700)]);
         let hub = several(GROUND, 7700);
         let requester = lab.node("ground", "1,1", &["--listen", &several(GROUND, 7711), "--super", &hub]);
         let listen = several(UAV, 7711);
-        let provider = lab.node("uav", "5,5", &["--listen", &listen, "--super", &hub, "--services", "video"]);
+        let provider = lab.node("uav", "5,5", &[&["--listen", &listen, "--super", &hub], services].concat());
         Self { lab, requester, provider }
     }
 
@@ -137,6 +142,31 @@ fn who_watches_misses_nothing_while_both_links_are_silent() {
     pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links were back");
     came_whole(request);
+}
+
+#[test]
+fn an_object_takes_both_links_and_comes_whole_when_one_falls_silent() {
+    let network = Network::new();
+    let (source, file) = (network.path("survey.tif"), network.path("got.tif"));
+    std::fs::write(&source, (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).unwrap();
+    let image = format!("file:{}", text(&source));
+    let mut pair = Pair::with(Lab::new(&network, &[LINK, LINK]), &["--sources-image", &image]);
+    let mut request = pair.requester.command(&["request", "image", "--at", "5,5", "--json", "-o", &text(&file)]);
+    let mut request = request.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("roost starts");
+    let sent = |path: &Value| path["sent_bytes"].as_u64().unwrap();
+    let both = |least| move |paths: &[Value]| paths.len() == 2 && paths.iter().all(|path| sent(path) > least);
+    pair.wait_for("object on both paths", both(1_000_000));
+    pair.lab.run(&format!("link {} down", LINKS[0]));
+    pair.wait_for("path that is lost", |paths| !paths.iter().all(answers));
+    pair.lab.run(&format!("link {} up", LINKS[0]));
+    pair.wait_for("path that is back", |paths| paths.iter().all(answers));
+    assert!(request.try_wait().unwrap().is_none(), "the object was there before a link had failed");
+    let output = request.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["summary"]["complete"], &report["resumed_at"]), (&true.into(), &Value::Null), "{report}");
+    assert!(std::fs::read(&file).unwrap() == std::fs::read(&source).unwrap());
+    // Little of the twelve megabytes went over one path alone.
+    assert!(both(3_000_000)(&paths(&pair.provider, "ground")), "{:#?}", paths(&pair.provider, "ground"));
 }
 
 /// The interface of a host that has an address.

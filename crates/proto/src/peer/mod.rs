@@ -5,7 +5,7 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `dispatch` | which part a message is for |
+//! | `dispatch`, `commands` | which part a message, or a command, is for |
 //! | `attach`, `hubs`, `redirect` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | what is asked for, and when to give up |
@@ -27,6 +27,7 @@ mod api;
 mod ask;
 mod asked;
 mod attach;
+mod commands;
 mod core;
 mod crowd;
 mod direct;
@@ -70,14 +71,13 @@ use self::push::Pushes;
 use self::requests::Requests;
 use self::timers::Timer;
 use self::watch::Watches;
-use crate::address::{Address, SchemeSet};
+use crate::address::Address;
 use crate::ids::{DialId, LinkId};
 use crate::machine::{Deadline, Input, Machine, Peer as Neighbour, Transmit};
 use crate::record::{Record, Version};
 use crate::rtt::Rtt;
 use crate::service::Role;
 use crate::time::Time;
-use crate::wire::Reason;
 
 pub use api::{
     Command, Config, Discovery, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted,
@@ -263,87 +263,6 @@ impl Peer {
         }
         self.core.close(link, "idle");
         self.on_link_gone(link, Loss::new("idle"));
-    }
-
-    fn on_command(&mut self, command: Command) {
-        let Self { core, attach, requests, provide, watches, pings, pushes, .. } = self;
-        match command {
-            Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
-            Command::Lookup { ticket, service, area, count } => {
-                requests.lookup(core, attach, ticket, service, area, count);
-            }
-            Command::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {
-                let detail = "this node finds others by multicast alone; only a hub tells of changes".to_owned();
-                core.emit(Event::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
-            }
-            Command::Watch { ticket, services, area } => watches.watch(core, attach, ticket, services, area),
-            Command::Ping { ticket, node } => {
-                let link = match node {
-                    Some(node) => core.links.between(node, SchemeSet::ALL),
-                    None => attach.home(),
-                };
-                pings.ping(core, ticket, link);
-            }
-            Command::Cancel { ticket } => {
-                let is_other = requests.cancel(core, ticket) || watches.cancel(core, attach, ticket);
-                if !is_other && pushes.cancel(core, ticket) {
-                    provide.cancel_pushed(core, ticket);
-                } else if !is_other {
-                    pings.cancel(core, ticket);
-                }
-            }
-            Command::Push { ticket, to, name, length, digest, deadline } => {
-                let addresses = attach.record().addresses.clone();
-                pushes.push(core, ticket, to, (name, length, digest), (addresses, deadline));
-            }
-            Command::Received { from, id, reception } => pushes.received(core, from, id, reception),
-            Command::Move { cell } => {
-                provide.cell = cell;
-                attach.relocate(core, cell);
-            }
-            Command::Opened { session, opened } => provide.on_opened(core, session, opened),
-            Command::Piece { session, offset, bytes } => provide.on_piece(core, session, offset, bytes),
-            Command::Taken { ticket, bytes } => requests.taken(core, ticket, bytes),
-            Command::OpenFailed { session, .. } => provide.on_open_failed(core, session),
-            Command::Data { session, payload } => provide.on_payload(core, session, payload),
-            Command::Ended { session } => provide.on_ended(core, session),
-            Command::Reconfigure { services, max_streams, uplink_kbps } => {
-                provide.reconfigure(services, max_streams, uplink_kbps);
-                attach.offer(core, services, provide.capacity());
-            }
-            Command::Leave => self.leave(),
-        }
-    }
-
-    /// Who has left does nothing more, but every ticket ends.
-    fn refuse(&mut self, command: &Command) {
-        let (Command::Request { ticket, .. }
-        | Command::Lookup { ticket, .. }
-        | Command::Watch { ticket, .. }
-        | Command::Push { ticket, .. }
-        | Command::Ping { ticket, .. }) = *command
-        else {
-            return;
-        };
-        let detail = "this node has left".to_owned();
-        self.core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
-    }
-
-    fn leave(&mut self) {
-        let core = &mut self.core;
-        self.requests.leave(core);
-        core.tell_all_traces();
-        self.provide.leave(core);
-        self.watches.leave(core);
-        self.pings.leave(core);
-        self.pushes.leave(core);
-        self.attach.leave(core);
-        for link in core.links.ids() {
-            core.close(link, "leaving");
-        }
-        core.timers.clear_all();
-        core.emit(Event::Left);
-        self.left = true;
     }
 
     /// Passes on what has become of the home.
