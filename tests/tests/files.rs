@@ -227,7 +227,7 @@ fn a_full_disk_is_said_and_what_is_there_goes_on() {
     assert!(out.contains("exit 1\nleft ") && out.contains("exit 0\nsame"), "{out}\n{said}");
     assert!(said.contains("there is no room left"), "{out}\n{said}");
     let resumed =
-        out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["resumed_at"].as_u64()).last();
+        out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["resumed_at"].as_u64()).next_back();
     assert!(resumed.is_some_and(|bytes| bytes > 15 * MB), "{out}\n{said}");
 }
 

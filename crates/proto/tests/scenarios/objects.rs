@@ -9,7 +9,7 @@ use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Mode, Offer, Reason, Resume};
 use roost_proto::{Role, Service};
 
-use crate::world::seeds::for_seeds;
+use crate::world::seeds::{for_few_seeds, for_seeds};
 use crate::world::{HostId, MS, SECOND, World, object};
 use crate::{ANYWHERE, finished, three};
 
@@ -135,7 +135,7 @@ fn another_object_comes_from_its_beginning() {
 
 #[test]
 fn an_object_survives_association_after_association() {
-    for_seeds(10, |seed| {
+    for_few_seeds(|seed| {
         let bytes = 30_000_000;
         let (mut world, provider, requester) = with_object(seed, bytes);
         let mut random = SplitMix64::new(seed);
