@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use minicbor::{Decode, Encode};
 
+use crate::machine::Channel;
 use crate::service::Service;
 
 /// Over which of its paths an association sends a message.
@@ -75,6 +76,15 @@ impl Delivery {
                 let life = Profile::Piloting.life().filter(|_| service.is_stream());
                 Self { class: Class::Duplicate, priority: FIRST, life }
             }
+        }
+    }
+
+    /// The same for what takes this channel: what is said reliably, such as how a
+    /// stream ended, never comes too late.
+    pub fn over(self, channel: Channel) -> Self {
+        match channel {
+            Channel::Datagram => self,
+            Channel::Reliable { .. } => Self { life: None, ..self },
         }
     }
 }
@@ -170,6 +180,10 @@ mod tests {
         }
         // An object is of no use in parts.
         assert_eq!(Delivery::asked(Service::Image, Some(Profile::Piloting)).life, None);
+        let video = Delivery::asked(Service::Video, Some(Profile::Piloting));
+        assert!(
+            video.over(Channel::Datagram).life.is_some() && video.over(Channel::Reliable { flow: 1 }).life.is_none()
+        );
     }
 
     #[test]

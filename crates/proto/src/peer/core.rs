@@ -94,7 +94,7 @@ impl Core {
         let now = self.now;
         if let Some(entry) = self.links.get_mut(link) {
             entry.used = now;
-            let traffic = traffic_of(message);
+            let (delivery, traffic) = (delivery.over(channel), traffic_of(message));
             self.transmits.push_back(Transmit::Message { link, channel, delivery, traffic, message: message.encode() });
         }
     }

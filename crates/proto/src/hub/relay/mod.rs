@@ -87,7 +87,13 @@ impl Hub {
         let message = with_id(bytes, &header, other);
         self.counters.relayed_messages += 1;
         self.counters.relayed_bytes += message.len() as u64;
-        self.out.push_back(Transmit::Message { link, channel, delivery, traffic: Traffic::Payload, message });
+        self.out.push_back(Transmit::Message {
+            link,
+            channel,
+            delivery: delivery.over(channel),
+            traffic: Traffic::Payload,
+            message,
+        });
         if stops {
             self.end_relay(id, None, None);
             if side == Side::Asker {
