@@ -56,8 +56,9 @@ const PEAK_ROUNDS: u32 = 5;
 /// the rate and so many packets.
 const CLUMP: Duration = Duration::from_millis(2);
 const CLUMP_PACKETS: f64 = 6.0;
-/// The least window, packets.
-const LEAST_PACKETS: f64 = 8.0;
+/// The least window, packets: TCP's first (RFC 6928), so that an object of 10 KB
+/// after words that told little of the path takes no round trip more.
+const LEAST_PACKETS: f64 = 10.0;
 /// After so long and so many round trips the shortest is measured anew, with
 /// this part of what the path holds for two of them and so long: who came when
 /// others had filled the queue takes that for the path, and more than its share.
