@@ -96,7 +96,7 @@ impl Default for Patience {
 enum Stage {
     /// It has not proved its address yet.
     Asked { next: Time, times: u8 },
-    /// It gets what was there before it came, up to this place.
+    /// It gets what was there before it came, up to this place, and what has come meanwhile.
     CatchingUp { until: u64 },
     /// It gets what comes.
     Live,
@@ -207,7 +207,7 @@ impl Target {
             let run = ring.get(self.next)?;
             let returns = run.from == self.address;
             if !returns && (self.terms.kind == Kind::Subscriber || run.hops < max_hops) {
-                let is_cached = matches!(self.stage, Stage::CatchingUp { until } if self.next < until);
+                let is_cached = matches!(self.stage, Stage::CatchingUp { .. });
                 return Some(Item::Run { run: run.without(self.part), is_cached });
             }
             self.next += 1;
@@ -216,19 +216,15 @@ impl Target {
 
     /// Goes on at a key frame, or at the live edge, if it is too far behind.
     fn keep_up(&mut self, now: Time, ring: &Ring, patience: &Patience) {
-        if let Stage::CatchingUp { until } = self.stage
-            && self.next >= until
-        {
+        let age = ring.get(self.next).map_or(Duration::ZERO, |run| now.since(run.at));
+        let bytes = ring.behind(self.next).bytes;
+        // Until then it is paced, and may be as far behind as what is kept reaches; afterwards it has room to spare.
+        let is_near = bytes <= patience.bytes / 2 && age <= patience.age / 2;
+        if matches!(self.stage, Stage::CatchingUp { until } if self.next >= until) && is_near {
             self.stage = Stage::Live;
         }
         let is_gone = self.next < ring.tail();
-        let is_late = match self.stage {
-            Stage::Live => {
-                let age = ring.get(self.next).map_or(Duration::ZERO, |run| now.since(run.at));
-                ring.behind(self.next).bytes > patience.bytes || age > patience.age
-            }
-            _ => false,
-        };
+        let is_late = self.stage == Stage::Live && (bytes > patience.bytes || age > patience.age);
         match ring.key() {
             Some(key) if self.stage == Stage::AwaitsKey && key >= self.next => self.skip(key, ring, Stage::Live),
             Some(key) if (is_late || is_gone) && key > self.next => self.skip(key, ring, Stage::Live),

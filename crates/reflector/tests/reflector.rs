@@ -300,6 +300,21 @@ fn a_joiner_in_a_group_of_pictures_begins_with_its_key_frame_at_once() {
 }
 
 #[test]
+fn a_joiner_of_a_long_group_of_pictures_catches_up_without_a_gap() {
+    let mut world = World::new();
+    // 62 Mbit/s; the joiner, at 100, is behind by more than others may be when it has what it found.
+    for number in 0..75 {
+        if number == 25 {
+            world.join(address(2));
+        }
+        world.frame(300, if number % 50 == 0 { Flags::KEY_FRAME } else { Flags::default() });
+        world.passes(FRAME);
+    }
+    assert_eq!(world.statistics(address(2)).dropped, 0);
+    assert_eq!(world.counters(address(2)), (0..22_500).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_joiner_of_a_stream_without_key_frames_begins_at_the_live_edge() {
     let mut world = World::new();
     world.frame(4, Flags::default());
