@@ -65,29 +65,37 @@ impl<'a> Keeping<'a> {
     /// Opens the output; anew if another provider takes over from the beginning.
     pub(crate) async fn open(&mut self, accepted: &Accepted) -> Outcome {
         let Some(spec) = self.spec else { return Ok(()) };
-        self.sink = None;
+        // Nothing has come from the provider that this one replaces.
+        if let Some(earlier) = self.sink.take() {
+            self.part = earlier.into_part().or(self.part.take());
+        }
         let whole = accepted.sha256.as_deref().and_then(digest_of_text).zip(accepted.bytes);
         let whole = whole.map(|(digest, length)| Whole { digest, length });
         let sink = match (file(self.service, self.spec), whole) {
             (Some(path), Some(whole)) if whole.length > MIN_PART_BYTES && is_replaceable(path) => {
                 self.verifies = true;
-                self.go_on(path, whole, accepted.offset).await
+                self.go_on(path, whole, accepted.offset).await?
             }
-            _ => Sink::open(self.service, &accepted.format, spec, self.form).await,
+            _ => {
+                self.verifies = false;
+                let sink = Sink::open(self.service, &accepted.format, spec, self.form).await;
+                sink.map_err(|error| unwritten(&error))?
+            }
         };
-        self.sink = Some(sink.map_err(|error| unwritten(&error))?);
+        self.sink = Some(sink);
         Ok(())
     }
 
     /// Opens the part of a large object, from where the provider goes on.
-    async fn go_on(&mut self, path: &Path, whole: Whole, offset: Option<u64>) -> Result<Sink, SinkError> {
-        let mut part = self.part.take();
-        if part.is_none() && offset.is_some() {
-            // An earlier provider had accepted and fallen silent.
-            part = found(path, |_| {}).await?;
-        }
+    async fn go_on(&mut self, path: &Path, whole: Whole, offset: Option<u64>) -> Outcome<Sink> {
+        let part = self.part.take();
         let has = part.as_ref().map(|part| (part.of(), part.bytes())).filter(|(_, bytes)| *bytes > 0);
         let goes_on = offset.is_some() && has == offset.map(|offset| (whole, offset));
+        self.resumed_at = None;
+        if offset.is_some() && !goes_on {
+            let message = format!("the provider goes on with what {} has no part of; ask again", path.display());
+            return Err(Failure::new(Code::Damaged, message));
+        }
         match has {
             Some((_, there)) if goes_on => {
                 self.resumed_at = Some(there);
@@ -99,7 +107,7 @@ impl<'a> Keeping<'a> {
             }
             None => {}
         }
-        Sink::resume(path.to_owned(), part, whole, !goes_on).await
+        Sink::resume(path.to_owned(), part, whole, !goes_on).await.map_err(|error| unwritten(&error))
     }
 
     pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
@@ -150,7 +158,87 @@ async fn found(path: &Path, heard: impl FnMut(u64) + Send + 'static) -> Result<O
 pub(crate) fn unwritten(error: &SinkError) -> Failure {
     match error {
         SinkError::Unsuitable { .. } => Failure::usage(error.to_string()),
-        SinkError::Damaged { .. } => Failure::new(Code::Damaged, error.to_string()),
+        SinkError::Damaged { .. } | SinkError::Overlong { .. } => Failure::new(Code::Damaged, error.to_string()),
         _ => Failure::failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::flow::{digest, digest_text};
+
+    use super::*;
+
+    const HALF: u64 = MIN_PART_BYTES;
+
+    /// A folder with the first half of an object of twice [`HALF`] as `site.tif.part`.
+    fn half() -> (tempfile::TempDir, SinkSpec, Bytes) {
+        let folder = tempfile::tempdir().unwrap();
+        let object = Bytes::from((0..2 * HALF).map(|n| (n % 251) as u8).collect::<Vec<_>>());
+        let path = folder.path().join("site.tif");
+        let mut part = Part::create(&path, Whole { digest: digest(&object), length: 2 * HALF }).unwrap();
+        part.write(&object[..HALF as usize]).unwrap();
+        (folder, SinkSpec::File(path), object)
+    }
+
+    fn accepted(object: &Bytes, offset: Option<u64>) -> Accepted {
+        Accepted {
+            provider: roost_proto::NodeId::from_bytes([7; 16]),
+            cell: roost_proto::Cell::new(27, 92),
+            transport: roost_proto::Scheme::Udp,
+            relayed: false,
+            format: "image/tiff".to_owned(),
+            bytes: Some(object.len() as u64),
+            sha256: Some(digest_text(&digest(object))),
+            offset,
+            duration_ms: None,
+            bits_per_second: None,
+        }
+    }
+
+    async fn begin(spec: &SinkSpec) -> Keeping<'_> {
+        let keeping =
+            Keeping::begin(Service::Image, Some(spec), TrackForm::Raw, Output::new(false, true, false, true)).await;
+        keeping.map_err(|failure| failure.to_string()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_acceptance_alone_destroys_no_part() {
+        let (folder, spec, object) = half();
+        let other = Bytes::from(vec![1; 2 * HALF as usize]);
+        let mut keeping = begin(&spec).await;
+        keeping.open(&accepted(&other, None)).await.unwrap();
+        keeping.close(false).await.unwrap();
+        let mut keeping = begin(&spec).await;
+        assert_eq!(keeping.resume().unwrap().offset, HALF);
+        // That provider ends before its data comes, and one that has the object takes over.
+        keeping.open(&accepted(&other, None)).await.unwrap();
+        keeping.open(&accepted(&object, Some(HALF))).await.unwrap();
+        assert_eq!(keeping.resumed_at, Some(HALF));
+        keeping.write(&object.slice(HALF as usize..)).await.unwrap();
+        keeping.close(true).await.unwrap();
+        assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == object);
+        assert!(keeping.kept.unwrap().verified);
+    }
+
+    #[tokio::test]
+    async fn data_that_goes_on_with_what_is_not_there_is_refused() {
+        let (_folder, spec, object) = half();
+        for offset in [HALF - 1, HALF + 1] {
+            let mut keeping = begin(&spec).await;
+            let failure = keeping.open(&accepted(&object, Some(offset))).await.unwrap_err();
+            assert_eq!(failure.exit_code(), Code::Damaged as u8);
+        }
+    }
+
+    #[tokio::test]
+    async fn another_object_takes_the_place_of_the_part_with_its_first_data() {
+        let (folder, spec, _) = half();
+        let other = Bytes::from(vec![1; 2 * HALF as usize]);
+        let mut keeping = begin(&spec).await;
+        keeping.open(&accepted(&other, None)).await.unwrap();
+        keeping.write(&other).await.unwrap();
+        keeping.close(true).await.unwrap();
+        assert!(std::fs::read(folder.path().join("site.tif")).unwrap() == other);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
             let name = name(&client, summary.provider).await;
             report(args, &summary, name, keeping, output)?;
             suggest(args, area, output);
-            verdict(&summary)
+            verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
         }
         Ended::Failed(failure, summary) => {
             if let Some(summary) = summary {
@@ -146,11 +146,15 @@ impl Transfer<'_> {
     }
 }
 
-fn verdict(summary: &Summary) -> Outcome {
-    match summary.digest_ok {
-        Some(false) => {
-            let damaged = "what came is not what the provider sent (its SHA-256 differs); ask again";
-            Err(Failure::new(Code::Damaged, damaged))
+fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
+    if digest_ok == Some(false) {
+        let damaged = "what came is not what the provider sent (its SHA-256 differs); ask again";
+        return Err(Failure::new(Code::Damaged, damaged));
+    }
+    match finished {
+        Some(Finished::KeptPart { path, .. }) => {
+            let message = format!("what came is incomplete and kept as {}; ask again", path.display());
+            Err(Failure::new(Code::Damaged, message))
         }
         _ => Ok(()),
     }
@@ -169,7 +173,6 @@ struct Report<'a> {
     summary: &'a Summary,
 }
 
-/// Prints the summary: on stdout, unless the data went there.
 /// What the daemon's peer calls itself, to stand before its id; nothing where
 /// there is no association with it, as when the data came through the hub.
 async fn name(client: &Client, node: NodeId) -> Option<String> {
@@ -177,6 +180,7 @@ async fn name(client: &Client, node: NodeId) -> Option<String> {
     peers.into_iter().find(|peer| peer.node == node).map(|peer| peer.name + " ")
 }
 
+/// Prints the summary: on stdout, unless the data went there.
 fn report(
     args: &RequestArgs,
     summary: &Summary,
@@ -288,6 +292,17 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_as_a_part_is_no_success() {
+        let part = Finished::KeptPart { path: "site.tif.part".into(), bytes: 50 };
+        let written = Finished::Written { bytes: 50, path: Some("site.tif".into()) };
+        let code = |digest_ok, finished| verdict(digest_ok, finished).map_err(|failure| failure.exit_code());
+        assert_eq!(code(None, Some(&part)), Err(7));
+        assert_eq!(code(Some(false), Some(&written)), Err(7));
+        assert_eq!(code(Some(true), Some(&written)), Ok(()));
+        assert_eq!(code(None, None), Ok(()));
+    }
 
     #[test]
     fn a_terminal_is_spared_pictures_and_video() {
