@@ -41,7 +41,7 @@ pub struct Limits {
     /// Default 5 s.
     pub handshake_timeout: Duration,
     /// The most bytes that wait in a link to be sent or acknowledged, for
-    /// reliable messages, and as many again for datagrams. Default 8 MiB, which
+    /// reliable messages, and as many again for datagrams. Default 12 MiB, which
     /// is more than a node's objects and one whole stream have on their way.
     pub link_queue_bytes: usize,
     /// The most bytes of received messages that wait for
@@ -61,7 +61,7 @@ impl Default for Limits {
             handshakes: 512,
             handshakes_per_second: 1000,
             handshake_timeout: Duration::from_secs(5),
-            link_queue_bytes: 8 << 20,
+            link_queue_bytes: 12 << 20,
             event_queue_bytes: 64 << 20,
             packet_bytes: 1200,
         }

@@ -31,9 +31,9 @@ pub const CHUNK_BYTES: usize = 16 * 1024;
 pub const WINDOW_BYTES: u64 = 256 * 1024;
 
 /// The farthest that the senders of objects over one association go beyond the
-/// reports, together, bytes: twice what is under way on 200 Mbit/s × 100 ms.
+/// reports, together, bytes: three times what is under way on 200 Mbit/s × 100 ms.
 /// With [`MAX_KEPT_BYTES`] it is less than what may wait in a link.
-pub const MAX_WINDOW_BYTES: u64 = 5 << 20;
+pub const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
 /// The same over all associations of a node: what its objects under way may
 /// take in memory, beside those that are held whole and [`READ_BYTES`].
@@ -54,7 +54,7 @@ pub const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
 pub const INLINE_BYTES: usize = 1024;
 
 /// The most that is kept of a stream which must come whole and of which the
-/// receiver has not reported, bytes. A quarter of what may wait in a link, so that
+/// receiver has not reported, bytes. A sixth of what may wait in a link, so that
 /// one slow requester does not fill it.
 pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 

@@ -5,10 +5,14 @@ use std::time::Duration;
 use super::{MAX_WINDOW_BYTES, WINDOW_BYTES};
 use crate::time::Time;
 
-/// Twice what is delivered within a round trip, so that neither a path nor its
+/// One for what is under way, one for what waits behind a loss until that was
+/// sent again, one so that it grows.
+const ROUND_TRIPS: u64 = 3;
+
+/// As much as is delivered within [`ROUND_TRIPS`], so that neither a path nor its
 /// congestion control ever waits for credit, and a thin path or a slow reader
-/// is not given what would only wait: it doubles with each round until it is
-/// no longer what limits.
+/// is not given what would only wait: it is multiplied with each round until it
+/// is no longer what limits.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     bytes: u64,
@@ -47,7 +51,7 @@ impl Window {
         self.round = None;
         let span = now.since(round.began).max(rtt).as_micros().max(1);
         let delivered = u128::from(reported - round.reported);
-        let target = 2 * delivered * rtt.as_micros() / span;
+        let target = u128::from(ROUND_TRIPS) * delivered * rtt.as_micros() / span;
         // One bad round is not yet another path.
         let least = self.bytes - self.bytes / 4;
         self.bytes = u64::try_from(target).unwrap_or(u64::MAX).max(least).clamp(WINDOW_BYTES, MAX_WINDOW_BYTES);
@@ -85,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_about_two_round_trips_of_what_the_path_carries() {
+    fn the_window_is_a_few_round_trips_of_what_the_path_carries() {
         let ms = Duration::from_millis;
         for (rate, rtt) in [(25_000_000, ms(40)), (2_500_000, ms(600)), (10_000_000, ms(100))] {
             let carried = rate * rtt.as_millis() as u64 / 1000;
             let window = after_ten_seconds(rate, rtt);
-            let most = (2 * carried + 32 * 1024).min(MAX_WINDOW_BYTES);
+            let most = (ROUND_TRIPS * carried + 48 * 1024).min(MAX_WINDOW_BYTES);
             assert!(window >= most * 9 / 10 && window <= most, "{rate} B/s, {rtt:?}: {window} for {carried}");
         }
     }

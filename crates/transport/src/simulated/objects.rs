@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Discovery, Event, Opened, Peer, Provider, Summary, Ticket, Wanted};
+use roost_proto::random::SplitMix64;
 use roost_proto::wire::Mode;
 use roost_proto::{Address, Area, Cell, Input, LinkId, NodeId, Role, SchemeSet, Scope, Service, ServiceSet, Transmit};
 
@@ -14,10 +15,13 @@ const LINK: LinkId = LinkId(1);
 const TICKET: Ticket = Ticket(1);
 
 /// One direction of the path: packets wait for those before them, and are lost
-/// where more wait than in one round trip pass.
+/// where more wait than in one round trip pass, or by chance.
 struct Way {
     bits_per_second: u64,
     delay: Duration,
+    /// In a million.
+    loss: u64,
+    random: SplitMix64,
     free: Time,
     wire: VecDeque<(Time, Bytes)>,
 }
@@ -25,8 +29,11 @@ struct Way {
 impl Way {
     fn push(&mut self, now: Time, parcel: Parcel) {
         let begins = self.free.max(now);
-        if begins.since(now) < 2 * self.delay {
-            self.free = begins + Duration::from_nanos(u64::from(parcel.bytes) * 8_000_000_000 / self.bits_per_second);
+        if begins.since(now) >= 2 * self.delay {
+            return;
+        }
+        self.free = begins + Duration::from_nanos(u64::from(parcel.bytes) * 8_000_000_000 / self.bits_per_second);
+        if self.random.below(1_000_000) >= self.loss {
             self.wire.push_back((self.free + self.delay, parcel.content));
         }
     }
@@ -71,9 +78,10 @@ fn peer(number: u8) -> Peer {
 }
 
 impl Path {
-    fn new(bits_per_second: u64, delay: Duration, bytes: usize) -> Self {
+    fn new(bits_per_second: u64, delay: Duration, loss: u64, bytes: usize) -> Self {
         let now = Time::from_nanos(1_000_000_000);
-        let way = || Way { bits_per_second, delay, free: now, wire: VecDeque::new() };
+        let random = SplitMix64::new(7);
+        let way = || Way { bits_per_second, delay, loss, random: random.clone(), free: now, wire: VecDeque::new() };
         let object = Bytes::from(vec![0x5a; bytes]);
         let peers = [peer(0), peer(1)];
         let (ways, came) = ([way(), way()], Vec::new());
@@ -214,8 +222,12 @@ impl Path {
 
 #[test]
 fn an_object_fills_a_fat_path_and_a_satellites() {
-    for (rate, delay, bytes, share) in [(200_000_000, 50, 60_000_000, 0.85), (20_000_000, 300, 30_000_000, 0.75)] {
-        let came = Path::new(rate, Duration::from_millis(delay), bytes).carry();
+    for (rate, delay, loss, bytes, share) in [
+        (200_000_000, 50, 0, 60_000_000, 0.85),
+        (200_000_000, 50, 100, 60_000_000, 0.85),
+        (20_000_000, 300, 1000, 80_000_000, 0.75),
+    ] {
+        let came = Path::new(rate, Duration::from_millis(delay), loss, bytes).carry();
         assert!(came >= share * rate as f64, "{:.1} of {:.1} Mbit/s", came / 1e6, rate as f64 / 1e6);
     }
 }
