@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 use sha2::{Digest, Sha256};
 
-use super::REPORT_BYTES;
+use super::{CHUNK_BYTES, MAX_WINDOW_BYTES, REPORT_BYTES};
 use crate::ids::RequestId;
 use crate::wire::{Chunk, Report};
 
@@ -29,6 +29,13 @@ impl ObjectReceiver {
     pub fn new(id: RequestId, length: u64, expected: [u8; 32], began: u64) -> Self {
         let (received, read, reported) = (began, began, began);
         Self { id, length, expected, began, received, read, reported, digest: Sha256::new() }
+    }
+
+    /// Whether the chunk is farther ahead of the reader than any credit goes: its
+    /// sender heeds no reports, and what it sends would only fill memory.
+    pub fn is_overdrawn(&self, chunk: &Chunk) -> bool {
+        let until = chunk.offset.saturating_add(chunk.payload.len() as u64);
+        until > self.read.saturating_add(MAX_WINDOW_BYTES + CHUNK_BYTES as u64)
     }
 
     /// What of the chunk is new; `None` if nothing is, if it leaves a gap, or
@@ -131,6 +138,21 @@ mod tests {
         receiver.chunk(Chunk { id: RequestId(1), offset: REPORT_BYTES, payload });
         assert!(receiver.wants_report());
         assert_eq!(receiver.report().bytes, 2 * REPORT_BYTES);
+    }
+
+    #[test]
+    fn nobody_sends_farther_ahead_of_the_reader_than_credit_goes() {
+        let most = MAX_WINDOW_BYTES + CHUNK_BYTES as u64;
+        let mut receiver = ObjectReceiver::new(RequestId(1), u64::MAX, [0; 32], 0);
+        let mut offset = 0;
+        while !receiver.is_overdrawn(&chunk(offset, &[0; CHUNK_BYTES])) {
+            receiver.chunk(chunk(offset, &[0; CHUNK_BYTES])).unwrap();
+            offset += CHUNK_BYTES as u64;
+        }
+        assert!(receiver.bytes() <= most && receiver.bytes() > most - CHUNK_BYTES as u64);
+        receiver.read(CHUNK_BYTES as u64);
+        assert!(!receiver.is_overdrawn(&chunk(offset, &[0; CHUNK_BYTES])));
+        assert!(receiver.is_overdrawn(&chunk(u64::MAX, b"a")));
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub use hubs::MAX_HUBS;
 pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
-pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
+pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, MAX_STREAM_DURATION};
 pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use status::{Counters, Home, RequestStatus, SessionStatus, Status};

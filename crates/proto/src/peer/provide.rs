@@ -23,6 +23,9 @@ use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request, Resu
 /// The most objects that are sent at once; streams have [`Config::max_streams`].
 pub const MAX_OBJECT_SESSIONS: usize = 64;
 
+/// The most of them that one requester has: it shuts out nobody else.
+pub const MAX_OBJECTS_PER_REQUESTER: usize = 16;
+
 /// The most sessions that are over and kept until their request's deadline,
 /// so that a repeated request is not served twice.
 pub const MAX_ANSWERS: usize = 1024;
@@ -205,7 +208,12 @@ impl Provide {
                 let kbps = load.kbps.saturating_add(bits_per_second.div_ceil(1000));
                 load.streams >= usize::from(self.max_streams) || kbps > self.uplink_kbps
             }
-            Form::Object { .. } => load.objects >= MAX_OBJECT_SESSIONS,
+            Form::Object { .. } => {
+                let has = |(_, session): &(_, &Session)| {
+                    session.wish.requester == wish.requester && !session.wish.service.is_stream()
+                };
+                load.objects >= MAX_OBJECT_SESSIONS || self.under_way().filter(has).count() >= MAX_OBJECTS_PER_REQUESTER
+            }
         };
         if busy {
             core.counters.declined_busy += 1;

@@ -115,6 +115,11 @@ impl Requests {
         let ticket = asked.ticket;
         let fresh = match message {
             Message::Packet(packet) => receiving.packet(core, packet),
+            Message::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
+                core.counters.refused += 1;
+                stop(core, link, id, Reason::Protocol);
+                return self.finish(core, id, Some(Reason::Protocol));
+            }
             Message::Chunk(chunk) => receiving.chunk(core, chunk, true),
             Message::End { packets, bytes, digest, .. } => {
                 receiving.end(core, id, packets, bytes, digest);

@@ -146,6 +146,11 @@ impl Receiving {
         }
     }
 
+    /// Whether a piece of an object is beyond all credit.
+    pub(super) fn is_overdrawn(&self, chunk: &Chunk) -> bool {
+        matches!(&self.flow, Flow::Object(object) if object.is_overdrawn(chunk))
+    }
+
     /// Takes a piece of an object; returns what is new in it.
     pub(super) fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<Bytes> {
         let id = chunk.id;

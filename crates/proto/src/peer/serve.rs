@@ -119,6 +119,8 @@ impl Provide {
         };
         if session.reported(core, &report) {
             self.finish(core, id, None);
+        } else if session.is_stalled(core.now) {
+            self.stop_requester(core, id, Reason::TimedOut);
         }
         if is_large {
             self.trips.probe(core, link);

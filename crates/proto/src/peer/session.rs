@@ -20,6 +20,9 @@ use crate::wire::{Accept, Hop, Message, Offer, Report, Step, Traced};
 /// After so many repetitions, of the request or the acceptance, the association is doubted and the requester dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
+/// How long a requester may take nothing more of an object. Honest ones give up earlier.
+const MAX_STALL: Duration = Duration::from_secs(60);
+
 /// Between two dials to a requester whose association has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -44,6 +47,8 @@ pub(super) struct Session {
     /// How often the request came again.
     pub(super) repeats: u32,
     pub(super) heard: Time,
+    /// When the requester was found to have more of an object.
+    moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
 }
@@ -88,6 +93,7 @@ impl Session {
             confirmed: false,
             repeats: 0,
             heard: now,
+            moved: now,
             ending: false,
         }
     }
@@ -178,7 +184,11 @@ impl Session {
         match &mut self.phase {
             Phase::Sending(object) => {
                 let rtt = self.link.and_then(|link| core.links.get(link)).map(|link| link.rtt.smoothed());
+                let before = object.delivered();
                 object.report(core.now, rtt.unwrap_or_default(), report.bytes);
+                if object.delivered() > before {
+                    self.moved = core.now;
+                }
                 object.is_done()
             }
             Phase::Streaming(stream) if stream.is_whole() && self.link.is_some() => {
@@ -189,6 +199,11 @@ impl Session {
             }
             _ => false,
         }
+    }
+
+    /// Whether the requester takes no more of an object, however much it says.
+    pub(super) fn is_stalled(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Sending(_)) && now.since(self.moved) > MAX_STALL
     }
 
     /// The way to the requester has changed: what was under way may be lost.
@@ -309,7 +324,7 @@ impl Session {
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {
-        self.heard = core.now;
+        (self.heard, self.moved) = (core.now, core.now);
         core.set(Timer::Serve(id), SILENCE);
         self.wait_for_confirmation(core, id);
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_proto::flow::{MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
-use roost_proto::peer::{Command, Event, Summary, Ticket};
+use bytes::Bytes;
+use roost_proto::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
+use roost_proto::peer::{Command, Event, MAX_OBJECTS_PER_REQUESTER, Summary, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Mode, Offer, Reason, Resume};
+use roost_proto::wire::{Chunk, Message, Mode, Offer, Reason, Resume};
 use roost_proto::{Role, Service};
 
 use crate::world::seeds::{for_few_seeds, for_seeds};
@@ -155,7 +156,8 @@ fn an_object_survives_association_after_association() {
 #[test]
 fn many_objects_over_one_association_share_what_may_be_on_its_way() {
     let (mut world, _, requester) = with_object(5, 2_000_000);
-    let tickets: Vec<_> = (0..40).map(|_| world.request(requester, Service::Image, ANYWHERE)).collect();
+    let tickets: Vec<_> =
+        (0..MAX_OBJECTS_PER_REQUESTER).map(|_| world.request(requester, Service::Image, ANYWHERE)).collect();
     let mut most = 0;
     let all_ended = |world: &World| tickets.iter().all(|ticket| world.hosts[requester.0].ending(*ticket).is_some());
     for _ in 0..600 {
@@ -183,4 +185,63 @@ fn a_source_that_fails_in_the_middle_ends_the_object_with_a_reason() {
     let summary = finished(&mut world, requester, ticket);
     assert_eq!((summary.complete, summary.reason), (false, Some(Reason::SourceFailed)));
     assert!(summary.bytes > 0);
+}
+
+#[test]
+fn a_provider_that_heeds_no_credit_is_stopped() {
+    let (mut world, provider, requester) = with_object(8, 30_000_000);
+    world.hosts[requester.0].unread = Some(BTreeMap::new());
+    world.corpus = Some(Vec::new());
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    world.run(SECOND);
+    let said = world.corpus.take().unwrap();
+    let id = said.iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Accept(accept)) => Some(accept.id),
+        _ => None,
+    });
+    // What it has sent by the rules, and then goes on.
+    let mut offset = WINDOW_BYTES;
+    let payload = Bytes::from(vec![1; CHUNK_BYTES]);
+    while offset < 4 * MAX_WINDOW_BYTES && world.hosts[requester.0].ending(ticket).is_none() {
+        let chunk = Chunk { id: id.unwrap(), offset, payload: payload.clone() };
+        assert!(world.inject(provider, requester, Message::Chunk(chunk).encode()));
+        world.run(MS);
+        offset += CHUNK_BYTES as u64;
+    }
+    let summary = finished(&mut world, requester, ticket);
+    assert_eq!((summary.complete, summary.reason), (false, Some(Reason::Protocol)));
+    assert!(summary.bytes > MAX_WINDOW_BYTES / 2 && summary.bytes <= MAX_WINDOW_BYTES + CHUNK_BYTES as u64);
+    world.run(SECOND);
+    assert!(world.status(provider).sessions.is_empty());
+}
+
+#[test]
+fn a_requester_that_talks_and_takes_nothing_is_given_up() {
+    let (mut world, provider, requester) = with_object(9, 8_000_000);
+    world.hosts[requester.0].unread = Some(BTreeMap::new());
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    for second in 0..100 {
+        world.run(SECOND);
+        // Its reader claims to be there, and its machine reports the same again.
+        world.read(requester, ticket, 0);
+        assert!(second > 50 || world.status(provider).sessions.len() == 1, "{second} s");
+    }
+    assert!(world.status(provider).sessions.is_empty());
+    assert_eq!(finished(&mut world, requester, ticket).reason, Some(Reason::TimedOut));
+}
+
+#[test]
+fn one_requester_does_not_take_all_places() {
+    let (mut world, hub, provider, requester) = three(10, Role::SuperNode);
+    world.hosts[provider.0].object_bytes = Some(2_000_000);
+    let other = world.node((60, 60), &[], &[hub]);
+    world.settle();
+    world.hosts[requester.0].unread = Some(BTreeMap::new());
+    for _ in 0..80 {
+        world.request(requester, Service::Image, ANYWHERE);
+    }
+    world.run(SECOND);
+    assert_eq!(world.status(provider).sessions.len(), MAX_OBJECTS_PER_REQUESTER);
+    let ticket = world.request(other, Service::Image, ANYWHERE);
+    assert!(finished(&mut world, other, ticket).complete);
 }
