@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use crate::SourceError;
 use crate::files::{self, blocking};
@@ -51,23 +52,61 @@ impl Stamp {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digests(Arc<Mutex<Known>>);
 
-/// The latest first.
-type Known = VecDeque<(Stamp, [u8; 32])>;
+#[derive(Debug, Default)]
+struct Known {
+    /// The latest first, those that are being computed among them.
+    answers: VecDeque<(Stamp, Answer)>,
+    /// One file is read through at a time.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A digest, or what went wrong, once it is known.
+type Answer = watch::Receiver<Option<Result<[u8; 32], (ErrorKind, String)>>>;
 
 impl Digests {
-    /// The digest of a file. Blocks; who asks for the same file at the same
-    /// time waits for the first to have it.
-    fn get(&self, file: &File, stamp: Stamp) -> std::io::Result<[u8; 32]> {
-        let wanted = Arc::downgrade(&self.0);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, digest)) = known.iter().find(|(of, _)| *of == stamp) {
-            return Ok(*digest);
+    /// The digest of a file. Who asks for the same file at the same time waits
+    /// for the first to have it, and keeps no thread from others meanwhile.
+    async fn get(&self, file: &Arc<File>, stamp: Stamp) -> std::io::Result<[u8; 32]> {
+        let mut answer = self.ask(file, stamp);
+        let answered = answer.wait_for(Option::is_some).await.map(|known| known.clone());
+        match answered {
+            Ok(Some(known)) => known.map_err(|(kind, reason)| Error::new(kind, reason)),
+            Ok(None) | Err(_) => Err(unwanted()),
         }
-        let digest = hash(file, stamp.length, || Weak::strong_count(&wanted) > 1)?;
-        known.truncate(MAX_DIGESTS - 1);
-        known.push_front((stamp, digest));
-        Ok(digest)
     }
+
+    /// Where a file's digest will be said, which is computed unless it is known or under way.
+    fn ask(&self, file: &Arc<File>, stamp: Stamp) -> Answer {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.answers.retain(|(_, answer)| !has_failed(answer));
+        if let Some((_, answer)) = known.answers.iter().find(|(of, _)| *of == stamp) {
+            return answer.clone();
+        }
+        let (tell, answer) = watch::channel(None);
+        let (file, source, turn) = (Arc::clone(file), Arc::downgrade(&self.0), Arc::clone(&known.turn));
+        // Goes on though whoever asked has gone: the next one asks for the same.
+        tokio::spawn(async move {
+            let _turn = turn.lock().await;
+            let compute = move || hash(&file, stamp.length, || source.strong_count() > 0);
+            let computed = tokio::task::spawn_blocking(compute).await.unwrap_or_else(|_| Err(unwanted()));
+            tell.send_replace(Some(computed.map_err(|error| (error.kind(), error.to_string()))));
+        });
+        known.answers.truncate(MAX_DIGESTS - 1);
+        known.answers.push_front((stamp, answer.clone()));
+        answer
+    }
+}
+
+/// Whether it has to be computed anew.
+fn has_failed(answer: &Answer) -> bool {
+    match &*answer.borrow() {
+        Some(known) => known.is_err(),
+        None => answer.has_changed().is_err(),
+    }
+}
+
+fn unwanted() -> Error {
+    Error::new(ErrorKind::Interrupted, "it is no longer wanted")
 }
 
 /// The digest of the first `length` bytes of a file, unless nobody wants it any more.
@@ -75,7 +114,7 @@ fn hash(file: &File, length: u64, is_wanted: impl Fn() -> bool) -> std::io::Resu
     let (mut hash, mut buffer, mut offset) = (Sha256::new(), vec![0; HASH_BYTES], 0);
     while offset < length {
         if !is_wanted() {
-            return Err(Error::new(ErrorKind::Interrupted, "it is no longer wanted"));
+            return Err(unwanted());
         }
         let piece = &mut buffer[..(length - offset).min(HASH_BYTES as u64) as usize];
         file.read_exact_at(piece, offset)?;
@@ -122,18 +161,14 @@ impl Stored {
         if !before.2 {
             tokio::time::sleep(SETTLED).await;
         }
-        let digests = digests.clone();
-        blocking(path, move |path| {
-            let (file, stamp, _) = opened(path)?;
-            if stamp != before.1 {
-                return Err(changed(path));
-            }
-            let digest = digests.get(&file, stamp).map_err(|error| SourceError::unreadable(path, &error))?;
-            let stored = Self { file: Arc::new(file), path: path.to_owned(), stamp, digest };
-            stored.check()?;
-            Ok(stored)
-        })
-        .await
+        let (file, stamp, _) = blocking(path, opened).await?;
+        if stamp != before.1 {
+            return Err(changed(path));
+        }
+        let file = Arc::new(file);
+        let digest = digests.get(&file, stamp).await.map_err(|error| SourceError::unreadable(path, &error))?;
+        let stored = Self { file, path: path.to_owned(), stamp, digest };
+        blocking(path, move |_| stored.check().map(|()| stored)).await
     }
 
     /// Opens a file to be read as long as it is what it was: of this length and digest.
@@ -228,7 +263,7 @@ mod tests {
         let expected = roost_proto::flow::digest(&content.clone().into());
         assert_eq!((stored.length(), stored.digest()), (600_000, expected));
         assert_eq!(stored.read(599_990, 100).await.unwrap(), content[599_990..]);
-        assert_eq!(digests.0.lock().unwrap().len(), 1);
+        assert_eq!(digests.0.lock().unwrap().answers.len(), 1);
         let mut heard = 0;
         assert_eq!(digest_of(&path, |bytes| heard += bytes).unwrap(), (600_000, expected));
         assert_eq!(heard, 600_000);
@@ -249,6 +284,33 @@ mod tests {
         assert!(matches!(error, SourceError::Changed { .. }), "{error}");
         File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
         assert!(matches!(stored.read(500, 3).await, Err(SourceError::Changed { .. })));
+    }
+
+    #[test]
+    fn who_waits_for_a_digest_keeps_no_thread_from_others() {
+        let (_folder, path) = file(&[1; 1000]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+        runtime.unwrap().block_on(async {
+            let (digests, other) = (Digests::default(), Digests::default());
+            let stored = Stored::open(&path, &other).await.unwrap();
+            let turn = Arc::clone(&digests.0.lock().unwrap().turn);
+            let before = turn.lock().await;
+            let open = || {
+                let (path, digests) = (path.clone(), digests.clone());
+                tokio::spawn(async move { Stored::open(&path, &digests).await.map(|stored| stored.digest()) })
+            };
+            let waiting: Vec<_> = (0..20).map(|_| open()).collect();
+            for _ in 0..100 {
+                assert_eq!(stored.read(0, 1).await.unwrap(), [1][..]);
+            }
+            // Some of those who wait go; the others get it.
+            waiting.iter().take(5).for_each(tokio::task::JoinHandle::abort);
+            drop(before);
+            for waiting in waiting.into_iter().skip(5) {
+                assert_eq!(waiting.await.unwrap().unwrap(), stored.digest());
+            }
+            assert_eq!(digests.0.lock().unwrap().answers.len(), 1, "computed once");
+        });
     }
 
     #[test]
