@@ -115,7 +115,10 @@ impl Feeder {
         };
         match spec.open(duration).await {
             Ok(roost_services::Opened::Object { bytes, format }) => {
-                let opened = Opened::Object { bytes, format };
+                let whole = bytes.clone();
+                let digest = tokio::task::spawn_blocking(move || roost_proto::flow::digest(&whole)).await;
+                let Ok(digest) = digest else { return Err(Gone) };
+                let opened = Opened::Object { bytes, digest, format };
                 self.mailbox.command(Command::Opened { session, opened }).await
             }
             Ok(roost_services::Opened::Stored { file, format }) => {

@@ -154,7 +154,10 @@ impl Machine {
                 self.sources.insert(session, source);
                 Opened::Stream { bits_per_second, format }
             }
-            Form::Object { bytes } => Opened::Object { bytes: PAYLOAD.slice(..bytes as usize), format },
+            Form::Object { bytes } => {
+                let bytes = PAYLOAD.slice(..bytes as usize);
+                Opened::Object { digest: roost_proto::flow::digest(&bytes), bytes, format }
+            }
         };
         self.command(now, Command::Opened { session, opened });
     }

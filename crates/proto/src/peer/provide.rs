@@ -23,7 +23,8 @@ use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request, Resu
 /// The most objects that are sent at once; streams have [`Config::max_streams`].
 pub const MAX_OBJECT_SESSIONS: usize = 64;
 
-/// The most of them that one requester has: it shuts out nobody else.
+/// The most of them that one requester has once half of the places are taken: it
+/// shuts out nobody else.
 pub const MAX_OBJECTS_PER_REQUESTER: usize = 16;
 
 /// The most sessions that are over and kept until their request's deadline,
@@ -209,10 +210,9 @@ impl Provide {
                 load.streams >= usize::from(self.max_streams) || kbps > self.uplink_kbps
             }
             Form::Object { .. } => {
-                let has = |(_, session): &(_, &Session)| {
-                    session.wish.requester == wish.requester && !session.wish.service.is_stream()
-                };
-                load.objects >= MAX_OBJECT_SESSIONS || self.under_way().filter(has).count() >= MAX_OBJECTS_PER_REQUESTER
+                let is_scarce = load.objects >= MAX_OBJECT_SESSIONS / 2;
+                load.objects >= MAX_OBJECT_SESSIONS
+                    || is_scarce && self.objects_to(wish.requester) >= MAX_OBJECTS_PER_REQUESTER
             }
         };
         if busy {
@@ -339,6 +339,11 @@ impl Provide {
             }
         }
         load
+    }
+
+    fn objects_to(&self, requester: NodeId) -> usize {
+        let is_one = |session: &Session| !session.wish.service.is_stream() && session.wish.requester == requester;
+        self.under_way().filter(|(_, session)| is_one(session)).count()
     }
 
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {

@@ -9,7 +9,7 @@ use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
 use super::session::{DOUBTFUL_TRIES, Phase};
 use super::timers::Timer;
-use crate::flow::{self, INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, SILENCE, WINDOW_BYTES};
+use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, SILENCE, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
 use crate::wire::{Message, Reason, Report};
 
@@ -42,12 +42,12 @@ impl Provide {
         core.timers.clear(Timer::Expire(id));
         match opened {
             Opened::Stream { bits_per_second, format } => session.start_stream(core, id, cell, bits_per_second, format),
-            Opened::Object { bytes, format } if bytes.len() <= INLINE_BYTES => {
-                session.answer_inline(core, cell, bytes, format);
+            Opened::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
+                session.answer_inline(core, cell, (bytes, digest, format));
                 self.finish(core, id, None);
             }
-            Opened::Object { bytes, format } => {
-                let (length, digest) = (bytes.len() as u64, flow::digest(&bytes));
+            Opened::Object { bytes, digest, format } => {
+                let length = bytes.len() as u64;
                 let make = |flow| ObjectSender::held(flow, bytes, digest);
                 session.start_object(core, id, cell, (length, digest, format), make);
                 self.pump(core);

@@ -9,7 +9,7 @@ use super::core::Core;
 use super::provide::Wish;
 use super::timers::Timer;
 use crate::delivery::{Delivery, Profile};
-use crate::flow::{self, ObjectSender, Room, SILENCE, StreamSender};
+use crate::flow::{ObjectSender, Room, SILENCE, StreamSender};
 use crate::grid::Cell;
 use crate::ids::{LinkId, RequestId};
 use crate::machine::Channel;
@@ -310,8 +310,12 @@ impl Session {
         self.await_requester(core, id);
     }
 
-    pub(super) fn answer_inline(&mut self, core: &mut Core, cell: Cell, object: Bytes, format: String) {
-        let digest = flow::digest(&object);
+    pub(super) fn answer_inline(
+        &mut self,
+        core: &mut Core,
+        cell: Cell,
+        (object, digest, format): (Bytes, [u8; 32], String),
+    ) {
         let offer = Offer::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
         self.accept = Some(self.acceptance(core, cell, offer));
         self.report(core);

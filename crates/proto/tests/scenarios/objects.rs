@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES, digest};
-use roost_proto::peer::{Command, Event, MAX_OBJECTS_PER_REQUESTER, Summary, Ticket};
+use roost_proto::peer::{Command, Event, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, Summary, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Chunk, Message, Mode, Offer, Reason, Resume};
 use roost_proto::{Role, Service};
@@ -241,7 +241,7 @@ fn one_requester_does_not_take_all_places() {
         world.request(requester, Service::Image, ANYWHERE);
     }
     world.run(SECOND);
-    assert_eq!(world.status(provider).sessions.len(), MAX_OBJECTS_PER_REQUESTER);
+    assert_eq!(world.status(provider).sessions.len(), MAX_OBJECT_SESSIONS / 2);
     let ticket = world.request(other, Service::Image, ANYWHERE);
     assert!(finished(&mut world, other, ticket).complete);
 }

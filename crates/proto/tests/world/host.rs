@@ -235,10 +235,11 @@ impl Host {
                 let size = self.object_bytes.unwrap_or(bytes as usize);
                 let (bytes, format) = (object(size), "synthetic".to_owned());
                 self.stored = bytes.clone();
+                let digest = roost_proto::flow::digest(&bytes);
                 let opened = if self.reads_objects {
-                    Opened::Stored { length: size as u64, digest: roost_proto::flow::digest(&bytes), format }
+                    Opened::Stored { length: size as u64, digest, format }
                 } else {
-                    Opened::Object { bytes, format }
+                    Opened::Object { bytes, digest, format }
                 };
                 self.command(now, Command::Opened { session, opened });
                 None

@@ -214,6 +214,8 @@ pub enum Opened {
     Object {
         /// The object.
         bytes: Bytes,
+        /// Its SHA-256, which takes too long for a machine to compute.
+        digest: [u8; 32],
         /// Its media type.
         format: String,
     },
