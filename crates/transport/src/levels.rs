@@ -8,6 +8,9 @@ use roost_proto::{Channel, Delivery};
 
 /// Levels of priority.
 pub(crate) const LEVELS: usize = 8;
+/// The part of a link's queue that only the most urgent level may take: a
+/// backlog of the others must not keep it out.
+const RESERVED: usize = 16;
 /// What a message counts for beside its bytes: its place.
 const COST: usize = 64;
 
@@ -37,6 +40,12 @@ pub(crate) enum Pushed {
     Dropped,
     /// There is no room, and it was not taken.
     Full,
+}
+
+/// How much of a queue of `limit` bytes may be full when a message of this level
+/// is taken.
+pub(crate) const fn room_for(level: usize, limit: usize) -> usize {
+    if level == 0 { limit } else { limit - limit / RESERVED }
 }
 
 const fn class_of(channel: Channel) -> usize {

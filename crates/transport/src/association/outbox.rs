@@ -10,12 +10,10 @@ use bytes::Bytes;
 
 use super::chunk::{CHUNK_BYTES, HEAD_BYTES, PIECES, Place, write_given_up, write_head};
 use super::{Class, MESSAGE_COST, Message, WINDOW_BYTES, WINDOW_UNITS};
+use crate::levels::room_for;
 
 /// Levels of priority.
 pub(super) const LEVELS: usize = 8;
-/// The part of the room that only the most urgent level may take: a backlog of
-/// the others must not keep it out.
-const RESERVED: usize = 16;
 /// Flows remembered beyond those that may have messages under way.
 const IDLE_FLOWS: usize = 1024;
 
@@ -107,7 +105,7 @@ impl Outbox {
     /// Queues a message; `false` if there is no room for it.
     pub(super) fn push(&mut self, now: Instant, message: Message) -> bool {
         let level = usize::from(message.priority).min(LEVELS - 1);
-        let most = if level == 0 { self.max_bytes } else { self.max_bytes - self.max_bytes / RESERVED };
+        let most = room_for(level, self.max_bytes);
         let (kind, cost) = (kind(&message), cost(&message));
         if self.queued[kind] + cost > most {
             self.drop_expired(now);

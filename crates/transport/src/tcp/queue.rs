@@ -6,7 +6,7 @@ use bytes::Bytes;
 use roost_proto::{Channel, Delivery};
 
 use super::frame::Frame;
-use crate::levels::{Levels, Pushed};
+use crate::levels::{Levels, Pushed, room_for};
 
 /// Bytes that the writer seals in one go, and so the most data that can go
 /// before what comes later and is more urgent.
@@ -21,9 +21,10 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Takes a message, if there is room for it: `limit` bytes of each class.
+    /// Takes a message, if there is room for it: `limit` bytes of each class, and
+    /// a little less for what is not the most urgent.
     pub(crate) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes, limit: usize) -> Pushed {
-        self.waiting.push(now, how, message, limit)
+        self.waiting.push(now, how, message, room_for(how.1.priority.into(), limit))
     }
 
     /// Moves up to [`WRITE_BATCH`] bytes, or one message, into `bytes`; answers
@@ -49,6 +50,16 @@ mod tests {
 
     use super::super::frame::HEADER;
     use super::*;
+
+    #[test]
+    fn a_backlog_does_not_keep_out_what_is_urgent() {
+        let (mut queue, now, limit) = (Queue::default(), Instant::now(), 1 << 20);
+        for channel in [Channel::Reliable { flow: 1 }, Channel::Datagram] {
+            let mut push = |delivery| queue.push(now, (channel, &delivery), vec![0; 16_384].into(), limit);
+            while push(Delivery::of(Service::Track)) == Pushed::Queued {}
+            assert_eq!(push(Delivery::CONTROL), Pushed::Queued);
+        }
+    }
 
     #[test]
     fn no_more_than_a_batch_goes_before_what_is_urgent() {

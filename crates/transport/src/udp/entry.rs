@@ -258,7 +258,7 @@ impl Entry {
             Live::add(&desk.live.malformed, 1);
             return Turn::Same;
         };
-        self.moving.heard = true;
+        self.moving.note_heard();
         match &mut self.phase {
             Phase::Handshake(handshake) => {
                 if let Packet::Close { code, reason } = packet {

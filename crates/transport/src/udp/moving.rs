@@ -17,10 +17,14 @@
 //! can be reached where it says (as in RFC 9853), the seal that it is the peer
 //! and means that address. We keep nothing for who asks and answer fewer bytes
 //! than we got; an `unknown` is believed only by who has just sent something,
-//! and leads to one small packet now and then. Who can watch and inject may have
-//! the peer confirm a wrong address; so the former one is remembered: the first
-//! record from there that opens takes the session back, and what asks whether the
-//! peer is there goes to both.
+//! and leads to one small packet now and then, and a repeated one if something is
+//! unacknowledged; ever more rarely as long as nothing is heard.
+//!
+//! Who can watch and inject may have the peer confirm a wrong address; so the
+//! former one is remembered, and what asks whether the peer is there goes to both.
+//! A record from there may only be late: RFC 9000, section 9.3, lets none but the
+//! newest move a session, and dimpl does not tell the order of records. So it is
+//! asked as well: who is there seals a new answer, and that takes the session back.
 //!
 //! What was sent reliably meanwhile is repeated at once. Datagrams of that round
 //! trip are lost, as others are. Behind a NAT that has forgotten it, a peer is
@@ -48,8 +52,11 @@ use roost_proto::Scheme;
 
 /// How long after the last packet it is believed that the peer does not know us.
 const RECENT: Duration = Duration::from_secs(5);
-/// The least time between two packets that tell who we are.
+/// The least time between two packets that tell who we are, and between two
+/// questions to a former address.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The most that it becomes while nobody answers, if the round trip is shorter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a session keeps in case an address changes.
 #[derive(Debug, Default)]
@@ -57,20 +64,58 @@ pub(super) struct Moving {
     pub(super) id: Option<SessionId>,
     /// When a packet that somebody wanted sent has left.
     pub(super) last_sent: Option<Instant>,
-    introduced: Option<Instant>,
+    introductions: Introductions,
     /// What a peer must have sealed to be believed that it has moved.
     pub(super) claim: Option<[u8; COOKIE]>,
     /// Whether a record has opened.
     pub(super) heard: bool,
-    /// Where the peer was before.
+    /// Where the peer was before, the last address from which it spoke.
     pub(super) former: Option<Route>,
+    /// Whether it has spoken from where it is now, apart from the claim.
+    has_spoken: bool,
+    /// When it was asked whether it is there again.
+    asked: Option<Instant>,
     /// Whether what leaves goes there as well.
     pub(super) is_doubtful: bool,
     /// The address of ours that the system sends from.
     source: Option<IpAddr>,
 }
 
+/// When we may tell who we are: after a pause that doubles while nothing is
+/// heard, since the question may be forged or nobody be there.
+#[derive(Debug, Default)]
+struct Introductions {
+    last: Option<Instant>,
+    unanswered: u32,
+}
+
+impl Introductions {
+    fn take(&mut self, now: Instant, rtt: Duration) -> bool {
+        let pause = PAUSE.max(rtt) * (1 << self.unanswered.saturating_sub(1).min(8));
+        let is_due = self.last.is_none_or(|at| at + pause.min(LONGEST_PAUSE.max(rtt)) <= now);
+        if is_due {
+            self.last = Some(now);
+            self.unanswered += 1;
+        }
+        is_due
+    }
+}
+
 impl Moving {
+    /// A record has opened.
+    pub(super) fn note_heard(&mut self) {
+        self.heard = true;
+        self.introductions.unanswered = 0;
+    }
+
+    /// Whether a record that comes from this address is to be asked about.
+    fn may_have_returned(&mut self, from: SocketAddr, now: Instant) -> bool {
+        let is_former = self.former.is_some_and(|former| former.to == from);
+        let asks = is_former && self.heard && self.asked.is_none_or(|at| at + PAUSE <= now);
+        self.asked = if asks { Some(now) } else { self.asked };
+        asks
+    }
+
     /// Remembers from which address of ours the system sends to the peer, if we
     /// leave that to it.
     pub(super) fn remember_source(&mut self, route: Route, local: SocketAddr) {
@@ -84,18 +129,17 @@ impl Entry {
     /// Tells the peer, which does not know us where we are now, who we are.
     fn introduce(&mut self, cookie: &[u8; COOKIE], desk: &mut Desk<'_>) {
         let Some(id) = self.moving.id.filter(|_| self.is_busy()) else { return };
-        let (sent, pause) = (self.moving.last_sent, PAUSE.max(self.session.rtt()));
+        let sent = self.moving.last_sent;
         let has_sent = sent.is_some_and(|at| desk.now < at + RECENT);
-        if !has_sent || self.moving.introduced.is_some_and(|at| desk.now < at + pause) {
+        if !has_sent || !self.moving.introductions.take(desk.now, self.session.rtt()) {
             return;
         }
-        self.moving.introduced = Some(desk.now);
         desk.plain.clear();
         write_moved(desk.plain, cookie);
         self.seal_after([&[hello::MOVED][..], &id, cookie].concat(), desk);
-        self.moving.last_sent = sent;
-        self.session.probe(desk.now);
+        self.session.probe();
         self.pump(desk);
+        self.moving.last_sent = sent;
     }
 
     /// The peer is somewhere else now, unless it only says so again.
@@ -177,18 +221,19 @@ impl Turning<'_> {
         }
     }
 
-    /// Hands records to a session; one that opens and comes from where the peer
-    /// was before takes the session back there.
-    pub(super) fn receive(&mut self, slot: Slot, datagram: &[u8], from: SocketAddr) {
-        let mut back = None;
+    /// Hands records to a session; where the peer was before, one that opens has
+    /// us ask whether the peer is there again.
+    pub(super) fn receive(&mut self, slot: Slot, datagram: &[u8], route: Route) {
+        let mut asks = false;
         self.with(slot, |entry, desk| {
             entry.moving.heard = false;
             let turn = entry.receive(datagram, desk);
-            back = entry.moving.former.filter(|former| former.to == from && entry.moving.heard);
+            entry.moving.has_spoken |= entry.moving.heard && entry.route.to == route.to;
+            asks = entry.moving.may_have_returned(route.to, desk.now);
             turn
         });
-        if let Some(route) = back {
-            self.relocate(slot, route);
+        if asks {
+            self.ask_who(route, datagram.len());
         }
     }
 
@@ -197,7 +242,12 @@ impl Turning<'_> {
         let Some(entry) = self.entry(slot) else { return };
         let old = std::mem::replace(&mut entry.route, route);
         if old.to != route.to {
-            let forgotten = entry.moving.former.replace(old).filter(|former| former.to != route.to);
+            let returns = entry.moving.former.is_some_and(|former| former.to == route.to);
+            // An address that was only claimed does not take the place of one it spoke from.
+            let has_spoken = std::mem::replace(&mut entry.moving.has_spoken, returns);
+            let is_lasting = has_spoken || returns || entry.moving.former.is_none();
+            let forgotten = if is_lasting { entry.moving.former.replace(old) } else { Some(old) };
+            let forgotten = forgotten.filter(|former| former.to != route.to);
             self.table.established.insert(route.to, slot);
             if let Some(forgotten) = forgotten {
                 self.table.forget_address(forgotten.to, slot);
@@ -248,4 +298,27 @@ fn source_for(to: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified(to)).ok()?;
     socket.connect(to).ok()?;
     socket.local_addr().ok().map(|local| local.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_answered_tells_ever_more_rarely_who_it_is() {
+        let (mut moving, start) = (Moving::default(), Instant::now());
+        let rtt = Duration::from_millis(10);
+        let mut told = Vec::new();
+        // Somebody asks every 50 ms.
+        for ms in (0..=10_000).step_by(50) {
+            if moving.introductions.take(start + Duration::from_millis(ms), rtt) {
+                told.push(ms);
+            }
+        }
+        assert_eq!(told, [0, 50, 150, 350, 750, 1550, 3150, 5150, 7150, 9150]);
+        // An answer makes it as quick as before.
+        moving.note_heard();
+        let later = start + Duration::from_millis(9200);
+        assert!(moving.introductions.take(later, rtt) && !moving.introductions.take(later, rtt));
+    }
 }

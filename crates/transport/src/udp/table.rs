@@ -152,12 +152,12 @@ impl<'a> Turning<'a> {
         let established = self.table.established.get(&from).copied();
         let handshaking = self.table.handshaking.get(&from).copied();
         match (established, handshaking) {
-            (Some(slot), None) | (None, Some(slot)) => self.receive(slot, datagram, from),
+            (Some(slot), None) | (None, Some(slot)) => self.receive(slot, datagram, route),
             (Some(old), Some(new)) => {
                 if epoch == APPLICATION {
-                    self.receive(old, datagram, from);
+                    self.receive(old, datagram, route);
                 }
-                self.receive(new, datagram, from);
+                self.receive(new, datagram, route);
             }
             (None, None) => {
                 Live::add(&self.endpoint.live.malformed, 1);

@@ -30,6 +30,10 @@ pub(crate) enum Order {
     MoveNode,
     /// The same once so many datagrams have come to the node.
     MoveNodeAfter(usize),
+    /// What the node sends from now on does not arrive yet.
+    HoldNode,
+    /// What was held arrives, from the node's port of then.
+    Release,
     /// The node sees the hub at another port, and the former one is dead.
     MoveHub,
     /// Somebody sends this with the sender's address forged.
@@ -129,6 +133,9 @@ async fn carry(
     let mut far = towards(&hub).await;
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
     let (mut node, mut until_moved) = (None, usize::MAX);
+    // Whether datagrams are held, and from where they are to come.
+    let (mut holds, mut held) = (false, Vec::<Vec<u8>>::new());
+    let mut former = None;
     loop {
         // An error tells of an address that was there before.
         let (to, datagram) = tokio::select! {
@@ -148,7 +155,19 @@ async fn carry(
                 let Some((order, done)) = order else { return };
                 let forged = match order {
                     Order::MoveNode => {
-                        far = towards(&hub).await;
+                        former = Some(std::mem::replace(&mut far, towards(&hub).await));
+                        holds = false;
+                        None
+                    }
+                    Order::HoldNode => {
+                        holds = true;
+                        None
+                    }
+                    Order::Release => {
+                        let from = former.as_ref().expect("the node has moved");
+                        for late in held.drain(..) {
+                            from.send(&late).await.expect("room");
+                        }
                         None
                     }
                     Order::MoveNodeAfter(count) => {
@@ -169,6 +188,10 @@ async fn carry(
         };
         seen.lock().expect("no panic").push((to, datagram.clone()));
         let _ = match (to, node) {
+            (To::Hub, _) if holds => {
+                held.push(datagram);
+                continue;
+            }
             (To::Hub, _) => far.send(&datagram).await,
             (To::Node, Some(node)) => near.send_to(&datagram, node).await,
             (To::Node, None) => continue,

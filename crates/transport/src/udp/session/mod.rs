@@ -88,9 +88,9 @@ impl Session {
     }
 
     /// The peer may not have got what is under way: asks at once.
-    pub(crate) fn probe(&mut self, now: Instant) {
+    pub(crate) fn probe(&mut self) {
         if let Some(sender) = &mut self.sender {
-            sender.probe(now);
+            sender.probe();
         }
     }
 

@@ -12,7 +12,7 @@ use super::packet::{self, Ack, Part};
 use super::recovery::{Pacer, Rtt, Window};
 pub(crate) use losses::PeerSilent;
 
-use crate::levels::{LEVELS, Levels, Pushed};
+use crate::levels::{LEVELS, Levels, Pushed, room_for};
 
 /// The most messages, from the oldest unacknowledged one on, of which packets
 /// may be under way. The receiver keeps a window of the same size.
@@ -59,6 +59,7 @@ pub(super) struct Sender {
     /// Since when nothing has been acknowledged though something was under way.
     silent_since: Option<Instant>,
     failures: u32,
+    /// Packets that may leave whatever window and pacer say, to hear something.
     probes: u8,
     pub(super) retransmissions: u64,
 }
@@ -121,8 +122,8 @@ impl Sender {
         delivery: &Delivery,
         message: Bytes,
     ) -> Result<(), QueueFull> {
-        let (how, room) = ((Channel::Reliable { flow }, delivery), self.queue_bytes.saturating_sub(self.queued));
-        match self.waiting.push(now, how, message, room) {
+        let limit = room_for(delivery.priority.into(), self.queue_bytes).saturating_sub(self.queued);
+        match self.waiting.push(now, (Channel::Reliable { flow }, delivery), message, limit) {
             Pushed::Queued => Ok(()),
             Pushed::Full | Pushed::Dropped => Err(QueueFull),
         }
@@ -141,7 +142,7 @@ impl Sender {
             return false;
         };
         self.probes = self.probes.saturating_sub(1);
-        self.write_part(now, message, part, into);
+        self.write_part(now, (message, part), probing, into);
         true
     }
 
@@ -233,7 +234,9 @@ impl Sender {
         self.packet_bytes - packet::RELIABLE_HEADER
     }
 
-    fn write_part(&mut self, now: Instant, message: u32, part: u8, into: &mut Vec<u8>) {
+    /// Writes a part. A probe does not put off the next one: others may have us
+    /// probe, and silence must be noticed all the same.
+    fn write_part(&mut self, now: Instant, (message, part): (u32, u8), is_probe: bool, into: &mut Vec<u8>) {
         let Some(outgoing) = self.outgoing(message) else { return };
         let count = self.parts(outgoing);
         let start = usize::from(part) * self.part_bytes();
@@ -249,7 +252,9 @@ impl Sender {
         if let Some(pacer) = &mut self.pacer {
             pacer.spend(size);
         }
-        self.timer_from = Some(now);
+        if !is_probe {
+            self.timer_from = Some(now);
+        }
         self.silent_since.get_or_insert(now);
     }
 

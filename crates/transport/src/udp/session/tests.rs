@@ -224,7 +224,40 @@ fn the_queue_is_bounded() {
     assert_eq!(pair.send(0, 3, message(0, 0, 60_000)), Ok(()));
     pair.transmit();
     assert_eq!(pair.send(0, 3, message(0, 1, 60_000)), Err(QueueFull));
-    assert_eq!(pair.send(0, 3, message(0, 1, 39_000)), Ok(()));
+    assert_eq!(pair.send(0, 3, message(0, 1, 33_000)), Ok(()));
+}
+
+#[test]
+fn a_backlog_does_not_keep_out_what_is_urgent() {
+    let mut pair = Pair::new(THIN, 1);
+    while pair.send(2, 2, message(2, 0, 60_000)).is_ok() {}
+    // Under way or not, it counts.
+    pair.transmit();
+    assert_eq!(pair.send(2, 2, message(2, 0, 60_000)), Err(QueueFull));
+    assert_eq!(pair.send(0, 0, message(0, 0, 60_000)), Ok(()));
+}
+
+#[test]
+fn who_has_us_probe_keeps_no_silent_peer_and_costs_one_packet_each_time() {
+    for rtt in [1, 30, 100, 600].map(Duration::from_millis) {
+        let mut session = Session::new(PACKET, QUEUE, rtt);
+        let (start, mut packet, mut sent) = (Instant::now(), Vec::new(), 0);
+        for index in 0..100 {
+            session.send_reliable(start, 0, &Delivery::default(), message(0, index, 1000)).unwrap();
+        }
+        let gave_up = (1..1000).find_map(|turn: u32| {
+            let now = start + turn * Duration::from_millis(50);
+            session.probe();
+            while session.poll_packet(now, &mut packet) {
+                sent += 1;
+            }
+            session.handle_timeout(now).err().map(|PeerSilent| now)
+        });
+        let waited = gave_up.expect("it is given up") - start;
+        assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(11), "{rtt:?}: {waited:?}");
+        // One per turn, a window, and two for each time-out.
+        assert!(sent <= 200 + 10 + 2 * 16, "{rtt:?}: {sent}");
+    }
 }
 
 #[test]

@@ -37,11 +37,11 @@ impl Sender {
         }
     }
 
-    /// What is under way may not arrive: asks at once, as after a time-out.
-    pub(in crate::udp::session) fn probe(&mut self, now: Instant) {
+    /// What is under way may not arrive: asks at once, with one packet. When to
+    /// ask by ourselves and when to give up stays as it is.
+    pub(in crate::udp::session) fn probe(&mut self) {
         if self.probe_deadline().is_some() {
-            self.probes = 2;
-            self.timer_from = Some(now);
+            self.probes = self.probes.max(1);
         }
     }
 
@@ -71,11 +71,10 @@ impl Sender {
         if self.loss_deadline().is_some_and(|at| at <= now) {
             self.detect_losses(now);
         }
+        if self.patience_ends().is_some_and(|at| at <= now) {
+            return Err(PeerSilent);
+        }
         if self.probe_deadline().is_some_and(|at| at <= now) {
-            let patience = self.silent_since.is_some_and(|since| now < since + PATIENCE);
-            if !patience && self.failures >= MIN_PROBES {
-                return Err(PeerSilent);
-            }
             self.failures += 1;
             self.probes = 2;
             self.timer_from = Some(now);
@@ -85,7 +84,14 @@ impl Sender {
 
     /// When to call [`Self::handle_timeout`].
     pub(in crate::udp::session) fn deadline(&self) -> Option<Instant> {
-        self.loss_deadline().into_iter().chain(self.probe_deadline()).chain(self.paced).min()
+        let probing = self.probe_deadline().into_iter().chain(self.patience_ends());
+        self.loss_deadline().into_iter().chain(probing).chain(self.paced).min()
+    }
+
+    /// When the peer is given up, once it has ignored enough probes.
+    fn patience_ends(&self) -> Option<Instant> {
+        let ignored = self.failures >= MIN_PROBES && self.probe_deadline().is_some();
+        self.silent_since.filter(|_| ignored).map(|since| since + PATIENCE)
     }
 
     fn loss_deadline(&self) -> Option<Instant> {
