@@ -30,7 +30,8 @@ pub struct SchemeCounters {
     pub datagrams_sent: u64,
     /// Datagrams that came from the socket; TLS reads for TCP.
     pub datagrams_received: u64,
-    /// Messages and packets dropped because a queue was full.
+    /// Messages and packets dropped because a queue was full, or over UDP because
+    /// the system refused to send them.
     pub dropped: u64,
     /// Input that was no packet of ours, or from nobody known.
     pub malformed: u64,

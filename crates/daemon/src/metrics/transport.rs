@@ -30,7 +30,11 @@ const BY_TRANSPORT: [Row; 11] = [
     ("roost_transport_received_bytes_total", "Bytes that came from sockets.", |c| c.bytes_received),
     ("roost_transport_sent_datagrams_total", "Datagrams handed to sockets; TLS writes for TCP.", |c| c.datagrams_sent),
     ("roost_transport_received_datagrams_total", "Datagrams that came; TLS reads for TCP.", |c| c.datagrams_received),
-    ("roost_transport_dropped_total", "Messages and packets dropped because a queue was full.", |c| c.dropped),
+    (
+        "roost_transport_dropped_total",
+        "Messages and packets dropped: a queue was full, or the system did not send them.",
+        |c| c.dropped,
+    ),
     ("roost_transport_malformed_total", "Input that was no packet of ours, or from nobody known.", |c| c.malformed),
     ("roost_transport_handshakes_total", "Handshakes that led to an association.", |c| c.handshakes),
     ("roost_transport_failed_handshakes_total", "Handshakes of peers that came to nothing.", |c| c.failed_handshakes),

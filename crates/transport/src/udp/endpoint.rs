@@ -97,7 +97,7 @@ impl Endpoint {
             cx.waker().wake_by_ref();
         }
         if !table.outbox.is_empty() && self.socket.poll_send_ready(cx).is_ready() {
-            table.outbox.flush(&self.socket, &self.io, &self.live);
+            self.send_out(&mut table);
         }
         events.extend(table.events.drain(..));
         table.timers.first().map(|(at, _)| *at)
@@ -118,7 +118,7 @@ impl Endpoint {
         let more = turning.read();
         turning.fire_timers();
         turning.pump_stirred();
-        table.outbox.flush(&self.socket, &self.io, &self.live);
+        self.send_out(table);
         more
     }
 
@@ -134,7 +134,7 @@ impl Endpoint {
         }
         let expect = dialling.wish.expect;
         turning.begin(Route { to, from: None }, Some(dialling), true, expect);
-        table.outbox.flush(&self.socket, &self.io, &self.live);
+        self.send_out(&mut table);
         drop(table);
         self.context.queue.waker.wake();
     }
@@ -162,11 +162,19 @@ impl Endpoint {
         sent
     }
 
-    /// Hands the outbox to the socket.
+    /// Hands the outbox to the socket, and tells the dials what it does not take.
+    fn send_out(&self, table: &mut Table) {
+        table.outbox.flush(&self.socket, &self.io, &self.live);
+        for refused in table.outbox.take_refused() {
+            table.note_refused(refused);
+        }
+    }
+
+    /// Sends what waits.
     pub(crate) fn flush(&self) {
         let mut table = self.lock();
         if !table.outbox.is_empty() {
-            table.outbox.flush(&self.socket, &self.io, &self.live);
+            self.send_out(&mut table);
             if !table.outbox.is_empty() {
                 self.context.queue.waker.wake();
             }
@@ -181,7 +189,7 @@ impl Endpoint {
             entry.close(link, reason, desk);
             Turn::Same
         });
-        table.outbox.flush(&self.socket, &self.io, &self.live);
+        self.send_out(&mut table);
         drop(table);
         self.context.queue.waker.wake();
     }

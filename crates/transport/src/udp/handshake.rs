@@ -46,6 +46,8 @@ pub(super) struct Handshake {
     pub(super) hello: Vec<u8>,
     /// A packet that overtook the peer's greeting.
     pub(super) early: Option<Vec<u8>>,
+    /// Why the system has not sent what it should have, the last time.
+    pub(super) unsent: Option<String>,
     /// When it is given up.
     pub(super) until: Instant,
     last_sent: Instant,
@@ -82,6 +84,7 @@ impl Handshake {
             cookie: None,
             hello: Vec::new(),
             early: None,
+            unsent: None,
             until: now + limit,
             last_sent: now,
             rtt: None,
@@ -181,9 +184,10 @@ impl Handshake {
     /// Why the handshake has failed, once its time is up.
     pub(super) fn overdue(&self, now: Instant, limit: Duration) -> Option<String> {
         let seconds = limit.as_secs_f32();
+        let unsent = self.unsent.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         (self.until <= now).then(|| match self.has_heard() {
-            false => format!("no answer in {seconds} s"),
-            true => format!("the handshake was not done in {seconds} s"),
+            false => format!("no answer in {seconds} s{unsent}"),
+            true => format!("the handshake was not done in {seconds} s{unsent}"),
         })
     }
 
@@ -211,5 +215,21 @@ impl Handshake {
 
     pub(super) fn deadline(&self) -> Instant {
         self.greeting.map_or(self.until, |(at, _)| at.min(self.until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_what_the_system_did_not_send() {
+        let (now, limit) = (Instant::now(), Duration::from_secs(5));
+        let mut handshake = Handshake::new(true, None, RoleSet::ALL, now, limit);
+        assert_eq!(handshake.overdue(now, limit), None);
+        assert_eq!(handshake.overdue(now + limit, limit).unwrap(), "no answer in 5 s");
+        handshake.unsent = Some("the system did not send 1250 bytes: Message too long".into());
+        let why = "no answer in 5 s (the system did not send 1250 bytes: Message too long)";
+        assert_eq!(handshake.overdue(now + limit, limit).unwrap(), why);
     }
 }

@@ -11,6 +11,8 @@ use crate::counters::Live;
 
 /// The most bytes that wait for the socket. Beyond, datagrams are dropped.
 const MAX_BYTES: usize = 4 << 20;
+/// The most refusals of the system that are kept to tell the dials.
+const MAX_REFUSED: usize = 64;
 /// The most bytes in one call to the system.
 const MAX_RUN_BYTES: usize = 60_000;
 
@@ -26,6 +28,17 @@ pub(super) struct Route {
 pub(super) struct Outbox {
     bytes: Vec<u8>,
     datagrams: Vec<(Route, usize)>,
+    /// What the system has refused to send since it was last asked for.
+    refused: Vec<Refused>,
+}
+
+/// A datagram that the system did not send.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) to: SocketAddr,
+    /// What the system says: it is larger than the interface takes, there is no
+    /// route, a firewall forbids it.
+    pub(super) why: String,
 }
 
 impl Outbox {
@@ -57,16 +70,33 @@ impl Outbox {
                 segment_size: (run.count > 1).then_some(size),
                 src_ip: route.from,
             };
-            let result = socket.try_io(Interest::WRITABLE, || io.send(socket.into(), &transmit));
-            if matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-                break;
+            match socket.try_io(Interest::WRITABLE, || io.try_send(socket.into(), &transmit)) {
+                Ok(()) => {
+                    Live::add(&live.bytes_sent, run.bytes as u64);
+                    Live::add(&live.datagrams_sent, run.count as u64);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    Live::add(&live.dropped, run.count as u64);
+                    self.note_refused(route.to, size, &error);
+                }
             }
-            Live::add(&live.bytes_sent, run.bytes as u64);
-            Live::add(&live.datagrams_sent, run.count as u64);
             sent += run.count;
             at += run.bytes;
         }
         self.forget(sent, at);
+    }
+
+    fn note_refused(&mut self, to: SocketAddr, size: usize, error: &io::Error) {
+        tracing::debug!(%to, size, %error, "the system did not send a datagram");
+        if self.refused.len() < MAX_REFUSED {
+            self.refused.push(Refused { to, why: format!("the system did not send {size} bytes: {error}") });
+        }
+    }
+
+    /// What the system has refused to send since the last call.
+    pub(super) fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
     }
 
     fn forget(&mut self, sent: usize, bytes: usize) {
@@ -120,6 +150,24 @@ mod tests {
         }
         let count = |start, max| outbox.run_from(start, max).count;
         assert_eq!([count(0, 64), count(0, 2), count(3, 64), count(4, 64), count(5, 64)], [3, 2, 1, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn what_the_system_does_not_send_is_counted_and_told() {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let (io, live) = (UdpSocketState::new((&socket).into()).unwrap(), Live::default());
+        let mut outbox = Outbox::default();
+        let to = Route { to: socket.local_addr().unwrap(), from: None };
+        // No datagram of IPv4 is that long.
+        assert!(outbox.push(to, &[&[0; 65_530]]) && outbox.push(to, &[b"short"]));
+        socket.writable().await.unwrap();
+        outbox.flush(&socket, &io, &live);
+        let counted = live.snapshot();
+        assert_eq!((counted.dropped, counted.datagrams_sent, counted.bytes_sent), (1, 1, 5));
+        let refused = outbox.take_refused();
+        assert_eq!((refused.len(), refused[0].to), (1, to.to));
+        assert!(refused[0].why.contains("Message too long"), "{}", refused[0].why);
+        assert!(outbox.is_empty() && outbox.take_refused().is_empty());
     }
 
     #[test]

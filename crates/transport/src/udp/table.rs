@@ -15,7 +15,7 @@ use super::endpoint::{Endpoint, Slot};
 use super::entry::{Desk, Entry, Phase, Turn};
 use super::handshake::{Dialling, Handshake};
 use super::hello::{self, Bucket, Cookies, Kind, SessionId};
-use super::outbox::{Outbox, Route};
+use super::outbox::{Outbox, Refused, Route};
 use super::session::Session;
 use crate::config::Limits;
 use crate::counters::Live;
@@ -88,6 +88,15 @@ impl Table {
 }
 
 impl Table {
+    /// The system has not sent something; who dials there is told if it fails.
+    pub(super) fn note_refused(&mut self, refused: Refused) {
+        let slot = self.handshaking.get(&refused.to).copied();
+        let entry = slot.and_then(|slot| self.entries.get_mut(slot as usize)).and_then(Option::as_deref_mut);
+        if let Some(Entry { phase: Phase::Handshake(handshake), .. }) = entry {
+            handshake.unsent = Some(refused.why);
+        }
+    }
+
     /// A session is not at an address any more.
     pub(super) fn forget_address(&mut self, address: SocketAddr, slot: Slot) {
         if self.established.get(&address) == Some(&slot) {
