@@ -91,7 +91,7 @@ struct Introductions {
 
 impl Introductions {
     fn take(&mut self, now: Instant, rtt: Duration) -> bool {
-        let pause = PAUSE.max(rtt) * (1 << self.unanswered.saturating_sub(1).min(8));
+        let pause = PAUSE.max(rtt).saturating_mul(1 << self.unanswered.saturating_sub(1).min(8));
         let is_due = self.last.is_none_or(|at| at + pause.min(LONGEST_PAUSE.max(rtt)) <= now);
         if is_due {
             self.last = Some(now);

@@ -71,10 +71,12 @@ impl Sender {
         if self.loss_deadline().is_some_and(|at| at <= now) {
             self.detect_losses(now);
         }
-        if self.patience_ends().is_some_and(|at| at <= now) {
+        let asks = self.probe_deadline().is_some_and(|at| at <= now);
+        let ignored = if asks { self.failures } else { self.failures.saturating_sub(1) };
+        if ignored >= MIN_PROBES && self.patience_ends().is_some_and(|at| at <= now) {
             return Err(PeerSilent);
         }
-        if self.probe_deadline().is_some_and(|at| at <= now) {
+        if asks {
             self.failures += 1;
             self.probes = 2;
             self.timer_from = Some(now);
@@ -84,14 +86,15 @@ impl Sender {
 
     /// When to call [`Self::handle_timeout`].
     pub(in crate::udp::session) fn deadline(&self) -> Option<Instant> {
-        let probing = self.probe_deadline().into_iter().chain(self.patience_ends());
+        let patience = self.patience_ends().filter(|_| self.failures > MIN_PROBES);
+        let probing = self.probe_deadline().into_iter().chain(patience);
         self.loss_deadline().into_iter().chain(probing).chain(self.paced).min()
     }
 
-    /// When the peer is given up, once it has ignored enough probes.
+    /// When the peer is given up, if it has ignored enough probes: of those that
+    /// have left, the last may still be answered.
     fn patience_ends(&self) -> Option<Instant> {
-        let ignored = self.failures >= MIN_PROBES && self.probe_deadline().is_some();
-        self.silent_since.filter(|_| ignored).map(|since| since + PATIENCE)
+        self.silent_since.filter(|_| self.probe_deadline().is_some()).map(|since| since + PATIENCE)
     }
 
     fn loss_deadline(&self) -> Option<Instant> {
