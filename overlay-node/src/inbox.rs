@@ -1,6 +1,7 @@
 //! Files that other nodes send to this one.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -99,7 +100,7 @@ impl Inbox {
 
     /// The part of an object, if there is room for the rest of it. Blocks.
     fn open(&self, whole: Whole) -> Result<Option<Part>, SinkError> {
-        let path = self.folder.join(hidden(&whole.digest));
+        let path = self.folder.join(hidden(&whole.digest, whole.length));
         if self.taken().saturating_add(self.promised()) > self.limit {
             return Ok(None);
         }
@@ -116,7 +117,7 @@ impl Inbox {
 
     /// What the other files have, bytes. Blocks.
     fn taken(&self) -> u64 {
-        let parts: Vec<String> = self.lock().keys().map(hidden).collect();
+        let parts: Vec<String> = self.lock().iter().map(|(digest, bytes)| hidden(digest, *bytes) + ".part").collect();
         let is_other = |entry: &fs::DirEntry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             !parts.iter().any(|part| name.starts_with(part.as_str()))
@@ -136,8 +137,12 @@ struct Place(Arc<Inbox>, [u8; 32]);
 impl Place {
     /// `None` if the same object is being received already.
     fn take(inbox: &Arc<Inbox>, push: &Push) -> Option<Self> {
-        let before = inbox.lock().insert(push.digest, push.bytes);
-        before.is_none().then(|| Self(Arc::clone(inbox), push.digest))
+        let mut under_way = inbox.lock();
+        // What is promised already stays promised, whatever the other offer says.
+        let Entry::Vacant(free) = under_way.entry(push.digest) else { return None };
+        free.insert(push.bytes);
+        drop(under_way);
+        Some(Self(Arc::clone(inbox), push.digest))
     }
 }
 
@@ -172,8 +177,7 @@ async fn receive(desk: &Desk, from: NodeId, push: &Push, part: Part, folder: &Pa
     loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => {
-                let goes_on = matches!(accepted.offer, Offer::Object { offset: Some(at), .. } if at == resume.offset);
-                if !goes_on {
+                if !is_offered(&accepted.offer, push, resume.offset) {
                     return Reception::Broken;
                 }
             }
@@ -196,11 +200,18 @@ async fn receive(desk: &Desk, from: NodeId, push: &Push, part: Part, folder: &Pa
     }
 }
 
+/// Whether the sender accepts with what it has offered, for which there is
+/// room, from `offset` on.
+fn is_offered(offer: &Offer, push: &Push, offset: u64) -> bool {
+    let Offer::Object { bytes, digest, offset: at, .. } = offer else { return false };
+    (*bytes, *digest, *at) == (push.bytes, push.digest, Some(offset))
+}
+
 /// What went wrong, in the log and in a word for the sender.
 fn complain(error: &SinkError) -> Reception {
     tracing::warn!(%error, "a file cannot be taken into the inbox");
     match error {
-        SinkError::Damaged { .. } => Reception::Damaged,
+        SinkError::Damaged { .. } | SinkError::Overlong { .. } => Reception::Damaged,
         SinkError::InUse { .. } => Reception::Busy,
         SinkError::Full { .. } => Reception::NoRoom,
         _ => Reception::Unwritable,
@@ -222,9 +233,10 @@ fn is_sane(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !is_part && !name.contains(is_odd)
 }
 
-/// What the part of an object is called, before `.part`.
-fn hidden(digest: &[u8; 32]) -> String {
-    format!(".{}", &digest_text(digest)[..32])
+/// What the part of an object is called, before `.part`: an offer with another
+/// length does not touch it.
+fn hidden(digest: &[u8; 32], length: u64) -> String {
+    format!(".{}-{length}", &digest_text(digest)[..32])
 }
 
 /// Gives a part the name of `target`, or one with a number if that is taken.
@@ -285,17 +297,47 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"0");
     }
 
+    fn push(number: u8, bytes: u64) -> Push {
+        let (id, name) = (roost_proto::RequestId(1), String::new());
+        Push { id, name, bytes, digest: [number; 32], addresses: Vec::new() }
+    }
+
+    #[test]
+    fn a_second_offer_of_an_object_takes_nothing_from_what_the_first_was_promised() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Arc::new(Inbox::new(folder.path().to_owned(), 1000));
+        let place = Place::take(&inbox, &push(1, 900)).unwrap();
+        assert!(Place::take(&inbox, &push(1, 1)).is_none());
+        assert_eq!(inbox.promised(), 900);
+        let mut part = inbox.open(Whole { digest: [1; 32], length: 900 }).unwrap().unwrap();
+        part.write(&[1; 600]).unwrap();
+        drop((place, part));
+        // Nor from what of it has come: that counts, and goes on.
+        let _liar = Place::take(&inbox, &push(1, 1)).unwrap();
+        inbox.open(Whole { digest: [1; 32], length: 1 }).unwrap().unwrap();
+        assert!(inbox.taken() >= 600);
+        assert_eq!(inbox.open(Whole { digest: [1; 32], length: 900 }).unwrap().unwrap().bytes(), 600);
+    }
+
+    #[test]
+    fn who_offers_one_thing_must_not_send_another() {
+        let offer = |bytes, number, offset| Offer::Object {
+            format: "image/tiff".to_owned(),
+            bytes,
+            digest: [number; 32],
+            inline: None,
+            offset,
+        };
+        assert!(is_offered(&offer(10, 1, Some(4)), &push(1, 10), 4));
+        for (bytes, number, offset) in [(u64::MAX, 1, Some(4)), (10, 2, Some(4)), (10, 1, Some(5)), (10, 1, None)] {
+            assert!(!is_offered(&offer(bytes, number, offset), &push(1, 10), 4), "{bytes} {number} {offset:?}");
+        }
+    }
+
     #[test]
     fn what_is_promised_counts_against_the_limit() {
         let folder = tempfile::tempdir().unwrap();
         let inbox = Arc::new(Inbox::new(folder.path().to_owned(), 1000));
-        let push = |number: u8, bytes| Push {
-            id: roost_proto::RequestId(1),
-            name: String::new(),
-            bytes,
-            digest: [number; 32],
-            addresses: Vec::new(),
-        };
         fs::write(folder.path().join("old"), [0; 400]).unwrap();
         let first = Place::take(&inbox, &push(1, 500)).unwrap();
         assert!(Place::take(&inbox, &push(1, 500)).is_none(), "once at a time");

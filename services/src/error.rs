@@ -155,6 +155,14 @@ pub enum SinkError {
         /// The part.
         path: String,
     },
+    /// More came than was announced.
+    #[error("more came for {path} than the {length} bytes that were announced; ask another provider")]
+    Overlong {
+        /// The part.
+        path: String,
+        /// What was announced, bytes.
+        length: u64,
+    },
     /// More came than an object may have.
     #[error("the object is larger than {limit_bytes} bytes; write it to a file")]
     TooLarge {

@@ -178,20 +178,31 @@ impl Sink {
 
     /// Opens the output for a large object into a file, of which `part` may be
     /// there from an earlier transfer; the data goes on from where that ends,
-    /// unless it is `anew`.
+    /// unless it is `anew`: then the first data takes the place of what is there.
     ///
     /// # Errors
     /// The part cannot be written, or another transfer writes it.
     pub async fn resume(path: PathBuf, part: Option<Part>, of: Whole, anew: bool) -> Result<Self, SinkError> {
         let part = blocking(move || match part {
-            Some(part) if part.of() == of && !anew => Ok(part),
-            Some(mut part) => part.restart(of).map(|()| part),
+            Some(mut part) => {
+                let is_other = anew || part.of() != of;
+                part.replace(is_other.then_some(of));
+                Ok(part)
+            }
             None => Part::create(&path, of),
         });
         let part = part.await?;
-        let bytes = part.bytes();
+        let bytes = if anew { 0 } else { part.bytes() };
         let output = Output::Part(Some(part));
         Ok(Self { form: Form::Object(None), output, bytes, left_out: 0, reader_gone: false })
+    }
+
+    /// The part that it was opened with, if it has one.
+    pub fn into_part(self) -> Option<Part> {
+        match self.output {
+            Output::Part(part) => part,
+            _ => None,
+        }
     }
 
     /// Takes the payload of one datagram, or one piece of an object.
@@ -246,6 +257,7 @@ impl Sink {
     /// Ends the transfer. `complete` says that everything that was promised
     /// has come and, for an object, that its digest matches. Only then does a
     /// file get its final name. Dropping a sink instead is the same as `false`.
+    /// A part ([`Sink::resume`]) judges for itself, by its own length and digest.
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.

@@ -2,7 +2,8 @@
 //! transfer, with `FILE.part.json` beside it that says of what it is a part.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Error, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use roost_proto::flow::{digest_of_text, digest_text};
@@ -19,6 +20,9 @@ pub const MIN_PART_BYTES: u64 = 1 << 20;
 
 /// The largest sidecar that is read, bytes.
 const MAX_NOTE_BYTES: u64 = 4096;
+
+/// How often a part is opened that is renamed or removed meanwhile.
+const MAX_TRIES: u32 = 16;
 
 /// How much of a part is read at once to compute its digest, bytes.
 const HASH_BYTES: usize = 256 * 1024;
@@ -50,6 +54,8 @@ pub struct Part {
     hash: Sha256,
     /// What is there, bytes.
     bytes: u64,
+    /// The object whose first data throws away what is there.
+    anew: Option<Whole>,
 }
 
 impl Part {
@@ -62,13 +68,8 @@ impl Part {
         let target = canonical(path);
         let Some(of) = Note::read(&note(&target)) else { return Ok(None) };
         let at = part(&target);
-        let failed = |error: std::io::Error| SinkError::unwritable(at.display().to_string(), &error);
-        let mut file = match OpenOptions::new().read(true).write(true).open(&at) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        lock(&file, &at)?;
+        let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
+        let Some(mut file) = open(&at, false)? else { return Ok(None) };
         let (mut hash, mut buffer, mut bytes) = (Sha256::new(), vec![0; HASH_BYTES], 0);
         while bytes < of.length {
             let most = usize::try_from(of.length - bytes).unwrap_or(HASH_BYTES).min(HASH_BYTES);
@@ -80,7 +81,7 @@ impl Part {
             bytes += read as u64;
             heard(read as u64);
         }
-        Ok(Some(Self { file, target, path: at, of, hash, bytes }))
+        Ok(Some(Self { file, target, path: at, of, hash, bytes, anew: None }))
     }
 
     /// Begins a part of `path`, in place of one that was there. Blocks.
@@ -90,25 +91,25 @@ impl Part {
     pub fn create(path: &Path, of: Whole) -> Result<Self, SinkError> {
         let target = canonical(path);
         let at = part(&target);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at);
-        let file = file.map_err(|error| SinkError::unwritable(path.display().to_string(), &error))?;
-        lock(&file, &at)?;
-        let mut this = Self { file, target, path: at, of, hash: Sha256::new(), bytes: 0 };
+        let Some(file) = open(&at, true)? else { return Err(SinkError::InUse { path: at.display().to_string() }) };
+        let mut this = Self { file, target, path: at, of, hash: Sha256::new(), bytes: 0, anew: None };
         this.restart(of)?;
         Ok(this)
     }
 
-    /// Throws away what is there: another object comes. Blocks.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn restart(&mut self, of: Whole) -> Result<(), SinkError> {
+    /// Another object is to come, or none other. Its first data throws away what
+    /// is there; if none comes, that stays.
+    pub const fn replace(&mut self, by: Option<Whole>) {
+        self.anew = by;
+    }
+
+    fn restart(&mut self, of: Whole) -> Result<(), SinkError> {
         (self.of, self.hash, self.bytes) = (of, Sha256::new(), 0);
         let note = Note { sha256: digest_text(&of.digest), bytes: of.length };
         let written = self.file.set_len(0).and_then(|()| self.file.rewind());
         // Numbers and texts only, which always have a JSON form.
         let json = serde_json::to_vec(&note).unwrap_or_default();
-        written.and_then(|()| std::fs::write(self.note(), json)).map_err(|error| self.unwritable(&error))
+        written.and_then(|()| write_note(&self.note(), &json)).map_err(|error| self.unwritable(&error))
     }
 
     /// Of which object.
@@ -124,8 +125,15 @@ impl Part {
     /// Adds what comes next. Blocks.
     ///
     /// # Errors
-    /// It cannot be written, as when the disk is full; what came before stays.
+    /// It cannot be written, as when the disk is full, or it is more than the
+    /// object has; what came before stays.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        if let Some(of) = self.anew.take() {
+            self.restart(of)?;
+        }
+        if self.bytes + bytes.len() as u64 > self.of.length {
+            return Err(SinkError::Overlong { path: self.path.display().to_string(), length: self.of.length });
+        }
         self.file.write_all(bytes).map_err(|error| self.unwritable(&error))?;
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
@@ -169,7 +177,7 @@ impl Part {
         name: impl FnOnce(&Path, &Path) -> std::io::Result<PathBuf>,
     ) -> Result<Finished, SinkError> {
         let bytes = self.bytes;
-        if bytes < self.of.length {
+        if bytes < self.of.length || self.anew.is_some() {
             return Ok(Finished::KeptPart { path: self.path, bytes });
         }
         if <[u8; 32]>::from(std::mem::take(&mut self.hash).finalize()) != self.of.digest {
@@ -195,7 +203,7 @@ impl Part {
         note(&self.target)
     }
 
-    fn unwritable(&self, error: &std::io::Error) -> SinkError {
+    fn unwritable(&self, error: &Error) -> SinkError {
         SinkError::unwritable(self.path.display().to_string(), error)
     }
 }
@@ -203,7 +211,8 @@ impl Part {
 impl Note {
     fn read(path: &Path) -> Option<Whole> {
         let mut json = Vec::new();
-        File::open(path).ok()?.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
+        let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path).ok()?;
+        file.take(MAX_NOTE_BYTES).read_to_end(&mut json).ok()?;
         let Self { sha256, bytes } = serde_json::from_slice(&json).ok()?;
         Some(Whole { digest: digest_of_text(&sha256)?, length: bytes })
     }
@@ -221,12 +230,48 @@ fn note(target: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), SinkError> {
+/// A link that somebody has put there is not followed.
+const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(NO_LINK).open(path)?.write_all(json)
+}
+
+/// The file at `path`, which nobody else writes to as long as it is open;
+/// `None` if there is none and none is to be made. Blocks.
+fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
+    for _ in 0..MAX_TRIES {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_LINK);
+        let file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
+            Err(error) => return Err(SinkError::unwritable(path.display().to_string(), &error)),
+        };
+        if claim(&file, path)? {
+            return Ok(Some(file));
+        }
+    }
+    Err(SinkError::InUse { path: path.display().to_string() })
+}
+
+/// Locks a file that was opened at `path`. Whether it is still there: before it
+/// had the lock another transfer may have renamed it, complete, or removed it.
+fn claim(file: &File, path: &Path) -> Result<bool, SinkError> {
+    let failed = |error: &Error| SinkError::unwritable(path.display().to_string(), error);
     match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(SinkError::InUse { path: path.display().to_string() }),
-        // Where there are no locks two transfers are told apart by their digests.
-        Err(TryLockError::Error(_)) => Ok(()),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(SinkError::InUse { path: path.display().to_string() }),
+        Err(TryLockError::Error(error)) => {
+            return Err(failed(&Error::new(error.kind(), format!("its file system gives no lock ({error})"))));
+        }
+    }
+    let held = file.metadata().map_err(|error| failed(&error))?;
+    match std::fs::symlink_metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(&error)),
     }
 }
 
@@ -289,7 +334,7 @@ mod tests {
         part.write(b"an old and longer").unwrap();
         drop(part);
         let mut part = found(&path).unwrap();
-        part.restart(whole(b"new")).unwrap();
+        part.replace(Some(whole(b"new")));
         part.write(b"new").unwrap();
         part.finish().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
@@ -297,5 +342,61 @@ mod tests {
             std::fs::write(folder.path().join("survey.tif.part.json"), rubbish).unwrap();
             assert!(found(&path).is_none());
         }
+    }
+
+    #[test]
+    fn another_object_of_which_nothing_comes_destroys_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        part.write(b"whole").unwrap();
+        part.replace(Some(whole(b"new")));
+        assert!(matches!(part.finish().unwrap(), Finished::KeptPart { bytes: 5, .. }));
+        let part = found(&path).unwrap();
+        assert_eq!((part.bytes(), part.of()), (5, whole(b"whole file")));
+    }
+
+    #[test]
+    fn no_more_is_written_than_the_object_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("survey.tif");
+        // Who sends more than was announced does not get it kept, though the digest would fit.
+        let mut part = Part::create(&path, Whole { length: 5, ..whole(b"whole file") }).unwrap();
+        part.write(b"whole").unwrap();
+        assert!(matches!(part.write(b" file"), Err(SinkError::Overlong { length: 5, .. })));
+        assert_eq!(std::fs::metadata(folder.path().join("survey.tif.part")).unwrap().len(), 5);
+        assert!(matches!(part.finish(), Err(SinkError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_part_that_was_renamed_before_it_was_locked_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, at) = (folder.path().join("survey.tif"), folder.path().join("survey.tif.part"));
+        let mut part = Part::create(&path, whole(b"whole file")).unwrap();
+        part.write(b"whole file").unwrap();
+        let late = OpenOptions::new().read(true).write(true).open(&at).unwrap();
+        assert!(matches!(claim(&late, &at), Err(SinkError::InUse { .. })));
+        part.finish().unwrap();
+        assert!(!claim(&late, &at).unwrap(), "it is the finished file");
+        // Nor when another part has come in its place.
+        let fresh = Part::create(&path, whole(b"another")).unwrap();
+        assert!(!claim(&late, &at).unwrap());
+        fresh.discard();
+        assert!(!claim(&fresh.file, &at).unwrap(), "it was removed");
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole file");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_part_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("survey.tif"), folder.path().join("other"));
+        std::fs::write(&other, "precious").unwrap();
+        for name in ["survey.tif.part", "survey.tif.part.json"] {
+            let link = folder.path().join(name);
+            std::os::unix::fs::symlink(&other, &link).unwrap();
+            assert!(matches!(Part::create(&path, whole(b"new")), Err(SinkError::Unwritable { .. })), "{name}");
+            std::fs::remove_file(&link).unwrap();
+        }
+        assert_eq!(std::fs::read(&other).unwrap(), b"precious");
     }
 }
