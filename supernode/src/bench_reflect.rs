@@ -75,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
 /// What is driven: with a header to read, or without.
 enum Path {
     Clear(Box<Fan>),
-    Sealed { reflector: Reflector, targets: Vec<SocketAddr>, stream: Option<StreamId> },
+    Sealed { reflector: Box<Reflector>, targets: Vec<SocketAddr>, stream: Option<StreamId> },
 }
 
 #[derive(Default)]
@@ -121,7 +121,7 @@ impl Path {
         let patience = Patience { bytes: 4 << 20, age: Duration::from_secs(10), ..Patience::default() };
         let config = Config { patience, ..Config::default() };
         if sealed {
-            return Ok(Self::Sealed { reflector: Reflector::new(config), targets, stream: None });
+            return Ok(Self::Sealed { reflector: Box::new(Reflector::new(config)), targets, stream: None });
         }
         // Nor is there anybody to repair for.
         let keep = Keep { age: Duration::from_millis(20), ..config.keep };
