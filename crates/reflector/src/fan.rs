@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
+use roost_proto::reflection::Kind;
 
 use crate::packet::{Flags, MAX_HOPS, StreamId};
 use crate::ring::{Keep, Mark, Ring, caught_up};
-use crate::target::{Item, Kind, Patience, Statistics, Target, Terms};
+use crate::target::{Item, Patience, Statistics, Target, Terms};
 use crate::words::{Nack, Said, Word};
 
 /// The most targets of a stream. Their state is some hundred bytes each; packets are there once.

@@ -10,7 +10,7 @@
 //! DTLS nor QUIC packets begin with (RFC 9443), so that all can share a port.
 //! Everything after it stays as the publisher has sealed it.
 
-use std::fmt;
+pub use roost_proto::reflection::{Epoch, StreamId};
 
 /// The largest packet, bytes: what IPv6 over Ethernet takes whole.
 pub const MAX_PACKET_BYTES: usize = 1452;
@@ -34,21 +34,6 @@ const KIND_MASK: u8 = 0b1111_0000;
 const HOPS_SHIFT: u8 = 2;
 const HOPS_MASK: u8 = 0b0000_1100;
 const CATCH_UP: u8 = 0b0000_0010;
-
-/// A stream: its publisher has drawn the number at random.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub u64);
-
-impl fmt::Display for StreamId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// How long a key is used. A later epoch of a stream has a greater number, also
-/// after a restart of its publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u32);
 
 /// What reflectors may know of a packet. Bits without a meaning yet are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -8,11 +8,9 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use roost_proto::reflection::SECRET_BYTES;
 
 use crate::packet::{Epoch, HEADER_BYTES, StreamId, TAG_BYTES};
-
-/// The length of a secret.
-pub const SECRET_BYTES: usize = 32;
 
 /// What an epoch's key is made from, drawn at random; whoever has it reads the epoch.
 #[derive(Clone, PartialEq, Eq)]

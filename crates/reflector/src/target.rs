@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
+use roost_proto::reflection::Kind;
 
 use crate::fan::Outcome;
 use crate::ring::{Ring, Run, caught_up};
@@ -26,15 +27,6 @@ const MAX_REPAIRED: usize = 1024;
 /// When a challenge that is not answered is repeated, and how often in all.
 const CHALLENGE_AGAIN: Duration = Duration::from_millis(200);
 const CHALLENGES: u8 = 5;
-
-/// What a target is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It watches.
-    Subscriber,
-    /// It sends on; never what has been sent on too often.
-    Reflector,
-}
 
 /// On what terms a target gets a stream.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,102 @@
+//! Words of reflected streams, which control messages and the data plane share.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use minicbor::{Decode, Encode};
+
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::service::Service;
+
+/// The length of what an epoch's key is made from.
+pub const SECRET_BYTES: usize = 32;
+
+/// A stream: its publisher has drawn the number at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct StreamId(#[n(0)] pub u64);
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// How long a key is used. A later epoch of a stream has a greater number, also
+/// after a restart of its publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Epoch(#[n(0)] pub u32);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// By which one that a stream is sent to recognises what it asked for: it has
+/// drawn the number at random and told it to its hub only, so that nobody else
+/// can offer it a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Tag(#[n(0)] pub u64);
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What a stream is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It watches.
+    Subscriber,
+    /// It sends on; never what has been sent on too often.
+    Reflector,
+}
+
+/// What a hub has admitted: whatever stream is offered to it under its own tag, it may offer
+/// further under the tag of the one who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Under which the stream is offered to this hub.
+    pub tag: Tag,
+    /// Where it is sent on to, once that address has shown that it wants it.
+    pub to: SocketAddr,
+    /// Under which it is offered there.
+    pub their_tag: Tag,
+    /// What is there.
+    pub kind: Kind,
+    /// What was asked for.
+    pub service: Service,
+    /// Where, if the request says: with the service it names a stream that is carried already.
+    pub cell: Option<Cell>,
+    /// Whose, if the request says or the hub has chosen: this names a stream rather than the cell.
+    pub provider: Option<NodeId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_survive(stream in any::<u64>(), epoch in any::<u32>(), tag in any::<u64>()) {
+            let words = (StreamId(stream), Epoch(epoch), Tag(tag));
+            let bytes = minicbor::to_vec(words).unwrap();
+            prop_assert_eq!(minicbor::decode::<(StreamId, Epoch, Tag)>(&bytes).unwrap(), words);
+            // As bare numbers.
+            prop_assert_eq!(bytes, minicbor::to_vec((stream, epoch, tag)).unwrap());
+        }
+    }
+
+    #[test]
+    fn words_print_in_full() {
+        assert_eq!(StreamId(10).to_string(), "000000000000000a");
+        assert_eq!(Tag(11).to_string(), "000000000000000b");
+        assert_eq!(Epoch(12).to_string(), "12");
+    }
+}
