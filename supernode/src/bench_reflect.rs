@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use roost_proto::Time;
-use roost_reflector::{Config, Fan, Header, Keep, Patience, Reflector, Socket, StreamId, Terms};
+use roost_reflector::{Config, Fan, Header, Keep, Patience, Reflector, Socket, Start, StreamId, Terms};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -25,8 +25,6 @@ pub(crate) const NAME: &str = "bench-reflect";
 const LOOK: Duration = Duration::from_millis(100);
 /// How long it waits for room; then it looks whether something has come.
 const NO_ROOM: Duration = Duration::from_millis(1);
-/// Nobody renews a lease here.
-const LEASE: Duration = Duration::from_secs(24 * 3600);
 
 /// Send each datagram to many, as a super node reflects streams, and count
 ///
@@ -75,7 +73,12 @@ pub(crate) fn main() -> ExitCode {
 /// What is driven: with a header to read, or without.
 enum Path {
     Clear(Box<Fan>),
-    Sealed { reflector: Box<Reflector>, targets: Vec<SocketAddr>, stream: Option<StreamId> },
+    /// The first packet says which stream it is.
+    Sealed {
+        config: Config,
+        targets: Vec<SocketAddr>,
+        reflector: Option<Box<Reflector>>,
+    },
 }
 
 #[derive(Default)]
@@ -121,61 +124,60 @@ impl Path {
         let patience = Patience { bytes: 4 << 20, age: Duration::from_secs(10), ..Patience::default() };
         let config = Config { patience, ..Config::default() };
         if sealed {
-            return Ok(Self::Sealed { reflector: Box::new(Reflector::new(config)), targets, stream: None });
+            return Ok(Self::Sealed { config, targets, reflector: None });
         }
         // Nor is there anybody to repair for.
         let keep = Keep { age: Duration::from_millis(20), ..config.keep };
         let mut fan = Fan::new(StreamId(0), Config { keep, ..config });
-        for target in targets {
-            fan.add_target(Time::ZERO, target, Terms::proven(LEASE)).map_err(io::Error::other)?;
-        }
+        add_targets(&mut fan, &targets)?;
         Ok(Self::Clear(Box::new(fan)))
     }
 
     fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         match self {
             Self::Clear(fan) => fan.push_opaque(now, from, datagram),
-            Self::Sealed { reflector, targets, stream } => {
-                if let (None, Ok((_, header))) = (&stream, Header::decode(datagram)) {
-                    // The first packet says which stream it is; what is refused shows in the counts.
-                    let _ = reflector.add_source(header.stream, from);
-                    for target in targets {
-                        let _ = reflector.add_target(now, header.stream, *target, Terms::proven(LEASE));
-                    }
-                    *stream = Some(header.stream);
+            Self::Sealed { config, targets, reflector } => {
+                if let (None, Ok((_, header))) = (&reflector, Header::decode(datagram)) {
+                    let mut begun = Box::new(Reflector::new(header.stream, *config));
+                    // There are no more targets than a stream may have.
+                    let _ = add_targets(begun.fan(), targets);
+                    *reflector = Some(begun);
                 }
-                reflector.handle_datagram(now, from, datagram);
+                // What is refused shows in the counts.
+                let _ = reflector.as_mut().map(|reflector| reflector.take(now, from, datagram));
             }
+        }
+    }
+
+    fn fan(&mut self) -> Option<&mut Fan> {
+        match self {
+            Self::Clear(fan) => Some(fan),
+            Self::Sealed { reflector, .. } => reflector.as_mut().map(|reflector| reflector.fan()),
         }
     }
 
     /// Sends what there is; answers whether the system has no room for the rest.
     fn send(&mut self, now: Time, socket: &Socket, tally: &mut Tally) -> bool {
-        match self {
-            Self::Clear(fan) => fan.close(now),
-            Self::Sealed { reflector, .. } => reflector.end_batch(now),
-        }
-        loop {
-            let outcome = match self {
-                Self::Clear(fan) => fan.poll_transmit(now).map(|transmit| {
-                    let outcome = socket.send(&transmit);
-                    fan.settle(now, &transmit, outcome);
-                    outcome
-                }),
-                Self::Sealed { reflector, .. } => reflector.poll_transmit(now).map(|(stream, transmit)| {
-                    let outcome = socket.send(&transmit);
-                    reflector.settle(now, stream, &transmit, outcome);
-                    outcome
-                }),
-            };
-            let Some(outcome) = outcome else { return false };
+        let Some(fan) = self.fan() else { return false };
+        fan.close(now);
+        while let Some(transmit) = fan.poll_transmit(now) {
+            let outcome = socket.send(&transmit);
+            fan.settle(now, &transmit, outcome);
             tally.sent += u64::from(outcome.sent);
             tally.failed += u64::from(outcome.failed);
             if outcome.is_full {
                 return true;
             }
         }
+        false
     }
+}
+
+fn add_targets(fan: &mut Fan, targets: &[SocketAddr]) -> io::Result<()> {
+    for target in targets {
+        fan.add_target(Time::ZERO, *target, Terms::SUBSCRIBER, Start::KeyFrame).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 fn wait(socket: &Socket, what: PollFlags, time: Duration) -> io::Result<()> {

@@ -1,16 +1,15 @@
 //! One stream and its targets.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::Time;
-use roost_proto::reflection::Kind;
 
 use crate::packet::{Flags, MAX_HOPS, StreamId};
 use crate::ring::{Keep, Mark, Ring, caught_up};
-use crate::target::{Item, Patience, Statistics, Target, Terms};
-use crate::words::{Nack, Said, Word};
+use crate::target::{Item, Patience, Start, Statistics, Target, Terms, Wait};
+use crate::words::Nack;
 
 /// The most targets of a stream. Their state is some hundred bytes each; packets are there once.
 pub const MAX_TARGETS: usize = 1024;
@@ -33,7 +32,7 @@ impl Default for Config {
     }
 }
 
-/// Why a target is not added.
+/// Why a stream or a target is not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -48,19 +47,33 @@ pub enum Refused {
     TooManyStreams,
 }
 
-/// Packets to hand to the system, as one message where it takes them so.
+/// A target of one [`Fan`]; the number may be used again after its removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TargetId(usize);
+
+/// Datagrams to hand to the system, as one message where it takes them so.
 #[derive(Debug)]
 pub struct Transmit {
     /// Where they go.
     pub to: SocketAddr,
-    /// One packet after the other.
+    /// One datagram after the other.
     pub contents: Bytes,
     /// The size of each but the last.
     pub segment: usize,
     /// Whether the system has taken several at once for this target so far.
     pub offload: bool,
-    slot: usize,
+    /// Of which stream.
+    pub(crate) stream: StreamId,
+    target: TargetId,
     item: Item,
+}
+
+impl Transmit {
+    /// A datagram that is said beside a stream; what becomes of it changes nothing.
+    pub(crate) fn word(to: SocketAddr, stream: StreamId, contents: Bytes) -> Self {
+        let segment = contents.len();
+        Self { to, contents, segment, offload: false, stream, target: TargetId(0), item: Item::Word }
+    }
 }
 
 /// What the system did with a [`Transmit`].
@@ -86,140 +99,195 @@ pub struct Fan {
     stream: StreamId,
     config: Config,
     ring: Ring,
-    targets: Vec<Target>,
-    /// Whose turn it is, and with whom the last batch began.
-    turn: usize,
+    /// By number, so that a change moves no other; at most [`MAX_TARGETS`].
+    targets: Vec<Option<Target>>,
+    /// Whose turn it is, each once.
+    line: VecDeque<usize>,
+    /// Whose links are free again when.
+    due: BTreeSet<(Time, usize)>,
+    /// Those for whom the system had no room.
+    stalled: Vec<usize>,
+    /// With whom the last batch began.
     first: usize,
+    /// How far the ring was when targets were last put in line.
+    offered: u64,
+    wants_key: bool,
 }
 
 impl Fan {
     /// A stream without targets.
     pub fn new(stream: StreamId, config: Config) -> Self {
         let max_hops = config.max_hops.min(MAX_HOPS);
-        let config = Config { max_hops, ..config };
-        Self { stream, config, ring: Ring::new(config.keep), targets: Vec::new(), turn: 0, first: 0 }
+        Self {
+            stream,
+            config: Config { max_hops, ..config },
+            ring: Ring::new(config.keep),
+            targets: Vec::new(),
+            line: VecDeque::new(),
+            due: BTreeSet::new(),
+            stalled: Vec::new(),
+            first: 0,
+            offered: 0,
+            wants_key: false,
+        }
     }
 
-    /// Adds a target, or renews its lease on these terms. It has to answer the challenge first, if
-    /// there is one, and did not yet.
+    /// Sends the stream to this address too, whose owner has agreed.
     ///
     /// # Errors
     /// [`Refused::Full`].
-    pub fn add_target(&mut self, now: Time, address: SocketAddr, terms: Terms) -> Result<(), Refused> {
-        if let Some(target) = self.target(address) {
-            target.expires = now + terms.lease;
-            let challenge = target.terms.challenge;
-            target.terms = Terms { challenge, ..terms };
-            return Ok(());
-        }
-        if self.targets.len() >= MAX_TARGETS {
+    pub fn add_target(
+        &mut self,
+        now: Time,
+        address: SocketAddr,
+        terms: Terms,
+        start: Start,
+    ) -> Result<TargetId, Refused> {
+        let free = self.targets.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.targets.len());
+        if slot >= MAX_TARGETS {
             return Err(Refused::Full);
         }
-        self.targets.push(Target::new(now, address, terms, &self.ring));
-        Ok(())
+        if free.is_none() {
+            self.targets.push(None);
+        }
+        let target = Target::new(now, address, terms, start, &self.ring);
+        self.wants_key |= target.awaits_key();
+        self.targets[slot] = Some(target);
+        self.wait(slot, Wait::Turn);
+        Ok(TargetId(slot))
     }
 
-    /// Sends a target nothing more; answers whether there was one.
-    pub fn remove_target(&mut self, address: SocketAddr) -> bool {
-        let before = self.targets.len();
-        self.targets.retain(|target| target.address != address);
-        self.targets.len() < before
+    /// Lets a target begin anew.
+    pub fn restart_target(&mut self, target: TargetId, start: Start) {
+        if let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) {
+            known.join(start, &self.ring);
+            self.wants_key |= known.awaits_key();
+            self.wait(target.0, Wait::Turn);
+        }
     }
 
-    /// Each target, whether it has proved its address, and what it has had.
-    pub fn targets(&self) -> impl Iterator<Item = (SocketAddr, bool, Statistics)> {
-        self.targets.iter().map(|target| (target.address, target.is_proven(), target.statistics))
+    /// Sends a target nothing more; returns what it had, if there was one.
+    pub fn remove_target(&mut self, target: TargetId) -> Option<Statistics> {
+        self.wait(target.0, Wait::Packets);
+        self.targets.get_mut(target.0)?.take().map(|target| target.statistics)
     }
 
-    fn target(&mut self, address: SocketAddr) -> Option<&mut Target> {
-        self.targets.iter_mut().find(|target| target.address == address)
+    /// What a target has had.
+    pub fn statistics(&self, target: TargetId) -> Option<Statistics> {
+        self.targets.get(target.0)?.as_ref().map(|target| target.statistics)
     }
 
     /// Adds a datagram that is sent on as it is, of a stream without packets of ours.
     pub fn push_opaque(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         let flags = Flags::default();
-        self.push(now, datagram, Mark { from, hops: 1, first_byte: None, counter: None, flags });
+        self.push(now, datagram, Mark { from: Some(from), hops: 1, first_byte: None, counter: None, flags });
     }
 
     pub(crate) fn push(&mut self, now: Time, datagram: &[u8], mark: Mark) {
         self.ring.push(now, datagram, mark);
     }
 
-    /// Ends a batch: what was pushed may be sent, to another target first than the last time.
+    /// Ends a batch: what was pushed may be sent, to another target first than the last time, and
+    /// those for whom the system had no room are tried again.
     pub fn close(&mut self, now: Time) {
         self.ring.close(now);
+        for slot in std::mem::take(&mut self.stalled) {
+            self.wait(slot, Wait::Turn);
+        }
+        if self.offered == self.ring.head() {
+            return;
+        }
+        self.offered = self.ring.head();
         self.first = (self.first + 1) % self.targets.len().max(1);
-        self.turn = self.first;
-    }
-
-    /// What a target says; who is none is not heard.
-    pub(crate) fn hear(&mut self, now: Time, from: SocketAddr, said: &Said) {
-        let patience = self.config.patience;
-        let Some(target) = self.targets.iter_mut().find(|target| target.address == from) else { return };
-        match said {
-            Said::Answer(word) => target.answer(*word, &self.ring),
-            Said::Nack(nack) => target.repair(now, nack, &self.ring, &patience),
-            Said::Challenge(_) => {}
+        for slot in (self.first..self.targets.len()).chain(0..self.first) {
+            if self.targets[slot].as_ref().is_some_and(|target| target.wait == Wait::Packets) {
+                self.wait(slot, Wait::Turn);
+            }
         }
     }
 
-    /// A target's answer to its challenge, however it came.
-    pub fn answer(&mut self, from: SocketAddr, word: Word) {
-        self.hear(Time::ZERO, from, &Said::Answer(word));
+    /// Changes what a target waits for, here and there.
+    fn wait(&mut self, slot: usize, wait: Wait) {
+        let Some(target) = self.targets.get_mut(slot).and_then(Option::as_mut) else { return };
+        if let Wait::Until(time) = std::mem::replace(&mut target.wait, wait) {
+            self.due.remove(&(time, slot));
+        }
+        match wait {
+            Wait::Packets => {}
+            Wait::Turn => self.line.push_back(slot),
+            Wait::Until(time) => drop(self.due.insert((time, slot))),
+        }
     }
 
-    /// Which packets a target misses, however it said so.
-    pub fn repair(&mut self, now: Time, from: SocketAddr, nack: Nack) {
-        self.hear(now, from, &Said::Nack(nack));
+    /// Which packets a target misses: what is still there is sent again.
+    pub fn repair(&mut self, now: Time, target: TargetId, nack: &Nack) {
+        let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) else { return };
+        known.repair(now, nack, &self.ring, &self.config.patience);
+        if known.wait == Wait::Packets {
+            self.wait(target.0, Wait::Turn);
+        }
+    }
+
+    /// Whether somebody has come to wait for a key frame since this was asked.
+    pub fn take_wants_key(&mut self) -> bool {
+        std::mem::take(&mut self.wants_key)
     }
 
     /// What is to be sent now, target after target in turn; to be [settled](Self::settle) before
     /// anything else is called.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        let Self { ring, targets, config, .. } = self;
-        for _ in 0..targets.len() {
-            let slot = self.turn % targets.len();
-            self.turn = slot + 1;
-            let target = &mut targets[slot];
-            let Some(item) = target.peek(now, ring, &config.patience, config.max_hops) else { continue };
+        while let Some(slot) = self.line.pop_front() {
+            let Self { ring, targets, config, .. } = self;
+            // One that has gone since, or whose number is another's, has no turn.
+            let Some(target) = targets[slot].as_mut().filter(|target| target.wait == Wait::Turn) else { continue };
+            let awaited_key = target.awaits_key();
+            let Some(item) = target.peek(now, ring, &config.patience, config.max_hops) else {
+                self.wants_key |= target.awaits_key() && !awaited_key;
+                let wait = target.due(ring).map_or(Wait::Packets, Wait::Until);
+                self.wait(slot, wait);
+                continue;
+            };
+            target.wait = Wait::Packets;
             let (contents, segment) = match &item {
-                Item::Challenge(word) => {
-                    let datagram = Said::Challenge(*word).encode(self.stream);
-                    (datagram.clone(), datagram.len())
-                }
+                Item::Word => continue,
                 Item::Front(packet) => (packet.clone(), packet.len()),
                 Item::Run { run, is_cached: true } => (caught_up(&run.bytes, run.segment), run.segment),
                 Item::Run { run, .. } => (run.bytes.clone(), run.segment),
             };
-            return Some(Transmit { to: target.address, contents, segment, offload: target.offload, slot, item });
+            let (to, offload, stream) = (target.address, target.offload, self.stream);
+            return Some(Transmit { to, contents, segment, offload, stream, target: TargetId(slot), item });
         }
         None
     }
 
-    /// Tells what has become of a [`Transmit`]. What did not fit is next again.
+    /// Tells what has become of a [`Transmit`]. What did not fit is next again, after the next
+    /// [`close`](Self::close).
     pub fn settle(&mut self, now: Time, transmit: &Transmit, outcome: Outcome) {
-        if let Some(target) = self.targets.get_mut(transmit.slot) {
-            target.offload &= !outcome.refuses_offload;
-            target.settle(now, &transmit.item, outcome, &self.config.patience);
+        let slot = transmit.target.0;
+        let Some(target) = self.targets.get_mut(slot).and_then(Option::as_mut) else { return };
+        if matches!(transmit.item, Item::Word) {
+            return;
+        }
+        target.offload &= !outcome.refuses_offload;
+        target.settle(now, &transmit.item, outcome, &self.config.patience);
+        match target.due(&self.ring) {
+            _ if outcome.is_full => self.stalled.push(slot),
+            Some(due) if due > now => self.wait(slot, Wait::Until(due)),
+            Some(_) => self.wait(slot, Wait::Turn),
+            None => {}
         }
     }
 
-    /// When there is something to send, or to forget, without anything coming in.
+    /// When there is something to send without anything coming in.
     pub fn poll_deadline(&self) -> Option<Time> {
-        self.targets.iter().map(|target| target.deadline(&self.ring)).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
-    /// Forgets the targets whose lease is over; answers how many there are.
-    pub fn handle_timeout(&mut self, now: Time) -> usize {
-        self.targets.retain(|target| now < target.expires);
-        self.targets.len()
-    }
-}
-
-/// Terms of a target that needs no challenge, as in tests and benchmarks.
-impl Terms {
-    /// A subscriber whose address is known to be its own, for so long.
-    pub const fn proven(lease: Duration) -> Self {
-        Self { kind: Kind::Subscriber, lease, bits_per_second: None, challenge: None }
+    /// The time of [`poll_deadline`](Self::poll_deadline) has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((_, slot)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.wait(slot, Wait::Turn);
+        }
     }
 }

@@ -15,7 +15,8 @@
 //! |---|---|
 //! | [`packet`], [`words`] | the bytes of a packet, and of what is said beside packets |
 //! | [`Publisher`] | numbers and seals; says when a new epoch is due |
-//! | [`Reflector`] | takes packets from sources and sends them to targets; a [`Fan`] for each stream |
+//! | [`Relay`] | all streams of a host: from whom they come, to whom they go |
+//! | [`Reflector`], [`Fan`] | one stream: each packet once, and to every target at its own pace |
 //! | [`Subscriber`] | opens, each packet once, across a change of epochs |
 //! | [`Gaps`] | which packets a receiver misses, and when it asks for them |
 //! | [`Socket`] | datagrams in batches |
@@ -28,6 +29,7 @@ mod gaps;
 pub mod packet;
 mod publisher;
 mod reflector;
+pub mod relay;
 mod replay;
 mod ring;
 mod seal;
@@ -36,14 +38,15 @@ mod subscriber;
 mod target;
 pub mod words;
 
-pub use fan::{Config, Fan, MAX_TARGETS, Outcome, Refused, Transmit};
+pub use fan::{Config, Fan, MAX_TARGETS, Outcome, Refused, TargetId, Transmit};
 pub use gaps::Gaps;
 pub use packet::{Epoch, Flags, Header, Hop, Malformed, StreamId};
 pub use publisher::{Limits, Publisher, Reason, SealError};
-pub use reflector::{Arrivals, MAX_SOURCES, MAX_STREAMS, Reflector};
+pub use reflector::{Arrivals, Dropped, Reflector};
+pub use relay::Relay;
 pub use ring::Keep;
 pub use roost_proto::reflection::{Grant, Kind, SECRET_BYTES, Tag};
 pub use seal::Secret;
 pub use socket::Socket;
 pub use subscriber::{Counts, OpenError, Opened, Subscriber};
-pub use target::{Patience, Statistics, Terms};
+pub use target::{Patience, Start, Statistics, Terms};

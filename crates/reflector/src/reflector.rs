@@ -1,24 +1,22 @@
-//! All streams that a super node reflects.
+//! One stream as it passes through: each packet once, however many ways it comes.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::ops::Bound;
+use std::time::Duration;
 
 use roost_proto::Time;
 
-use crate::fan::{Config, Fan, Outcome, Refused, Transmit};
+use crate::fan::{Config, Fan};
 use crate::packet::{Header, Hop, StreamId};
 use crate::replay::{Known, Window};
 use crate::ring::Mark;
-use crate::target::{Statistics, Terms};
-use crate::words::Said;
 
-/// The most streams.
-pub const MAX_STREAMS: usize = 256;
-/// The most addresses that a stream is taken from: two ways, each before and after a move.
-pub const MAX_SOURCES: usize = 4;
+/// A packet whose counter is further ahead than this is not taken: 25 s of 30 Mbit/s. Counters
+/// grow by one, and one who forges a packet must not push the genuine ones out of the window.
+const MAX_AHEAD: u64 = 1 << 16;
+/// Unless nothing has come for so long.
+const SILENCE: Duration = Duration::from_secs(3);
 
-/// What has become of datagrams that came in.
+/// What has become of packets that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Packets taken, to be sent on.
@@ -29,202 +27,181 @@ pub struct Arrivals {
     pub behind: u64,
     /// Packets that have been sent on as often as they may: there is a loop.
     pub looping: u64,
-    /// Datagrams that are no packets, of no stream here, or not from its source.
+    /// Datagrams that are no packets of the stream, or too far ahead.
     pub foreign: u64,
 }
 
-struct Stream {
-    fan: Fan,
-    sources: Vec<SocketAddr>,
-    window: Window,
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Dropped {
+    /// It is no packet of the stream, or too far ahead.
+    #[error("no packet of this stream")]
+    Foreign,
+    /// It has been sent on as often as it may.
+    #[error("a packet that has been sent on too often")]
+    Looping,
+    /// It was taken already.
+    #[error("a packet that was taken already")]
+    Duplicate,
+    /// It is so late that nobody can tell whether it was taken.
+    #[error("a packet far behind")]
+    Behind,
 }
 
-/// Sends on streams; decides, and does no I/O.
+/// Takes the packets of one stream, and has a [`Fan`] send them on.
 ///
-/// Who may publish and who may watch is decided elsewhere, and told by
-/// [`add_source`](Self::add_source) and [`add_target`](Self::add_target).
-/// Nothing is sent to anybody but targets with a lease who have shown that they receive what is sent to
-/// their address, and of packets nothing back to where they came from.
-///
-/// ```text
-/// handle_datagram …, end_batch, then: while poll_transmit is something { send it; settle }
-/// ```
-#[derive(Default)]
+/// From whom it takes them, and to whom they go, is decided by its owner.
+#[derive(Debug)]
 pub struct Reflector {
-    config: Config,
-    streams: BTreeMap<StreamId, Stream>,
+    stream: StreamId,
+    max_hops: u8,
+    /// Whether it is kept for targets, or only looked at.
+    sends_on: bool,
+    fan: Fan,
+    window: Window,
     arrivals: Arrivals,
-    /// Streams that may have something to send: what the others have costs nothing.
-    busy: BTreeSet<StreamId>,
-    /// After whose turn it is.
-    turn: Option<StreamId>,
+    /// When the last packet was taken.
+    last: Time,
+    rate: Rate,
 }
 
 impl Reflector {
-    /// Without streams.
-    pub fn new(config: Config) -> Self {
-        Self { config, ..Self::default() }
+    /// A stream of which nothing has come yet.
+    pub fn new(stream: StreamId, config: Config) -> Self {
+        Self {
+            stream,
+            max_hops: config.max_hops,
+            sends_on: true,
+            fan: Fan::new(stream, config),
+            window: Window::default(),
+            arrivals: Arrivals::default(),
+            last: Time::ZERO,
+            rate: Rate::default(),
+        }
     }
 
-    /// What has become of all datagrams so far.
+    /// What has become of all packets so far.
     pub fn arrivals(&self) -> Arrivals {
         self.arrivals
     }
 
-    /// Takes a stream from this address too. Of more than [`MAX_SOURCES`] the latest count.
+    /// What comes, bits per second: of the last whole second, or the one before if that was more.
+    pub fn bits_per_second(&self) -> u64 {
+        self.rate.last.max(self.rate.before)
+    }
+
+    /// The counter after the greatest that has come; 0 if none has.
+    pub fn next(&self) -> u64 {
+        self.window.greatest().map_or(0, |greatest| greatest.saturating_add(1))
+    }
+
+    /// Whether packets are kept for targets; one who only watches need not.
+    pub(crate) fn set_sends_on(&mut self, sends_on: bool) {
+        self.sends_on = sends_on;
+    }
+
+    /// Where it goes.
+    pub fn fan(&mut self) -> &mut Fan {
+        &mut self.fan
+    }
+
+    /// Where it goes, to look at.
+    pub fn targets(&self) -> &Fan {
+        &self.fan
+    }
+
+    /// Takes a packet from another host.
     ///
     /// # Errors
-    /// [`Refused::TooManyStreams`].
-    pub fn add_source(&mut self, stream: StreamId, source: SocketAddr) -> Result<(), Refused> {
-        let has_room = self.streams.len() < MAX_STREAMS;
-        let config = self.config;
-        let entry = match self.streams.entry(stream) {
-            std::collections::btree_map::Entry::Vacant(_) if !has_room => return Err(Refused::TooManyStreams),
-            entry => entry.or_insert_with(|| Stream {
-                fan: Fan::new(stream, config),
-                sources: Vec::new(),
-                window: Window::default(),
-            }),
-        };
-        if !entry.sources.contains(&source) {
-            if entry.sources.len() >= MAX_SOURCES {
-                entry.sources.remove(0);
-            }
-            entry.sources.push(source);
-        }
-        Ok(())
+    /// See [`Dropped`]; each is counted.
+    pub fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Result<(Hop, Header), Dropped> {
+        let decoded = Header::decode(datagram).map_err(|_| Dropped::Foreign);
+        let taken = decoded.and_then(|(hop, header)| self.try_take(now, Some(from), hop, &header, datagram));
+        self.count(taken.err());
+        decoded.and_then(|decoded| taken.map(|()| decoded))
     }
 
-    /// Takes the stream from this address no more.
-    pub fn remove_source(&mut self, stream: StreamId, source: SocketAddr) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.sources.retain(|one| *one != source);
-        }
+    /// Takes a packet that has been read already.
+    pub(crate) fn take_read(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        (hop, header): (Hop, &Header),
+        datagram: &[u8],
+    ) -> Result<(), Dropped> {
+        let taken = self.try_take(now, Some(from), hop, header, datagram);
+        self.count(taken.err());
+        taken
     }
 
-    /// Forgets a stream and all its targets.
-    pub fn remove_stream(&mut self, stream: StreamId) {
-        self.streams.remove(&stream);
-    }
-
-    /// Sends the stream to this address too, or renews its lease.
+    /// Takes a packet of this host's own publisher.
     ///
     /// # Errors
-    /// When there is no such stream, or no room.
-    pub fn add_target(&mut self, now: Time, stream: StreamId, to: SocketAddr, terms: Terms) -> Result<(), Refused> {
-        self.streams.get_mut(&stream).ok_or(Refused::NoStream)?.fan.add_target(now, to, terms)?;
-        self.busy.insert(stream);
+    /// As [`take`](Self::take).
+    pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<(), Dropped> {
+        let (hop, header) = Header::decode(packet).map_err(|_| Dropped::Foreign)?;
+        self.try_take(now, None, hop, &header, packet)
+    }
+
+    fn count(&mut self, dropped: Option<Dropped>) {
+        *match dropped {
+            None => &mut self.arrivals.taken,
+            Some(Dropped::Foreign) => &mut self.arrivals.foreign,
+            Some(Dropped::Looping) => &mut self.arrivals.looping,
+            Some(Dropped::Duplicate) => &mut self.arrivals.duplicate,
+            Some(Dropped::Behind) => &mut self.arrivals.behind,
+        } += 1;
+    }
+
+    fn try_take(
+        &mut self,
+        now: Time,
+        from: Option<SocketAddr>,
+        hop: Hop,
+        header: &Header,
+        datagram: &[u8],
+    ) -> Result<(), Dropped> {
+        let next = self.next();
+        let is_ahead = header.counter.saturating_sub(next) > MAX_AHEAD && now.since(self.last) < SILENCE;
+        if header.stream != self.stream || next > 0 && is_ahead {
+            return Err(Dropped::Foreign);
+        }
+        // A subscriber takes what a reflector would not send on.
+        if from.is_some() && hop.hops + u8::from(self.sends_on) > self.max_hops {
+            return Err(Dropped::Looping);
+        }
+        match self.window.look(header.counter) {
+            Known::New => self.window.take(header.counter),
+            Known::Taken => return Err(Dropped::Duplicate),
+            Known::Behind => return Err(Dropped::Behind),
+        }
+        self.last = now;
+        self.rate.note(now, datagram.len());
+        if self.sends_on {
+            let hops = hop.hops + u8::from(from.is_some());
+            let (first_byte, counter) = (Some(Hop { hops, ..hop }.byte()), Some(header.counter));
+            self.fan.push(now, datagram, Mark { from, hops, first_byte, counter, flags: header.flags });
+        }
         Ok(())
-    }
-
-    /// Sends the stream to this address no more; answers whether it did.
-    pub fn remove_target(&mut self, stream: StreamId, to: SocketAddr) -> bool {
-        self.streams.get_mut(&stream).is_some_and(|stream| stream.fan.remove_target(to))
-    }
-
-    /// The targets of a stream; see [`Fan::targets`].
-    pub fn targets(&self, stream: StreamId) -> impl Iterator<Item = (SocketAddr, bool, Statistics)> {
-        self.streams.get(&stream).into_iter().flat_map(|stream| stream.fan.targets())
-    }
-
-    /// Takes a datagram.
-    pub fn handle_datagram(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
-        if Said::is(datagram) {
-            let said = Said::decode(datagram).ok();
-            let known = said.and_then(|(id, said)| Some((id, self.streams.get_mut(&id)?, said)));
-            match known {
-                Some((id, stream, said)) => {
-                    stream.fan.hear(now, from, &said);
-                    self.busy.insert(id);
-                }
-                None => self.arrivals.foreign += 1,
-            }
-            return;
-        }
-        let count = match self.take(now, from, datagram) {
-            Ok(()) => &mut self.arrivals.taken,
-            Err(Drop::Foreign) => &mut self.arrivals.foreign,
-            Err(Drop::Looping) => &mut self.arrivals.looping,
-            Err(Drop::Duplicate) => &mut self.arrivals.duplicate,
-            Err(Drop::Behind) => &mut self.arrivals.behind,
-        };
-        *count += 1;
-    }
-
-    fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Result<(), Drop> {
-        let (hop, header) = Header::decode(datagram).map_err(|_| Drop::Foreign)?;
-        let stream = self.streams.get_mut(&header.stream).ok_or(Drop::Foreign)?;
-        if !stream.sources.contains(&from) {
-            return Err(Drop::Foreign);
-        }
-        if hop.hops >= self.config.max_hops {
-            return Err(Drop::Looping);
-        }
-        match stream.window.look(header.counter) {
-            Known::New => stream.window.take(header.counter),
-            Known::Taken => return Err(Drop::Duplicate),
-            Known::Behind => return Err(Drop::Behind),
-        }
-        let next = Hop { hops: hop.hops + 1, ..hop };
-        let (first_byte, counter) = (Some(next.byte()), Some(header.counter));
-        let mark = Mark { from, hops: next.hops, first_byte, counter, flags: header.flags };
-        stream.fan.push(now, datagram, mark);
-        self.busy.insert(header.stream);
-        Ok(())
-    }
-
-    /// What has come may be sent. To be called once nothing more is there, or after some ten
-    /// packets, and before anything is polled: it is what makes runs of them.
-    pub fn end_batch(&mut self, now: Time) {
-        for id in &self.busy {
-            if let Some(stream) = self.streams.get_mut(id) {
-                stream.fan.close(now);
-            }
-        }
-    }
-
-    /// What is to be sent now; to be [settled](Self::settle) before anything else is called.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<(StreamId, Transmit)> {
-        loop {
-            let after = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
-            let mut next = self.busy.range((after, Bound::Unbounded));
-            let id = *next.next().or_else(|| self.busy.first())?;
-            self.turn = Some(id);
-            match self.streams.get_mut(&id).and_then(|stream| stream.fan.poll_transmit(now)) {
-                Some(transmit) => return Some((id, transmit)),
-                None => drop(self.busy.remove(&id)),
-            }
-        }
-    }
-
-    /// Tells what has become of a [`Transmit`]. What did not fit is next again.
-    pub fn settle(&mut self, now: Time, stream: StreamId, transmit: &Transmit, outcome: Outcome) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.fan.settle(now, transmit, outcome);
-        }
-    }
-
-    /// When there is something to do without anything coming in.
-    pub fn poll_deadline(&self) -> Option<Time> {
-        self.streams.values().filter_map(|stream| stream.fan.poll_deadline()).min()
-    }
-
-    /// The time of [`poll_deadline`](Self::poll_deadline) has come: there may be something to send,
-    /// and targets whose lease is over are forgotten.
-    pub fn handle_timeout(&mut self, now: Time) {
-        for (id, stream) in &mut self.streams {
-            if stream.fan.poll_deadline().is_some_and(|due| due <= now) {
-                stream.fan.handle_timeout(now);
-                self.busy.insert(*id);
-            }
-        }
     }
 }
 
-/// Why a datagram is not sent on.
-enum Drop {
-    Foreign,
-    Looping,
-    Duplicate,
-    Behind,
+/// What comes in a second.
+#[derive(Debug, Default)]
+struct Rate {
+    began: Time,
+    bytes: u64,
+    last: u64,
+    before: u64,
+}
+
+impl Rate {
+    fn note(&mut self, now: Time, bytes: usize) {
+        let passed = now.since(self.began);
+        if passed >= Duration::from_secs(1) {
+            (self.before, self.last) = (self.last, (self.bytes as f64 * 8.0 / passed.as_secs_f64()) as u64);
+            (self.began, self.bytes) = (now, 0);
+        }
+        self.bytes += bytes as u64;
+    }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    pub(crate) fn greatest(&self) -> Option<u64> {
+        self.greatest
+    }
+
     pub(crate) fn look(&self, counter: u64) -> Known {
         match self.greatest {
             Some(greatest) if counter > greatest => Known::New,

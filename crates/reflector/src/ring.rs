@@ -47,8 +47,8 @@ impl Default for Keep {
 /// What is known of a packet that comes in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// Who sent it here.
-    pub(crate) from: SocketAddr,
+    /// Who sent it here, unless it is from here.
+    pub(crate) from: Option<SocketAddr>,
     /// How often it has been sent on, with the next time.
     pub(crate) hops: u8,
     /// Its first byte from now on, if it is not to stay.
@@ -65,7 +65,7 @@ pub(crate) struct Run {
     /// The size of each packet but the last.
     pub(crate) segment: usize,
     pub(crate) packets: u32,
-    pub(crate) from: SocketAddr,
+    pub(crate) from: Option<SocketAddr>,
     pub(crate) hops: u8,
     /// The number of the first; those of the others follow it.
     counter: Option<u64>,
@@ -269,6 +269,22 @@ impl Ring {
         let start = number * run.segment;
         Some(run.bytes.slice(start..run.bytes.len().min(start + run.segment)))
     }
+
+    /// Where the packet with this number is, or the first after it, and how many there are before
+    /// it in its run; none if it may have gone.
+    pub(crate) fn place_of(&self, counter: u64) -> Option<(u64, u32)> {
+        let (oldest, _) = self.by_counter.first_key_value()?;
+        if counter < *oldest {
+            return None;
+        }
+        let (first, place) = self.by_counter.range(..=counter).next_back()?;
+        let part = u32::try_from(counter - first).unwrap_or(u32::MAX);
+        if self.get(*place).is_some_and(|run| part < run.packets) {
+            return Some((*place, part));
+        }
+        let next = self.by_counter.range(counter..).next();
+        Some((next.map_or(self.head(), |(_, place)| *place), 0))
+    }
 }
 
 impl Run {
@@ -312,7 +328,7 @@ mod tests {
     const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 
     fn mark(counter: Option<u64>, flags: Flags) -> Mark {
-        Mark { from: HERE.into(), hops: 1, first_byte: None, counter, flags }
+        Mark { from: Some(HERE.into()), hops: 1, first_byte: None, counter, flags }
     }
 
     fn at(ms: u64) -> Time {

@@ -136,7 +136,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Fan, StreamId, Terms};
+    use crate::{Config, Fan, Start, StreamId, Terms};
     use roost_proto::Time;
     use std::time::Duration;
 
@@ -155,7 +155,7 @@ mod tests {
         let receivers = [receiver(), receiver()];
         let mut fan = Fan::new(StreamId(1), Config::default());
         for (_, address) in &receivers {
-            fan.add_target(Time::ZERO, *address, Terms::proven(Duration::from_secs(60))).unwrap();
+            fan.add_target(Time::ZERO, *address, Terms::SUBSCRIBER, Start::KeyFrame).unwrap();
         }
         let (sender, _) = receiver();
         for datagram in datagrams {
@@ -196,9 +196,8 @@ mod tests {
         let (good, address) = receiver();
         // Nothing goes to port 0.
         let bad = SocketAddr::from(([127, 0, 0, 1], 0));
-        for target in [bad, address] {
-            fan.add_target(Time::ZERO, target, Terms::proven(Duration::from_secs(60))).unwrap();
-        }
+        let targets = [bad, address]
+            .map(|target| fan.add_target(Time::ZERO, target, Terms::SUBSCRIBER, Start::KeyFrame).unwrap());
         (0..10).for_each(|number| fan.push_opaque(Time::ZERO, address_of_nobody(), &[number; 100]));
         fan.close(Time::ZERO);
         let socket = Socket::bind(LOOPBACK.into(), true).unwrap();
@@ -210,9 +209,8 @@ mod tests {
             assert_eq!(good.recv(&mut buffer).unwrap(), 100);
             assert_eq!(buffer[0], number);
         }
-        let statistics: Vec<_> =
-            fan.targets().map(|(_, _, statistics)| (statistics.packets, statistics.failed)).collect();
-        assert_eq!(statistics, [(0, 10), (10, 0)]);
+        let statistics = targets.map(|target| fan.statistics(target).unwrap());
+        assert_eq!(statistics.map(|had| (had.packets, had.failed)), [(0, 10), (10, 0)]);
     }
 
     #[test]
@@ -220,7 +218,7 @@ mod tests {
         let outcome = {
             let mut fan = Fan::new(StreamId(1), Config::default());
             let bad = SocketAddr::from(([127, 0, 0, 1], 0));
-            fan.add_target(Time::ZERO, bad, Terms::proven(Duration::from_secs(60))).unwrap();
+            fan.add_target(Time::ZERO, bad, Terms::SUBSCRIBER, Start::KeyFrame).unwrap();
             (0..2).for_each(|_| fan.push_opaque(Time::ZERO, address_of_nobody(), &[0; 100]));
             fan.close(Time::ZERO);
             let transmit = fan.poll_transmit(Time::ZERO).unwrap();

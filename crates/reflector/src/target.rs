@@ -14,7 +14,7 @@ use roost_proto::reflection::Kind;
 
 use crate::fan::Outcome;
 use crate::ring::{Ring, Run, caught_up};
-use crate::words::{Nack, Word};
+use crate::words::Nack;
 
 /// The most repairs and parameter sets that wait for one target.
 const MAX_FRONT: usize = 256;
@@ -24,23 +24,29 @@ const REPAIR_AGAIN: Duration = Duration::from_millis(10);
 const REPAIR_TIMES: u8 = 3;
 /// The most repairs of which that is remembered.
 const MAX_REPAIRED: usize = 1024;
-/// When a challenge that is not answered is repeated, and how often in all.
-const CHALLENGE_AGAIN: Duration = Duration::from_millis(200);
-const CHALLENGES: u8 = 5;
-
 /// On what terms a target gets a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// What it is.
     pub kind: Kind,
-    /// How long it gets the stream, unless it is added again.
-    pub lease: Duration,
     /// What its link takes, bits per second; nothing is sent faster then. Without it live packets
     /// leave as they come.
     pub bits_per_second: Option<u64>,
-    /// Whether the address has proved already that it receives what is sent to it, as that of an
-    /// association has. Otherwise this word is sent to it, drawn at random, until it comes back.
-    pub challenge: Option<Word>,
+}
+
+impl Terms {
+    /// Whoever watches, on a link that takes what comes.
+    pub const SUBSCRIBER: Self = Self { kind: Kind::Subscriber, bits_per_second: None };
+}
+
+/// With which packet a target begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the last key frame, or at the live edge of a stream without any.
+    KeyFrame,
+    /// With the packet of this counter, because it has those before it; if that is not there any
+    /// more, as anybody.
+    At(u64),
 }
 
 /// What a target has had.
@@ -86,8 +92,6 @@ impl Default for Patience {
 /// Where a target is in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It has not proved its address yet.
-    Asked { next: Time, times: u8 },
     /// It gets what was there before it came, up to this place, and what has come meanwhile.
     CatchingUp { until: u64 },
     /// It gets what comes.
@@ -99,7 +103,8 @@ enum Stage {
 /// What is sent to a target next.
 #[derive(Debug)]
 pub(crate) enum Item {
-    Challenge(Word),
+    /// A datagram that is not of a stream's packets.
+    Word,
     /// A single packet, ahead of the others.
     Front(Bytes),
     Run {
@@ -112,10 +117,11 @@ pub(crate) enum Item {
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) terms: Terms,
-    pub(crate) expires: Time,
     pub(crate) statistics: Statistics,
     /// Whether the system takes whole runs for it.
     pub(crate) offload: bool,
+    /// Whether it is in line to be sent something, or waits for a time.
+    pub(crate) wait: Wait,
     stage: Stage,
     /// The place of the next run, and how many of its packets have gone already.
     next: u64,
@@ -124,67 +130,66 @@ pub(crate) struct Target {
     repaired: BTreeMap<u64, (Time, u8)>,
     /// When its link is free again.
     free: Time,
-    /// Whether the system had no room for it the last time.
-    is_full: bool,
     second: (Time, u64),
 }
 
+/// What a target waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For packets to come.
+    Packets,
+    /// For its turn.
+    Turn,
+    /// For its link to be free.
+    Until(Time),
+}
+
 impl Target {
-    pub(crate) fn new(now: Time, address: SocketAddr, terms: Terms, ring: &Ring) -> Self {
+    pub(crate) fn new(now: Time, address: SocketAddr, terms: Terms, start: Start, ring: &Ring) -> Self {
         let mut target = Self {
             address,
             terms,
-            expires: now + terms.lease,
             statistics: Statistics::default(),
             offload: true,
-            stage: Stage::Asked { next: now, times: 0 },
+            wait: Wait::Packets,
+            stage: Stage::Live,
             next: ring.head(),
             part: 0,
             front: VecDeque::new(),
             repaired: BTreeMap::new(),
             free: now,
-            is_full: false,
             second: (now, 0),
         };
-        if terms.challenge.is_none() {
-            target.join(ring);
-        }
+        target.join(start, ring);
         target
     }
 
-    /// It has shown that it receives what is sent to it.
-    pub(crate) fn answer(&mut self, word: Word, ring: &Ring) {
-        if self.terms.challenge == Some(word) && self.is_asked() {
-            self.join(ring);
+    /// Begins anew.
+    pub(crate) fn join(&mut self, start: Start, ring: &Ring) {
+        self.front.clear();
+        let found = match start {
+            Start::At(counter) => ring.place_of(counter),
+            Start::KeyFrame => None,
+        };
+        let until = ring.head();
+        (self.next, self.part, self.stage) = match (found, ring.key()) {
+            (Some((place, part)), _) => (place, part, Stage::CatchingUp { until }),
+            (None, Some(key)) => (key, 0, Stage::CatchingUp { until }),
+            (None, None) if ring.knows_keys => (until, 0, Stage::AwaitsKey),
+            (None, None) => (until, 0, Stage::Live),
+        };
+        if found.is_none() && ring.key().is_some() {
+            self.front.extend(ring.key_parameters().iter().cloned());
         }
     }
 
-    fn is_asked(&self) -> bool {
-        matches!(self.stage, Stage::Asked { .. })
-    }
-
-    /// Begins at the last key frame, or at the live edge of a stream without any.
-    fn join(&mut self, ring: &Ring) {
-        self.next = ring.head();
-        self.stage = match ring.key() {
-            Some(key) => {
-                self.next = key;
-                self.front.extend(ring.key_parameters().iter().cloned());
-                Stage::CatchingUp { until: ring.head() }
-            }
-            None if ring.knows_keys => Stage::AwaitsKey,
-            None => Stage::Live,
-        };
+    /// Whether it gets nothing until a key frame begins.
+    pub(crate) fn awaits_key(&self) -> bool {
+        self.stage == Stage::AwaitsKey
     }
 
     /// What is to be sent now, if anything; it stays next until it is [settled](Self::settle).
     pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
-        if now >= self.expires {
-            return None;
-        }
-        if let Stage::Asked { next, times } = self.stage {
-            return self.terms.challenge.filter(|_| now >= next && times < CHALLENGES).map(Item::Challenge);
-        }
         self.keep_up(now, ring, patience);
         if now < self.free {
             return None;
@@ -197,7 +202,7 @@ impl Target {
         }
         loop {
             let run = ring.get(self.next)?;
-            let returns = run.from == self.address;
+            let returns = run.from == Some(self.address);
             if !returns && (self.terms.kind == Kind::Subscriber || run.hops < max_hops) {
                 let is_cached = matches!(self.stage, Stage::CatchingUp { .. });
                 return Some(Item::Run { run: run.without(self.part), is_cached });
@@ -238,10 +243,8 @@ impl Target {
 
     /// An item was handed to the system.
     pub(crate) fn settle(&mut self, now: Time, item: &Item, outcome: Outcome, patience: &Patience) {
-        self.is_full = outcome.is_full;
         let (bytes, segment) = match item {
-            Item::Challenge(_) if outcome.is_full => return,
-            Item::Challenge(_) => return self.challenged(now),
+            Item::Word => return,
             Item::Front(packet) => (packet.len(), packet.len()),
             Item::Run { run, .. } => (run.bytes.len(), run.segment),
         };
@@ -256,13 +259,6 @@ impl Target {
         self.statistics.bytes += bytes;
         self.pace(now, bytes, patience);
         self.note_rate(now, bytes);
-    }
-
-    fn challenged(&mut self, now: Time) {
-        if let Stage::Asked { next, times } = &mut self.stage {
-            *next = now + CHALLENGE_AGAIN * (1 << u32::from(*times));
-            *times += 1;
-        }
     }
 
     fn note_rate(&mut self, now: Time, bytes: u64) {
@@ -285,9 +281,6 @@ impl Target {
 
     /// It misses packets; what is still there and not too old is sent again, ahead of the others.
     pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &Patience) {
-        if self.is_asked() {
-            return;
-        }
         for counter in nack.counters() {
             self.statistics.nacked += 1;
             let (last, times) = self.repaired.get(&counter).copied().unwrap_or((Time::ZERO, 0));
@@ -305,22 +298,9 @@ impl Target {
         }
     }
 
-    /// When there is something to do for it that time alone brings about.
-    pub(crate) fn deadline(&self, ring: &Ring) -> Time {
-        let work = match self.stage {
-            Stage::Asked { next, times } if times < CHALLENGES => next,
-            Stage::Asked { .. } => self.expires,
-            // Then it is the system that says when.
-            _ if self.is_full => self.expires,
-            _ if !self.front.is_empty() => self.free,
-            Stage::CatchingUp { .. } | Stage::Live if self.next < ring.head() => self.free,
-            _ => self.expires,
-        };
-        work.min(self.expires)
-    }
-
-    /// Whether the target has been at the same stage as when it was made.
-    pub(crate) fn is_proven(&self) -> bool {
-        !self.is_asked()
+    /// When there is something to send to it, if there is.
+    pub(crate) fn due(&self, ring: &Ring) -> Option<Time> {
+        let has_next = self.next < ring.head() && self.stage != Stage::AwaitsKey;
+        (has_next || !self.front.is_empty()).then_some(self.free)
     }
 }

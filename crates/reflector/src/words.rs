@@ -1,27 +1,50 @@
-//! What is said beside a stream, in datagrams of their own: challenges,
-//! answers, and which packets are missing.
+//! What is said beside a stream, in datagrams of their own.
 //!
 //! ```text
-//! challenge  10010000 | stream 8 | word 8      from a reflector to a target's address
-//! answer     10010001 | stream 8 | word 8      the same word, back from it
-//! nack       10100000 | stream 8 | first 8 | mask 1 to 32: bit n of byte m is first + 8 m + n
+//! all        kind 1 | stream 8 | word 8 | what the kind has
+//!
+//! from upstream to downstream
+//! offer      10010000 | tag 8                    "this is what you asked for"
+//! alive      10010001 | depth 1                  nothing else to say for a second; hops from the publisher
+//! moving     10010010                            "find another way soon"
+//!
+//! from downstream to upstream
+//! answer     10011000 | tag 8 | next 8           "here; send", from this counter on if it is not 0
+//! report     10011001 | received 8 | lost 8 | highest 8 | jitter 4, in microseconds
+//! nack       10011010 | first 8 | mask 1 to 32   bit n of byte m is first + 8 m + n
+//! key frame  10011011                            "I need one"
+//!
+//! both ways
+//! done       10010011                            "no more of it"
 //! ```
+//!
+//! The word is drawn at random by the upstream for each downstream, and sent to its address
+//! only: who knows it receives what is sent there.
 
 use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use roost_proto::reflection::Tag;
 
 use crate::packet::{Malformed, StreamId, array};
 
 /// The most packets that one message says are missing.
 pub const MAX_NACKED: u64 = 256;
 
-const CHALLENGE: u8 = 0b1001_0000;
-const ANSWER: u8 = 0b1001_0001;
-const NACK: u8 = 0b1010_0000;
-/// Kind, stream, and a word or the first counter.
-const WORD_BYTES: usize = 17;
+const OFFER: u8 = 0b1001_0000;
+const ALIVE: u8 = 0b1001_0001;
+const MOVING: u8 = 0b1001_0010;
+const DONE: u8 = 0b1001_0011;
+const ANSWER: u8 = 0b1001_1000;
+const REPORT: u8 = 0b1001_1001;
+const NACK: u8 = 0b1001_1010;
+const KEY_FRAME: u8 = 0b1001_1011;
+const KIND_MASK: u8 = 0b1111_0000;
+/// Kind, stream and word.
+const HEAD_BYTES: usize = 17;
 const MASK_BYTES: usize = MAX_NACKED as usize / 8;
+/// The longest of them all: a nack.
+const MAX_BYTES: usize = HEAD_BYTES + 8 + MASK_BYTES;
 
 /// What only who is at an address can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +57,43 @@ pub struct Nack {
     mask: [u8; MASK_BYTES],
 }
 
-/// One of these datagrams.
+/// What one receiver has seen of a stream so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Packets that came, repaired ones among them.
+    pub received: u64,
+    /// Packets that were lost on this hop, whether or not they were repaired.
+    pub lost: u64,
+    /// The greatest counter.
+    pub highest: u64,
+    /// How unevenly frames come, microseconds: the mean deviation of RFC 3550, section 6.4.1.
+    pub jitter_us: u32,
+}
+
+/// One of these datagrams, without its stream and word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// To be answered with the same word.
-    Challenge(Word),
-    /// The answer.
-    Answer(Word),
+    /// The stream that was asked for under this tag.
+    Offer(Tag),
+    /// Upstream is there, so many hops from the publisher.
+    Alive(u8),
+    /// Upstream will be gone soon.
+    Moving,
+    /// No more of it.
+    Done,
+    /// It is wanted here.
+    Answer {
+        /// Under which it was offered.
+        tag: Tag,
+        /// The counter of the first packet that is missing; 0 if none has come.
+        next: u64,
+    },
+    /// It is still wanted, and how it comes.
+    Report(Reported),
     /// To be sent again.
     Nack(Nack),
+    /// A key frame is needed.
+    KeyFrame,
 }
 
 impl Nack {
@@ -67,23 +118,47 @@ impl Nack {
 impl Said {
     /// Whether a datagram is one of these, by its first byte.
     pub fn is(datagram: &[u8]) -> bool {
-        matches!(datagram.first(), Some(&(CHALLENGE | ANSWER | NACK)))
+        datagram.first().is_some_and(|byte| byte & KIND_MASK == OFFER & KIND_MASK)
+    }
+
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Offer(_) => OFFER,
+            Self::Alive(_) => ALIVE,
+            Self::Moving => MOVING,
+            Self::Done => DONE,
+            Self::Answer { .. } => ANSWER,
+            Self::Report(_) => REPORT,
+            Self::Nack(_) => NACK,
+            Self::KeyFrame => KEY_FRAME,
+        }
     }
 
     /// The datagram.
-    pub fn encode(&self, stream: StreamId) -> Bytes {
-        let (kind, number) = match self {
-            Self::Challenge(word) => (CHALLENGE, word.0),
-            Self::Answer(word) => (ANSWER, word.0),
-            Self::Nack(nack) => (NACK, nack.first),
-        };
-        let mut out = BytesMut::with_capacity(WORD_BYTES + MASK_BYTES);
-        out.put_u8(kind);
+    pub fn encode(&self, stream: StreamId, word: Word) -> Bytes {
+        let mut out = BytesMut::with_capacity(MAX_BYTES);
+        out.put_u8(self.kind());
         out.put_u64(stream.0);
-        out.put_u64(number);
-        if let Self::Nack(nack) = self {
-            let used = nack.mask.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
-            out.put_slice(&nack.mask[..used]);
+        out.put_u64(word.0);
+        match self {
+            Self::Offer(tag) => out.put_u64(tag.0),
+            Self::Alive(depth) => out.put_u8(*depth),
+            Self::Moving | Self::Done | Self::KeyFrame => {}
+            Self::Answer { tag, next } => {
+                out.put_u64(tag.0);
+                out.put_u64(*next);
+            }
+            Self::Report(Reported { received, lost, highest, jitter_us }) => {
+                for number in [received, lost, highest] {
+                    out.put_u64(*number);
+                }
+                out.put_u32(*jitter_us);
+            }
+            Self::Nack(nack) => {
+                let used = nack.mask.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+                out.put_u64(nack.first);
+                out.put_slice(&nack.mask[..used]);
+            }
         }
         out.freeze()
     }
@@ -92,21 +167,30 @@ impl Said {
     ///
     /// # Errors
     /// When it is none of these, or not as long as they are.
-    pub fn decode(datagram: &[u8]) -> Result<(StreamId, Self), Malformed> {
-        let (head, mask) = datagram.split_at_checked(WORD_BYTES).ok_or(Malformed("too short"))?;
-        let stream = StreamId(u64::from_be_bytes(array(&head[1..])));
-        let number = u64::from_be_bytes(array(&head[9..]));
-        let said = match (head[0], mask.len()) {
-            (CHALLENGE, 0) => Self::Challenge(Word(number)),
-            (ANSWER, 0) => Self::Answer(Word(number)),
-            (NACK, 1..=MASK_BYTES) => {
-                let mut whole = [0; MASK_BYTES];
-                whole[..mask.len()].copy_from_slice(mask);
-                Self::Nack(Nack { first: number, mask: whole })
+    pub fn decode(datagram: &[u8]) -> Result<(StreamId, Word, Self), Malformed> {
+        let (head, rest) = datagram.split_at_checked(HEAD_BYTES).ok_or(Malformed("too short"))?;
+        let number = |bytes: &[u8]| u64::from_be_bytes(array(bytes));
+        let said = match (head[0], rest.len()) {
+            (OFFER, 8) => Self::Offer(Tag(number(rest))),
+            (ALIVE, 1) => Self::Alive(rest[0]),
+            (MOVING, 0) => Self::Moving,
+            (DONE, 0) => Self::Done,
+            (ANSWER, 16) => Self::Answer { tag: Tag(number(rest)), next: number(&rest[8..]) },
+            (REPORT, 28) => Self::Report(Reported {
+                received: number(rest),
+                lost: number(&rest[8..]),
+                highest: number(&rest[16..]),
+                jitter_us: u32::from_be_bytes(array(&rest[24..])),
+            }),
+            (NACK, 9..) if rest.len() <= 8 + MASK_BYTES => {
+                let mut mask = [0; MASK_BYTES];
+                mask[..rest.len() - 8].copy_from_slice(&rest[8..]);
+                Self::Nack(Nack { first: number(rest), mask })
             }
+            (KEY_FRAME, 0) => Self::KeyFrame,
             _ => return Err(Malformed("another first byte or length")),
         };
-        Ok((stream, said))
+        Ok((StreamId(number(&head[1..])), Word(number(&head[9..])), said))
     }
 }
 
@@ -115,14 +199,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn words() -> impl Strategy<Value = Said> {
+        let reported = (any::<[u64; 3]>(), any::<u32>()).prop_map(|([received, lost, highest], jitter_us)| {
+            Said::Report(Reported { received, lost, highest, jitter_us })
+        });
+        prop_oneof![
+            any::<u64>().prop_map(|tag| Said::Offer(Tag(tag))),
+            any::<u8>().prop_map(Said::Alive),
+            Just(Said::Moving),
+            Just(Said::Done),
+            any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: Tag(tag), next }),
+            reported,
+            Just(Said::KeyFrame),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn words_survive(stream in any::<u64>(), word in any::<u64>()) {
-            for said in [Said::Challenge(Word(word)), Said::Answer(Word(word))] {
-                let datagram = said.encode(StreamId(stream));
-                prop_assert!(Said::is(&datagram));
-                prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(stream), said)));
-            }
+        fn words_survive(stream in any::<u64>(), word in any::<u64>(), said in words()) {
+            let datagram = said.encode(StreamId(stream), Word(word));
+            prop_assert!(Said::is(&datagram));
+            prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(stream), Word(word), said)));
+            prop_assert!(Said::decode(&datagram[..HEAD_BYTES - 1]).is_err());
         }
 
         #[test]
@@ -133,15 +231,18 @@ mod tests {
             let from = *counters.first().unwrap();
             let expected: Vec<u64> = counters.into_iter().filter(|counter| counter - from < MAX_NACKED).collect();
             prop_assert_eq!(nack.counters().collect::<Vec<_>>(), expected);
-            let datagram = Said::Nack(nack.clone()).encode(StreamId(5));
-            prop_assert!(datagram.len() <= WORD_BYTES + MASK_BYTES);
-            prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(5), Said::Nack(nack))));
+            let datagram = Said::Nack(nack.clone()).encode(StreamId(5), Word(6));
+            prop_assert!(datagram.len() <= MAX_BYTES);
+            prop_assert_eq!(Said::decode(&datagram), Ok((StreamId(5), Word(6), Said::Nack(nack))));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            if let Ok((_, Said::Nack(nack))) = Said::decode(&bytes) {
-                prop_assert!(nack.counters().count() as u64 <= MAX_NACKED);
+        fn any_bytes_are_read_or_refused(kind in 0x8e..0xa2_u8, rest in proptest::collection::vec(any::<u8>(), 0..70)) {
+            let bytes = [vec![kind], rest].concat();
+            match Said::decode(&bytes) {
+                Ok((_, _, Said::Nack(nack))) => prop_assert!(nack.counters().count() as u64 <= MAX_NACKED),
+                Ok((stream, word, said)) => prop_assert_eq!(said.encode(stream, word), bytes),
+                Err(_) => {}
             }
         }
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 use roost_proto::Time;
-use roost_reflector::words::{Nack, Said, Word};
+use roost_reflector::words::Nack;
 use roost_reflector::{
-    Config, Epoch, Flags, Header, Hop, Kind, Limits, Outcome, Publisher, Reflector, Secret, Statistics, StreamId, Terms,
+    Config, Epoch, Flags, Header, Hop, Kind, Limits, Outcome, Publisher, Reflector, Secret, Start, Statistics,
+    StreamId, TargetId, Terms,
 };
 
 const STREAM: StreamId = StreamId(77);
-const LEASE: Duration = Duration::from_secs(60);
 const FRAME: Duration = Duration::from_millis(40);
 const PACKET_BYTES: usize = 1040;
 
@@ -30,6 +30,7 @@ fn publisher_at() -> SocketAddr {
 struct World {
     now: Time,
     reflector: Reflector,
+    targets: BTreeMap<SocketAddr, TargetId>,
     publisher: Publisher,
     got: BTreeMap<SocketAddr, Vec<(Time, Vec<u8>)>>,
     /// Targets whose way is full.
@@ -40,14 +41,32 @@ struct World {
 impl World {
     fn new() -> Self {
         let (now, secret) = (Time::ZERO, Secret::new([1; 32]));
-        let mut reflector = Reflector::new(Config::default());
-        reflector.add_source(STREAM, publisher_at()).unwrap();
+        let reflector = Reflector::new(STREAM, Config::default());
         let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, Limits::default()).unwrap();
-        Self { now, reflector, publisher, got: BTreeMap::new(), stalled: BTreeSet::new(), frame: 0 }
+        let (targets, got, stalled) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { now, reflector, targets, publisher, got, stalled, frame: 0 }
     }
 
     fn join(&mut self, target: SocketAddr) {
-        self.reflector.add_target(self.now, STREAM, target, Terms::proven(LEASE)).unwrap();
+        self.join_on(target, Terms::SUBSCRIBER);
+    }
+
+    fn join_on(&mut self, target: SocketAddr, terms: Terms) {
+        if !self.targets.contains_key(&target) {
+            let id = self.reflector.fan().add_target(self.now, target, terms, Start::KeyFrame).unwrap();
+            self.targets.insert(target, id);
+        }
+    }
+
+    fn leave(&mut self, target: SocketAddr) -> bool {
+        let id = self.targets.remove(&target);
+        id.and_then(|id| self.reflector.fan().remove_target(id)).is_some()
+    }
+
+    fn nack(&mut self, target: SocketAddr, missing: &[u64]) {
+        let nack = Nack::of(&missing.iter().map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
+        self.reflector.fan().repair(self.now, self.targets[&target], &nack);
+        self.send();
     }
 
     fn packet(&mut self, flags: Flags) -> Vec<u8> {
@@ -57,8 +76,9 @@ impl World {
     }
 
     fn hears(&mut self, from: SocketAddr, datagram: &[u8]) {
-        self.reflector.handle_datagram(self.now, from, datagram);
-        self.reflector.end_batch(self.now);
+        // What is refused is counted.
+        let _ = self.reflector.take(self.now, from, datagram);
+        self.reflector.fan().close(self.now);
         self.send();
     }
 
@@ -66,10 +86,10 @@ impl World {
     fn frame(&mut self, packets: usize, flags: Flags) {
         for number in 0..packets {
             let packet = self.packet(if number == 0 { flags } else { Flags::default() });
-            self.reflector.handle_datagram(self.now, publisher_at(), &packet);
+            self.reflector.take(self.now, publisher_at(), &packet).unwrap();
         }
         self.frame += 1;
-        self.reflector.end_batch(self.now);
+        self.reflector.fan().close(self.now);
         self.send();
     }
 
@@ -82,31 +102,24 @@ impl World {
     }
 
     fn send(&mut self) {
-        let mut tries = 0;
-        while let Some((stream, transmit)) = self.reflector.poll_transmit(self.now) {
+        while let Some(transmit) = self.reflector.fan().poll_transmit(self.now) {
             let is_full = self.stalled.contains(&transmit.to);
             let packets = transmit.contents.chunks(transmit.segment);
-            let outcome = Outcome { sent: packets.len() as u32, ..Outcome::default() };
-            if is_full {
-                self.reflector.settle(self.now, stream, &transmit, Outcome { is_full, ..Outcome::default() });
-                tries += 1;
-                if tries > 20 {
-                    break;
-                }
-                continue;
+            let sent = if is_full { 0 } else { packets.len() as u32 };
+            if !is_full {
+                let got = self.got.entry(transmit.to).or_default();
+                got.extend(packets.map(|packet| (self.now, packet.to_vec())));
             }
-            let got = self.got.entry(transmit.to).or_default();
-            got.extend(packets.map(|packet| (self.now, packet.to_vec())));
-            self.reflector.settle(self.now, stream, &transmit, outcome);
+            self.reflector.fan().settle(self.now, &transmit, Outcome { sent, is_full, ..Outcome::default() });
         }
     }
 
     /// Time passes, with everything that is due.
     fn passes(&mut self, time: Duration) {
         let end = self.now + time;
-        while let Some(due) = self.reflector.poll_deadline().filter(|due| *due <= end) {
+        while let Some(due) = self.reflector.targets().poll_deadline().filter(|due| *due <= end) {
             self.now = due.max(self.now + Duration::from_micros(1));
-            self.reflector.handle_timeout(self.now);
+            self.reflector.fan().handle_timeout(self.now);
             self.send();
         }
         self.now = end;
@@ -118,76 +131,26 @@ impl World {
     }
 
     fn statistics(&self, target: SocketAddr) -> Statistics {
-        self.reflector.targets(STREAM).find(|(at, ..)| *at == target).unwrap().2
+        self.reflector.targets().statistics(self.targets[&target]).unwrap()
     }
 }
 
 #[test]
-fn nobody_gets_a_packet_before_showing_that_the_address_is_its_own() {
-    let mut world = World::new();
-    let (target, word) = (address(2), Word(99));
-    let terms = Terms { challenge: Some(word), ..Terms::proven(LEASE) };
-    world.reflector.add_target(world.now, STREAM, target, terms).unwrap();
-    world.frame(3, Flags::default());
-    let challenge = Said::Challenge(word).encode(STREAM).to_vec();
-    assert_eq!(world.got[&target], [(world.now, challenge)]);
-    // Somebody guesses, and somebody else knows.
-    world.hears(target, &Said::Answer(Word(98)).encode(STREAM));
-    world.hears(address(3), &Said::Answer(word).encode(STREAM));
-    world.frame(3, Flags::default());
-    assert_eq!(world.counters(target), []);
-    world.hears(target, &Said::Answer(word).encode(STREAM));
-    world.frame(3, Flags::default());
-    assert_eq!(world.counters(target), [6, 7, 8]);
-}
-
-#[test]
-fn who_never_answers_gets_five_challenges_in_all() {
-    let mut world = World::new();
-    let terms = Terms { challenge: Some(Word(9)), ..Terms::proven(LEASE) };
-    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
-    world.groups(20);
-    // Adding it again, as a renewal does, brings about no more.
-    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
-    world.groups(20);
-    assert_eq!(world.got[&address(2)].len(), 5);
-    assert!(world.got[&address(2)].iter().all(|(_, datagram)| Said::is(datagram)));
-}
-
-#[test]
-fn a_lease_ends_unless_it_is_renewed() {
-    let mut world = World::new();
-    world.join(address(2));
-    world.join(address(3));
-    world.passes(LEASE / 2);
-    world.join(address(3));
-    world.passes(LEASE / 2);
-    world.frame(1, Flags::default());
-    assert_eq!((world.counters(address(2)).len(), world.counters(address(3)).len()), (0, 1));
-    assert_eq!(world.reflector.targets(STREAM).count(), 1);
-    assert!(world.reflector.remove_target(STREAM, address(3)));
-    world.frame(1, Flags::default());
-    assert_eq!(world.counters(address(3)).len(), 1);
-}
-
-#[test]
-fn only_the_publishers_packets_are_sent_on_and_not_back() {
+fn packets_are_sent_on_and_not_back() {
     let mut world = World::new();
     world.join(address(2));
     world.join(publisher_at());
     let packet = world.packet(Flags::default());
-    world.hears(address(5), &packet);
     world.hears(publisher_at(), b"no packet");
     assert!(world.got.is_empty());
     world.hears(publisher_at(), &packet);
     assert_eq!((world.counters(address(2)), world.counters(publisher_at())), (vec![0], vec![]));
-    assert_eq!((world.reflector.arrivals().foreign, world.reflector.arrivals().taken), (2, 1));
+    assert_eq!((world.reflector.arrivals().foreign, world.reflector.arrivals().taken), (1, 1));
 }
 
 #[test]
 fn what_comes_two_ways_is_sent_on_once() {
     let mut world = World::new();
-    world.reflector.add_source(STREAM, address(9)).unwrap();
     world.join(address(2));
     for _ in 0..10 {
         let packet = world.packet(Flags::default());
@@ -202,8 +165,7 @@ fn what_comes_two_ways_is_sent_on_once() {
 fn a_packet_is_sent_on_twice_and_then_no_more() {
     let mut world = World::new();
     world.join(address(2));
-    let terms = Terms { kind: Kind::Reflector, ..Terms::proven(LEASE) };
-    world.reflector.add_target(world.now, STREAM, address(3), terms).unwrap();
+    world.join_on(address(3), Terms { kind: Kind::Reflector, ..Terms::SUBSCRIBER });
     for hops in 0..3 {
         let mut packet = world.packet(Flags::default());
         packet[0] = Hop { hops, catch_up: false }.byte();
@@ -224,11 +186,11 @@ fn each_batch_begins_with_another_target() {
     let mut firsts = BTreeSet::new();
     for _ in 0..3 {
         let packet = world.packet(Flags::default());
-        world.reflector.handle_datagram(world.now, publisher_at(), &packet);
-        world.reflector.end_batch(world.now);
-        let (stream, transmit) = world.reflector.poll_transmit(world.now).unwrap();
+        world.reflector.take(world.now, publisher_at(), &packet).unwrap();
+        world.reflector.fan().close(world.now);
+        let transmit = world.reflector.fan().poll_transmit(world.now).unwrap();
         firsts.insert(transmit.to);
-        world.reflector.settle(world.now, stream, &transmit, Outcome { sent: 1, ..Outcome::default() });
+        world.reflector.fan().settle(world.now, &transmit, Outcome { sent: 1, ..Outcome::default() });
         world.send();
     }
     assert_eq!(firsts.len(), 3);
@@ -328,55 +290,45 @@ fn what_is_missing_is_sent_again_but_not_to_whoever_asks_often() {
     let mut world = World::new();
     world.join(address(2));
     world.groups(1);
-    let missing = BTreeSet::from([(1_u64 << 32) + 36, (1 << 32) + 38, (1 << 32) + 5000]);
-    let nack = Said::Nack(Nack::of(&missing).unwrap()).encode(STREAM);
     let before = world.got[&address(2)].len();
     for _ in 0..100 {
-        world.hears(address(2), &nack);
-        world.hears(address(3), &nack);
+        world.nack(address(2), &[36, 38, 5000]);
         world.passes(Duration::from_millis(2));
     }
     let repairs = world.counters(address(2)).split_off(before);
     assert_eq!(repairs, [36, 38, 36, 38, 36, 38], "three times each");
-    assert!(!world.got.contains_key(&address(3)), "who has no lease gets nothing");
     assert_eq!(world.statistics(address(2)).repaired, 6);
     // After the deadline it is of no use.
     world.passes(Duration::from_secs(1));
-    let old = BTreeSet::from([(1_u64 << 32) + 37]);
-    world.hears(address(2), &Said::Nack(Nack::of(&old).unwrap()).encode(STREAM));
+    world.nack(address(2), &[37]);
     assert_eq!(world.counters(address(2)).len(), before + 6);
 }
 
 #[test]
-fn streams_take_turns() {
+fn one_that_has_the_packets_before_goes_on_where_it_was() {
     let mut world = World::new();
-    let other = StreamId(STREAM.0 + 1);
-    world.reflector.add_source(other, publisher_at()).unwrap();
-    let mut publisher = Publisher::new(world.now, other, Epoch(1), &Secret::new([2; 32]), Limits::default()).unwrap();
-    for number in 2..5 {
-        world.join(address(number));
-        world.reflector.add_target(world.now, other, address(number), Terms::proven(LEASE)).unwrap();
-    }
-    let mut second = BytesMut::new();
-    publisher.seal(world.now, 0, Flags::default(), b"other", &mut second).unwrap();
-    let first = world.packet(Flags::default());
-    for packet in [&first[..], &second] {
-        world.reflector.handle_datagram(world.now, publisher_at(), packet);
-    }
-    world.reflector.end_batch(world.now);
-    let mut order = Vec::new();
-    while let Some((stream, transmit)) = world.reflector.poll_transmit(world.now) {
-        order.push(stream);
-        world.reflector.settle(world.now, stream, &transmit, Outcome { sent: 1, ..Outcome::default() });
-    }
-    assert_eq!(order, [STREAM, other].repeat(3));
+    world.groups(1);
+    let resume = |world: &mut World, number: u8, counter: u64| {
+        let start = Start::At((1 << 32) + counter);
+        world.reflector.fan().add_target(world.now, address(number), Terms::SUBSCRIBER, start).unwrap();
+        world.passes(Duration::from_millis(5));
+        world.send();
+    };
+    resume(&mut world, 2, 33);
+    resume(&mut world, 3, 40);
+    world.frame(4, Flags::default());
+    assert_eq!(world.counters(address(2)), (33..44).collect::<Vec<_>>());
+    assert_eq!(world.counters(address(3)), (40..44).collect::<Vec<_>>());
+    // What it asks for has gone: it begins as anybody.
+    world.groups(3);
+    resume(&mut world, 4, 33);
+    assert_eq!(world.counters(address(4)).first(), Some(&124));
 }
 
 #[test]
 fn a_target_with_a_thin_link_is_paced() {
     let mut world = World::new();
-    let terms = Terms { bits_per_second: Some(2_000_000), ..Terms::proven(LEASE) };
-    world.reflector.add_target(world.now, STREAM, address(2), terms).unwrap();
+    world.join_on(address(2), Terms { bits_per_second: Some(2_000_000), ..Terms::SUBSCRIBER });
     world.groups(10);
     let bytes = world.statistics(address(2)).bytes;
     // 4 s of 2 Mbit/s, and one frame ahead.
@@ -403,7 +355,7 @@ proptest! {
                 0 => world.join(address(who)),
                 1 => drop(world.stalled.insert(address(who))),
                 2 => drop(world.stalled.remove(&address(who))),
-                3 => if world.reflector.remove_target(STREAM, address(who)) { drop(world.got.remove(&address(who))) },
+                3 => if world.leave(address(who)) { drop(world.got.remove(&address(who))) },
                 4 => world.passes(Duration::from_millis(how_many as u64 * 90)),
                 5 => {
                     let packet = world.packet(Flags::default());

@@ -1,0 +1,224 @@
+//! The side that sends: offers, leases, and who has gone.
+
+use std::net::SocketAddr;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Kind, StreamId, Tag};
+
+use super::member::{Answered, Member};
+use super::timers::Timer;
+use super::{Event, Relay};
+use crate::fan::{MAX_TARGETS, Refused};
+use crate::target::{Start, Terms};
+use crate::words::{Nack, Reported, Said, Word};
+
+/// The most streams that one address is offered without having answered: whoever lives there may not have asked.
+const MAX_UNANSWERED: usize = 16;
+
+impl Relay {
+    /// Offers a stream to an address, or under one more tag.
+    pub(super) fn attach(
+        &mut self,
+        now: Time,
+        stream: StreamId,
+        to: SocketAddr,
+        tag: Tag,
+        kind: Kind,
+    ) -> Result<(), Refused> {
+        let is_known = self.streams.get(&stream).ok_or(Refused::NoStream)?.members.contains_key(&to);
+        if !is_known {
+            self.check_room(stream, to)?;
+        }
+        let (word, trusts) = (self.random.word(), self.routable.knows(now, to));
+        let Some(known) = self.streams.get_mut(&stream) else { return Err(Refused::NoStream) };
+        known.reflector.set_sends_on(true);
+        let member = known.members.entry(to).or_insert_with(|| Member::new(now, kind, word));
+        member.offer(now, tag);
+        if !is_known && trusts {
+            let terms = Terms { kind, ..Terms::SUBSCRIBER };
+            member.target = known.reflector.fan().add_target(now, to, terms, Start::KeyFrame).ok();
+            self.busy.insert(stream);
+        }
+        self.tend_member(now, stream, to);
+        self.note_watch(now, stream);
+        Ok(())
+    }
+
+    fn check_room(&self, stream: StreamId, to: SocketAddr) -> Result<(), Refused> {
+        let Some(known) = self.streams.get(&stream) else { return Err(Refused::NoStream) };
+        let all = self.streams.values().filter_map(|stream| stream.members.get(&to));
+        let unanswered = all.filter(|member| !member.has_answered()).count();
+        let rate = known.reflector.bits_per_second();
+        let has_rate = self.residual().is_none_or(|residual| residual >= rate);
+        if self.is_leaving || known.members.len() >= MAX_TARGETS || unanswered >= MAX_UNANSWERED || !has_rate {
+            return Err(Refused::Full);
+        }
+        Ok(())
+    }
+
+    /// What the uplink has left, bits per second, if it has a limit.
+    pub fn residual(&self) -> Option<u64> {
+        let used = self.streams.values().map(super::stream::Stream::load).sum();
+        self.config.uplink.map(|uplink| uplink.saturating_sub(used))
+    }
+
+    /// The downstream that is known by this word at this address.
+    fn member(&mut self, from: SocketAddr, stream: StreamId, word: Word) -> Option<&mut Member> {
+        self.streams.get_mut(&stream)?.members.get_mut(&from).filter(|member| member.word == word)
+    }
+
+    pub(super) fn hear_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        word: Word,
+        tag: Tag,
+        next: u64,
+    ) {
+        let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };
+        let answered = member.answer(now, tag);
+        self.routable.note(now, from);
+        let start = if next > 0 { Start::At(next) } else { Start::KeyFrame };
+        match answered {
+            Answered::First { was_repeated } => self.start(now, from, stream, start, was_repeated || next > 0),
+            Answered::Again => {}
+        }
+    }
+
+    /// Sends the stream to a downstream that wants it. One that was trusted to has it already, and
+    /// begins anew only if it did not know what it got, or has what is before.
+    fn start(&mut self, now: Time, to: SocketAddr, stream: StreamId, start: Start, anew: bool) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let Some(member) = known.members.get_mut(&to) else { return };
+        match member.target {
+            Some(target) if anew => known.reflector.fan().restart_target(target, start),
+            Some(_) => {}
+            None => {
+                let terms = Terms { kind: member.kind, ..Terms::SUBSCRIBER };
+                member.target = known.reflector.fan().add_target(now, to, terms, start).ok();
+            }
+        }
+        self.busy.insert(stream);
+    }
+
+    /// A report is an answer as well, if that was lost.
+    pub(super) fn hear_report(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, said: Reported) {
+        let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };
+        member.reported = said;
+        let is_first = !member.has_answered();
+        member.renew(now);
+        if is_first {
+            self.start(now, from, stream, Start::At(said.highest.saturating_add(1)), false);
+        }
+    }
+
+    pub(super) fn hear_nack(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, nack: &Nack) {
+        let target = self.member(from, stream, word).map(|member| member.target);
+        let Some(target) = target else { return self.refuse(from, stream, word) };
+        if let (Some(target), Some(known)) = (target, self.streams.get_mut(&stream)) {
+            known.reflector.fan().repair(now, target, nack);
+            self.busy.insert(stream);
+        }
+    }
+
+    pub(super) fn hear_key_frame(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) {
+        match self.member(from, stream, word) {
+            Some(_) => self.want_key_frame(now, stream),
+            None => self.refuse(from, stream, word),
+        }
+    }
+
+    /// Somebody takes this host for its upstream, which it is no more: before a restart, perhaps.
+    fn refuse(&mut self, from: SocketAddr, stream: StreamId, word: Word) {
+        self.rejected.unknown += 1;
+        self.say(from, stream, word, &Said::Done);
+    }
+
+    /// A downstream wants the stream no more; answers whether it was one.
+    pub(super) fn hear_done(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) -> bool {
+        let member = self.member(from, stream, word).map(|member| member.has_answered());
+        if member == Some(false) {
+            // It was trusted, and did not ask.
+            self.routable.forget(from);
+        }
+        if member.is_some() {
+            self.detach(now, stream, from);
+        }
+        member.is_some()
+    }
+
+    fn detach(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
+        self.timers.clear(Timer::Member(stream, address));
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        if let Some(target) = known.members.remove(&address).and_then(|member| member.target) {
+            known.reflector.fan().remove_target(target);
+        }
+        self.note_watch(now, stream);
+    }
+
+    /// What is due for a downstream: offers, a sign of life, its end.
+    pub(super) fn tend_member(&mut self, now: Time, stream: StreamId, address: SocketAddr) {
+        let is_leaving = self.is_leaving;
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let (is_rooted, depth) = (known.is_rooted(now) && !is_leaving, known.depth());
+        let Some(member) = known.members.get_mut(&address) else { return };
+        let offers = member.due_offers(now);
+        if member.is_gone(now) {
+            return self.detach(now, stream, address);
+        }
+        if member.abuses_trust(now) {
+            member.target.take().map(|target| known.reflector.fan().remove_target(target));
+            self.routable.forget(address);
+        }
+        let sent = member.target.and_then(|target| known.reflector.targets().statistics(target));
+        let is_quiet = member.is_quiet(now, sent.map_or(0, |sent| sent.packets));
+        let (word, has_answered) = (member.word, member.has_answered());
+        self.timers.set(Timer::Member(stream, address), member.due());
+        for tag in offers {
+            self.say(address, stream, word, &Said::Offer(tag));
+        }
+        if has_answered && !is_rooted {
+            self.say(address, stream, word, &Said::Moving);
+        } else if has_answered && is_quiet {
+            self.say(address, stream, word, &Said::Alive(depth));
+        }
+    }
+
+    /// Tells all downstreams of a stream to find another way.
+    pub(super) fn tell_moving(&mut self, _now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get(&stream) else { return };
+        let answered = known.members.iter().filter(|(_, member)| member.has_answered());
+        let all: Vec<(SocketAddr, Word)> = answered.map(|(address, member)| (*address, member.word)).collect();
+        for (address, word) in all {
+            self.say(address, stream, word, &Said::Moving);
+        }
+    }
+
+    /// Whether a stream is wanted has perhaps changed.
+    pub(super) fn note_watch(&mut self, now: Time, stream: StreamId) {
+        let linger = self.config.linger;
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        if known.members.is_empty() {
+            known.reflector.set_sends_on(known.is_published || !known.is_local);
+            self.timers.advance(Timer::Idle(stream), now + linger);
+            return;
+        }
+        self.timers.clear(Timer::Idle(stream));
+        if known.is_published && !std::mem::replace(&mut known.is_watched, true) {
+            self.events.push_back(Event::Watched { stream });
+        }
+    }
+
+    /// Nobody has wanted a stream for the linger.
+    pub(super) fn idle(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        if known.is_published {
+            if std::mem::take(&mut known.is_watched) {
+                self.events.push_back(Event::Idle { stream });
+            }
+        } else if !known.is_local {
+            self.forget(now, stream);
+        }
+    }
+}

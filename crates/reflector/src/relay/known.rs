@@ -1,0 +1,81 @@
+//! What is remembered of addresses: who has answered, and whom we have left.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::StreamId;
+
+use crate::words::Word;
+
+/// The most addresses, and the most upstreams, that are remembered; then the oldest go.
+const MAX_REMEMBERED: usize = 4096;
+/// How long an address that has answered is known to receive what is sent to it.
+const ROUTABLE: Duration = Duration::from_secs(600);
+/// How long an upstream that was told that it is done may go on, because it did not hear it: until
+/// its lease is over. It is told again at most so often.
+const PARTED: Duration = Duration::from_secs(6);
+const DONE_AGAIN: Duration = Duration::from_millis(200);
+
+/// Addresses that have answered an offer lately.
+#[derive(Debug, Default)]
+pub(super) struct Routable(BTreeMap<SocketAddr, Time>);
+
+impl Routable {
+    pub(super) fn note(&mut self, now: Time, address: SocketAddr) {
+        self.0.insert(address, now);
+        if self.0.len() > MAX_REMEMBERED {
+            let oldest = self.0.iter().min_by_key(|(_, at)| **at).map(|(address, _)| *address);
+            oldest.map(|oldest| self.0.remove(&oldest));
+        }
+    }
+
+    pub(super) fn forget(&mut self, address: SocketAddr) {
+        self.0.remove(&address);
+    }
+
+    pub(super) fn knows(&self, now: Time, address: SocketAddr) -> bool {
+        self.0.get(&address).is_some_and(|at| now.since(*at) < ROUTABLE)
+    }
+}
+
+#[derive(Debug)]
+struct Left {
+    word: Word,
+    since: Time,
+    told: Time,
+}
+
+/// Upstreams that were left: who goes on sending did not hear it.
+#[derive(Debug, Default)]
+pub(super) struct Parted(BTreeMap<(StreamId, SocketAddr), Left>);
+
+impl Parted {
+    pub(super) fn note(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: Word) {
+        if self.0.len() >= MAX_REMEMBERED {
+            self.0.retain(|_, left| now.since(left.since) < PARTED);
+        }
+        if self.0.len() < MAX_REMEMBERED {
+            self.0.insert((stream, address), Left { word, since: now, told: now });
+        }
+    }
+
+    pub(super) fn forget(&mut self, stream: StreamId, address: SocketAddr) {
+        self.0.remove(&(stream, address));
+    }
+
+    /// The word with which it is to be told once more, if it is.
+    pub(super) fn tell_again(&mut self, now: Time, stream: StreamId, address: SocketAddr) -> Option<Word> {
+        let left = self.0.get_mut(&(stream, address))?;
+        if now.since(left.since) >= PARTED {
+            self.0.remove(&(stream, address));
+            return None;
+        }
+        if now.since(left.told) < DONE_AGAIN {
+            return None;
+        }
+        left.told = now;
+        Some(left.word)
+    }
+}

@@ -1,0 +1,180 @@
+//! One upstream of a stream: what comes from it, and how well.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+
+use crate::packet::{Header, Hop};
+use crate::words::{Reported, Word};
+
+/// Silence after which an upstream is gone: it says something each second.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
+/// How often an upstream is told what has come from it, which keeps the lease.
+pub(super) const REPORT: Duration = Duration::from_secs(1);
+/// How often it is looked whether one upstream stands in for another.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// What did not fit one message is asked for after this.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a new upstream carries live packets before the ones before it are left.
+const PROVEN: Duration = Duration::from_millis(200);
+/// Unless packets between the two are missing still; then so much longer at most.
+const OVERLAP: Duration = Duration::from_secs(2);
+/// How long "find another way" holds, unless it is said again.
+const MOVING: Duration = Duration::from_millis(2500);
+/// A longer gap between counters is a skip, not a loss.
+const MAX_LOSS: u64 = 64;
+/// What a round trip is taken for before it is known, and at most.
+const ROUND_TRIP: Duration = Duration::from_millis(40);
+const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
+
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) address: SocketAddr,
+    pub(super) word: Word,
+    /// When it was last answered.
+    answered: Time,
+    /// When something last came.
+    pub(super) heard: Time,
+    moving: Option<Time>,
+    /// How many hops it is from the publisher.
+    pub(super) depth: u8,
+    first: Option<u64>,
+    highest: u64,
+    /// Since when it carries live packets.
+    live: Option<Time>,
+    received: u64,
+    lost: u64,
+    pub(super) nacks: u64,
+    /// The present frame, and when it began.
+    frame: Option<(u16, Time)>,
+    /// Between frames, smoothed, and its mean deviation; microseconds.
+    spacing: f64,
+    jitter: f64,
+    pub(super) round_trip: Duration,
+    is_measured: bool,
+    /// The first packet that was asked for, and when.
+    asked: Option<(u64, Time)>,
+    pub(super) report_due: Time,
+}
+
+impl Leg {
+    pub(super) fn new(now: Time, address: SocketAddr, word: Word) -> Self {
+        Self {
+            address,
+            word,
+            answered: now,
+            heard: now,
+            moving: None,
+            depth: 0,
+            first: None,
+            highest: 0,
+            live: None,
+            received: 0,
+            lost: 0,
+            nacks: 0,
+            frame: None,
+            spacing: 0.0,
+            jitter: 0.0,
+            round_trip: ROUND_TRIP,
+            is_measured: false,
+            asked: None,
+            report_due: now + REPORT,
+        }
+    }
+
+    /// It was offered again: what it said before holds no more.
+    pub(super) fn answer(&mut self, now: Time, word: Word) {
+        (self.word, self.answered, self.heard, self.moving) = (word, now, now, None);
+    }
+
+    /// A packet has come from it.
+    pub(super) fn packet(&mut self, now: Time, hop: Hop, header: &Header) {
+        self.heard = now;
+        self.received += 1;
+        self.measure(now, hop, header.counter);
+        let first = self.first.get_or_insert(header.counter);
+        *first = header.counter.min(*first);
+        if !hop.catch_up {
+            self.live.get_or_insert(now);
+            self.depth = hop.hops;
+            self.note_frame(now, header.frame);
+        }
+        let far = header.counter.saturating_sub(self.highest);
+        if far > 0 {
+            let is_loss = self.highest > 0 && far <= MAX_LOSS;
+            self.lost += if is_loss { far - 1 } else { 0 };
+            self.highest = header.counter;
+        } else if !hop.catch_up {
+            // It was only overtaken; what is repaired was lost all the same.
+            self.lost = self.lost.saturating_sub(1);
+        }
+    }
+
+    fn measure(&mut self, now: Time, hop: Hop, counter: u64) {
+        let sample = match self.asked {
+            Some((asked, at)) if asked == counter && hop.catch_up => {
+                self.asked = None;
+                now.since(at)
+            }
+            // The first packet answers the answer, unless it only came later.
+            _ if !self.is_measured && self.first.is_none() => now.since(self.answered).min(ROUND_TRIP * 5),
+            _ => return,
+        };
+        let sample = sample.min(MAX_ROUND_TRIP);
+        self.round_trip = if self.is_measured { (self.round_trip * 7 + sample) / 8 } else { sample };
+        self.is_measured = true;
+    }
+
+    /// The frames' spacing, by their first packets.
+    fn note_frame(&mut self, now: Time, frame: u16) {
+        let before = self.frame.filter(|(number, _)| *number != frame);
+        if self.frame.is_none() || before.is_some_and(|(number, _)| frame.wrapping_sub(number) < 1 << 15) {
+            self.frame = Some((frame, now));
+        }
+        if let Some((_, at)) = before.filter(|(number, _)| frame.wrapping_sub(*number) == 1) {
+            let gap = now.since(at).as_micros() as f64;
+            let deviation = if self.spacing > 0.0 { (gap - self.spacing).abs() } else { 0.0 };
+            self.spacing += if self.spacing > 0.0 { (gap - self.spacing) / 16.0 } else { gap };
+            self.jitter += (deviation - self.jitter) / 16.0;
+        }
+    }
+
+    /// It was asked for packets, this one first.
+    pub(super) fn ask(&mut self, now: Time, counter: u64) {
+        self.nacks += 1;
+        if self.asked.is_none_or(|(_, at)| now.since(at) > MAX_ROUND_TRIP) {
+            self.asked = Some((counter, now));
+        }
+    }
+
+    pub(super) fn reported(&self) -> Reported {
+        let Self { received, lost, highest, .. } = *self;
+        Reported { received, lost, highest, jitter_us: self.jitter as u32 }
+    }
+
+    pub(super) fn note_moving(&mut self, now: Time) {
+        (self.heard, self.moving) = (now, Some(now));
+    }
+
+    pub(super) fn is_moving(&self, now: Time) -> bool {
+        self.moving.is_some_and(|since| now.since(since) < MOVING)
+    }
+
+    /// Whether it can stand in for another, so that nothing is missing without that one.
+    pub(super) fn stands_in_for(&self, now: Time, other: &Self) -> bool {
+        let Some(live) = self.live.filter(|live| now.since(*live) >= PROVEN) else { return false };
+        let meets = self.first.is_some_and(|first| other.highest.saturating_add(1) >= first);
+        !self.is_moving(now) && (meets || other.first.is_none() || now.since(live) >= PROVEN + OVERLAP)
+    }
+
+    /// Whether it has been there for longer than a change takes.
+    pub(super) fn is_old(&self, now: Time) -> bool {
+        now.since(self.answered) >= PROVEN + OVERLAP
+    }
+
+    /// When it has to be looked at again.
+    pub(super) fn due(&self) -> Time {
+        self.report_due.min(self.heard + SILENCE)
+    }
+}

@@ -1,0 +1,137 @@
+//! One downstream of a stream: what it was offered, and how long it holds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Kind, Tag};
+
+use crate::fan::TargetId;
+use crate::words::{Reported, Word};
+
+/// How long a downstream gets the stream after its last report, of which there is one a second.
+pub(super) const LEASE: Duration = Duration::from_secs(5);
+/// When an offer that is not answered is repeated first, twice as long after each, and how
+/// often it is made in all.
+const OFFER_AGAIN: Duration = Duration::from_millis(200);
+const OFFERS: u8 = 5;
+/// The most tags under which one downstream is offered one stream: several who watch at one
+/// node, and their changes of way. More wait for the others.
+const MAX_TAGS: usize = 8;
+/// How long one that is known to be there gets the stream without having answered this time.
+const TRUSTED: Duration = Duration::from_secs(1);
+/// How often it hears something.
+const ALIVE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Offered {
+    times: u8,
+    /// When it is made again; none once it was answered.
+    next: Option<Time>,
+}
+
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) kind: Kind,
+    pub(super) word: Word,
+    /// Where the stream is sent from; none before it has answered.
+    pub(super) target: Option<TargetId>,
+    offered: BTreeMap<Tag, Offered>,
+    since: Time,
+    /// Until when it wants the stream; none before it has answered.
+    lease: Option<Time>,
+    pub(super) reported: Reported,
+    /// How many packets it had been sent when it was last looked at, and when that was.
+    sent: u64,
+    looked: Time,
+}
+
+/// What an answer means.
+pub(super) enum Answered {
+    /// It is the first: the stream begins.
+    First {
+        /// Whether it was offered more than once.
+        was_repeated: bool,
+    },
+    /// It gets the stream already.
+    Again,
+}
+
+impl Member {
+    pub(super) fn new(now: Time, kind: Kind, word: Word) -> Self {
+        let (offered, reported) = (BTreeMap::new(), Reported::default());
+        Self { kind, word, target: None, offered, since: now, lease: None, reported, sent: 0, looked: now }
+    }
+
+    /// It is to be offered the stream under this tag too. One that has answered under it need not.
+    pub(super) fn offer(&mut self, now: Time, tag: Tag) {
+        if self.offered.len() >= MAX_TAGS && !self.offered.contains_key(&tag) {
+            self.offered.retain(|_, offered| offered.next.is_some());
+        }
+        if self.offered.len() < MAX_TAGS {
+            self.offered.entry(tag).or_insert(Offered { times: 0, next: Some(now) });
+        }
+    }
+
+    /// The tags under which an offer is due, each of which is taken for made.
+    pub(super) fn due_offers(&mut self, now: Time) -> Vec<Tag> {
+        let mut due = Vec::new();
+        self.offered.retain(|tag, offered| {
+            let Some(_) = offered.next.filter(|next| *next <= now) else { return true };
+            if offered.times >= OFFERS {
+                return false;
+            }
+            offered.next = Some(now + OFFER_AGAIN * (1 << u32::from(offered.times)));
+            offered.times += 1;
+            due.push(*tag);
+            true
+        });
+        due
+    }
+
+    pub(super) fn answer(&mut self, now: Time, tag: Tag) -> Answered {
+        let offered = self.offered.get_mut(&tag);
+        let was_repeated = offered.as_ref().is_some_and(|offered| offered.times > 1);
+        if let Some(offered) = offered {
+            offered.next = None;
+        }
+        let is_first = !self.has_answered();
+        self.renew(now);
+        if is_first { Answered::First { was_repeated } } else { Answered::Again }
+    }
+
+    pub(super) fn renew(&mut self, now: Time) {
+        self.lease = Some(now + LEASE);
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// Whether it was trusted to answer, and did not.
+    pub(super) fn abuses_trust(&self, now: Time) -> bool {
+        self.target.is_some() && !self.has_answered() && now.since(self.since) >= TRUSTED
+    }
+
+    /// Whether it does not want the stream any more, or never did.
+    pub(super) fn is_gone(&self, now: Time) -> bool {
+        self.lease.map_or(self.offered.is_empty(), |lease| lease <= now)
+    }
+
+    /// Whether it has been sent nothing for a while, of what is known to have been sent to it.
+    pub(super) fn is_quiet(&mut self, now: Time, sent: u64) -> bool {
+        if now.since(self.looked) < ALIVE {
+            return false;
+        }
+        let was = std::mem::replace(&mut self.sent, sent);
+        self.looked = now;
+        was == sent
+    }
+
+    /// When it has to be looked at again.
+    pub(super) fn due(&self) -> Time {
+        let offers = self.offered.values().filter_map(|offered| offered.next).min();
+        let look = self.looked + ALIVE;
+        offers.map_or(look, |offer| offer.min(look))
+    }
+}

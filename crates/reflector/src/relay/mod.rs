@@ -1,0 +1,316 @@
+//! Streams on their way: one machine for the provider, the hubs, and the subscriber.
+//!
+//! At every hop it is the same relation. A *downstream* has a stream from an *upstream* by soft
+//! state: the upstream [offers](crate::words::Said::Offer) it under a tag that the downstream
+//! has drawn, the downstream answers from the address where it wants the packets, and
+//! keeps its lease by a report each second. Nothing else is needed between two hubs. Who may watch,
+//! under which tags, and with which keys, is told by the control plane.
+//!
+//! | host | what it calls |
+//! |---|---|
+//! | provider | [`publish`](Relay::publish), [`offer`](Relay::offer), [`push`](Relay::push), [`unpublish`](Relay::unpublish) |
+//! | hub | [`grant`](Relay::grant) |
+//! | subscriber | [`expect`](Relay::expect), [`release`](Relay::release), [`want_key_frame`](Relay::want_key_frame) |
+//! | all | [`leave`](Relay::leave), and the loop |
+//!
+//! ```text
+//! loop {
+//!     wait until datagrams come, the socket has room, or poll_deadline
+//!     handle_datagram for each that is there (up to some ten): what it delivers goes to a Subscriber
+//!     handle_timeout, if the deadline has passed
+//!     push what the publisher has sealed
+//!     end_batch
+//!     while poll_transmit is something { send it; settle; leave off if the socket is full }
+//!     while poll_event is something { act on it }
+//! }
+//! ```
+//!
+//! A way is changed make-before-break: a downstream that is offered a stream by a second upstream takes
+//! packets from both, each once, and leaves the first when the second has carried live packets for 200 ms.
+
+mod downstream;
+mod known;
+mod leg;
+mod member;
+mod packets;
+mod random;
+mod status;
+mod stream;
+mod tags;
+mod timers;
+mod upstream;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Grant, Kind, StreamId, Tag};
+
+use crate::fan::{self, Refused, Transmit};
+use crate::words::{Said, Word};
+use known::{Parted, Routable};
+use random::Random;
+pub use status::{LegStatus, MemberStatus, StreamStatus};
+pub use stream::Name;
+use stream::Stream;
+use tags::{EXPECTED, For, GRANTED, Tags};
+use timers::{Timer, Timers};
+
+/// The most streams.
+pub const MAX_STREAMS: usize = 256;
+/// The most upstreams of a stream: two ways, each before and after a change.
+pub const MAX_LEGS: usize = 4;
+/// The most words that wait to be sent; more are as good as lost, and said again.
+const MAX_WORDS: usize = 8192;
+
+/// How a host relays.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How each stream is kept and sent on.
+    pub fan: fan::Config,
+    /// What all streams together may take of the host's uplink, bits per second; by default all there is.
+    pub uplink: Option<u64>,
+    /// How long a stream goes on without anybody who watches; by default 5 s, so that one who
+    /// comes back, or changes its way, finds it.
+    pub linger: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { fan: fan::Config::default(), uplink: None, linger: Duration::from_secs(5) }
+    }
+}
+
+/// What has happened, for the owner to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What was [expected](Relay::expect) under this tag is this stream, and comes.
+    Began {
+        /// The tag.
+        tag: Tag,
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Nothing was offered under an expected tag for 5 s; it is not expected any more.
+    Unoffered {
+        /// The tag.
+        tag: Tag,
+    },
+    /// A stream that is watched here comes from nobody any more: ask for it again.
+    Lost {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// It still comes, but will not for long: ask for it again.
+    Moving {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// A published stream is wanted.
+    Watched {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Nobody has wanted a published stream for the linger.
+    Idle {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Somebody needs a key frame of a published stream; no more often than once a second.
+    KeyFrame {
+        /// The stream.
+        stream: StreamId,
+    },
+}
+
+/// What was not taken, and why, of all datagrams so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rejected {
+    /// Datagrams that are neither packets nor words.
+    pub malformed: u64,
+    /// Packets of no stream here, or not from one of its upstreams.
+    pub foreign: u64,
+    /// Words of somebody who was not told them.
+    pub unknown: u64,
+}
+
+/// The machine. It does no I/O: time, datagrams and a seed come in.
+///
+/// The owner calls any of its methods, then goes on as the loop above says.
+pub struct Relay {
+    config: Config,
+    random: Random,
+    streams: BTreeMap<StreamId, Stream>,
+    tags: Tags,
+    routable: Routable,
+    parted: Parted,
+    timers: Timers,
+    words: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    /// Streams that may have something to send: what the others have costs nothing.
+    busy: BTreeSet<StreamId>,
+    /// Streams for whose targets the system had no room.
+    full: BTreeSet<StreamId>,
+    /// After whose turn it is.
+    turn: Option<StreamId>,
+    rejected: Rejected,
+    is_leaving: bool,
+}
+
+impl Relay {
+    /// A relay without streams. The seed is secret: from it come the words that downstreams are known by.
+    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        Self {
+            config,
+            random: Random::new(seed),
+            streams: BTreeMap::new(),
+            tags: Tags::default(),
+            routable: Routable::default(),
+            parted: Parted::default(),
+            timers: Timers::default(),
+            words: VecDeque::new(),
+            events: VecDeque::new(),
+            busy: BTreeSet::new(),
+            full: BTreeSet::new(),
+            turn: None,
+            rejected: Rejected::default(),
+            is_leaving: false,
+        }
+    }
+
+    /// Begins a stream of this host. If nobody wants it for the linger, it is [`Event::Idle`].
+    ///
+    /// # Errors
+    /// [`Refused::TooManyStreams`].
+    pub fn publish(&mut self, now: Time, stream: StreamId) -> Result<(), Refused> {
+        let published = self.stream_or_new(stream).ok_or(Refused::TooManyStreams)?;
+        published.is_published = true;
+        published.is_watched = true;
+        published.reflector.set_sends_on(true);
+        self.note_watch(now, stream);
+        Ok(())
+    }
+
+    /// Sends a packet of a published stream, as its [`Publisher`](crate::Publisher) has sealed it.
+    /// What is none of such a stream is dropped.
+    pub fn push(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
+        let published = self.streams.get_mut(&stream).filter(|known| known.is_published);
+        match published.map(|known| known.reflector.publish(now, packet)) {
+            Some(Ok(())) => drop(self.busy.insert(stream)),
+            Some(Err(_)) | None => self.rejected.foreign += 1,
+        }
+    }
+
+    /// Ends a published stream.
+    pub fn unpublish(&mut self, now: Time, stream: StreamId) {
+        self.forget(now, stream);
+    }
+
+    /// Offers a published stream to the media address of a hub, which has asked under this tag.
+    ///
+    /// # Errors
+    /// [`Refused::NoStream`]; [`Refused::Full`] if it has no room, or the uplink has none.
+    pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: Tag) -> Result<(), Refused> {
+        self.attach(now, stream, to, tag, Kind::Reflector)
+    }
+
+    /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
+    /// carried already is offered at once. The same grant again changes nothing.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] if there are as many as are waited for.
+    pub fn grant(&mut self, now: Time, grant: Grant) -> Result<(), Refused> {
+        if self.is_leaving || !self.tags.wait(grant.tag, For::There(grant)) {
+            return Err(Refused::Full);
+        }
+        self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
+        let name = Name::from(&grant);
+        let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.legs.is_empty());
+        if let Some(stream) = carried.map(|(stream, _)| *stream) {
+            self.attach(now, stream, grant.to, grant.their_tag, grant.kind)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is offered under this tag for whoever watches here: [`Event::Began`] says which
+    /// stream it is, or [`Event::Unoffered`] that there is none.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] if there are as many as are waited for.
+    pub fn expect(&mut self, now: Time, tag: Tag) -> Result<(), Refused> {
+        if !self.tags.wait(tag, For::Here) {
+            return Err(Refused::Full);
+        }
+        if self.tags.get_mut(tag).is_some_and(|asked| asked.stream.is_none()) {
+            self.timers.set(Timer::Tag(tag), now + EXPECTED);
+        }
+        Ok(())
+    }
+
+    /// Nobody watches a stream here any more.
+    pub fn release(&mut self, now: Time, stream: StreamId) {
+        for tag in self.tags.release(stream) {
+            self.timers.clear(Timer::Tag(tag));
+        }
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        known.is_local = false;
+        if known.members.is_empty() && !known.is_published {
+            self.forget(now, stream);
+        }
+    }
+
+    /// Whoever watches here needs a key frame: a decoder that has lost its way.
+    pub fn want_key_frame(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        if !known.asks_key_frame(now) {
+            return;
+        }
+        if known.is_published {
+            self.events.push_back(Event::KeyFrame { stream });
+        } else if let Some(leg) = known.legs.iter().max_by_key(|leg| leg.heard) {
+            let (to, word) = (leg.address, leg.word);
+            self.say(to, stream, word, &Said::KeyFrame);
+        }
+    }
+
+    /// Tells all downstreams to find another way, because this host leaves. What it has goes on
+    /// until they have gone, or it stops; it takes no more grants.
+    pub fn leave(&mut self, now: Time) {
+        self.is_leaving = true;
+        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
+        for stream in streams {
+            self.tell_moving(now, stream);
+        }
+    }
+
+    fn stream_or_new(&mut self, stream: StreamId) -> Option<&mut Stream> {
+        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream) {
+            return None;
+        }
+        Some(self.streams.entry(stream).or_insert_with(|| Stream::new(stream, self.config.fan)))
+    }
+
+    fn say(&mut self, to: SocketAddr, stream: StreamId, word: Word, said: &Said) {
+        if self.words.len() < MAX_WORDS {
+            self.words.push_back(Transmit::word(to, stream, said.encode(stream, word)));
+        }
+    }
+
+    /// Ends a stream here, for everybody.
+    fn forget(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.remove(&stream) else { return };
+        for leg in known.legs {
+            self.part(now, stream, leg.address, leg.word);
+        }
+        for (address, member) in known.members {
+            self.timers.clear(Timer::Member(stream, address));
+            self.say(address, stream, member.word, &Said::Done);
+        }
+        for timer in [Timer::Legs(stream), Timer::Repair(stream), Timer::Pace(stream), Timer::Idle(stream)] {
+            self.timers.clear(timer);
+        }
+        self.busy.remove(&stream);
+        self.full.remove(&stream);
+    }
+}

@@ -1,0 +1,157 @@
+//! What comes in, what goes out, and what time brings.
+
+use std::net::SocketAddr;
+use std::ops::Bound;
+
+use roost_proto::Time;
+use roost_proto::reflection::StreamId;
+
+use super::timers::Timer;
+use super::{Event, Relay};
+use crate::fan::{Outcome, Transmit};
+use crate::packet::{Header, Hop};
+use crate::words::Said;
+
+impl Relay {
+    /// Whether a datagram on a shared port is for a relay, by its first byte: DTLS and QUIC begin with others.
+    pub fn is(datagram: &[u8]) -> bool {
+        datagram.first().is_some_and(|byte| Hop::from_byte(*byte).is_some()) || Said::is(datagram)
+    }
+
+    /// Takes a datagram. A packet of a stream that is watched here goes to `deliver`, once; whether
+    /// it is genuine a [`Subscriber`](crate::Subscriber) can tell.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &[u8],
+        deliver: impl FnOnce(StreamId, &[u8]),
+    ) {
+        if Said::is(datagram) {
+            return self.hear(now, from, datagram);
+        }
+        let Ok((hop, header)) = Header::decode(datagram) else {
+            self.rejected.malformed += 1;
+            return;
+        };
+        let stream = header.stream;
+        let known = self.streams.get_mut(&stream);
+        let Some(known) = known.filter(|known| known.legs.iter().any(|leg| leg.address == from)) else {
+            return self.unknown_upstream(now, from, stream);
+        };
+        if let Some(leg) = known.leg(from) {
+            leg.packet(now, hop, &header);
+        }
+        if known.reflector.take_read(now, from, (hop, &header), datagram).is_err() {
+            return;
+        }
+        known.gaps.arrived(now, header.counter);
+        if known.is_local {
+            deliver(stream, datagram);
+        }
+        self.busy.insert(stream);
+    }
+
+    fn hear(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+        let Ok((stream, word, said)) = Said::decode(datagram) else {
+            self.rejected.malformed += 1;
+            return;
+        };
+        match said {
+            Said::Offer(tag) => self.hear_offer(now, from, stream, word, tag),
+            Said::Alive(depth) => self.hear_alive(now, from, stream, word, depth),
+            Said::Moving => self.hear_moving(now, from, stream, word),
+            Said::Done => {
+                let was_known = self.hear_over(now, from, stream, word) || self.hear_done(now, from, stream, word);
+                self.rejected.unknown += u64::from(!was_known);
+            }
+            Said::Answer { tag, next } => self.hear_answer(now, from, stream, word, tag, next),
+            Said::Report(reported) => self.hear_report(now, from, stream, word, reported),
+            Said::Nack(nack) => self.hear_nack(now, from, stream, word, &nack),
+            Said::KeyFrame => self.hear_key_frame(now, from, stream, word),
+        }
+    }
+
+    /// What has come may be sent, and those for whom the system had no room are tried again. To be
+    /// called once nothing more is there, or after some ten datagrams, and before anything is
+    /// polled: it is what makes runs of packets.
+    pub fn end_batch(&mut self, now: Time) {
+        self.busy.append(&mut self.full);
+        let mut wants_key = Vec::new();
+        for id in &self.busy {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            stream.reflector.fan().close(now);
+            if stream.reflector.fan().take_wants_key() {
+                wants_key.push(*id);
+            }
+            if let Some(due) = stream.gaps.poll_deadline() {
+                self.timers.advance(Timer::Repair(*id), due);
+            }
+        }
+        for stream in wants_key {
+            self.want_key_frame(now, stream);
+        }
+    }
+
+    /// What is to be sent now; to be [settled](Self::settle) before anything else is called.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if let Some(word) = self.words.pop_front() {
+            return Some(word);
+        }
+        loop {
+            let after = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
+            let mut next = self.busy.range((after, Bound::Unbounded));
+            let id = *next.next().or_else(|| self.busy.first())?;
+            self.turn = Some(id);
+            let stream = self.streams.get_mut(&id);
+            if let Some(transmit) = stream.and_then(|stream| stream.reflector.fan().poll_transmit(now)) {
+                return Some(transmit);
+            }
+            self.busy.remove(&id);
+            if let Some(due) = self.streams.get(&id).and_then(|stream| stream.reflector.targets().poll_deadline()) {
+                self.timers.set(Timer::Pace(id), due);
+            }
+        }
+    }
+
+    /// Tells what has become of a [`Transmit`]. Packets that did not fit are next again after the next
+    /// [`end_batch`](Self::end_batch); a word is as good as lost, and said again.
+    pub fn settle(&mut self, now: Time, transmit: &Transmit, outcome: Outcome) {
+        if let Some(stream) = self.streams.get_mut(&transmit.stream) {
+            stream.reflector.fan().settle(now, transmit, outcome);
+            if outcome.is_full {
+                self.full.insert(transmit.stream);
+            }
+        }
+    }
+
+    /// What has happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When there is something to do without anything coming in.
+    pub fn poll_deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// The time of [`poll_deadline`](Self::poll_deadline) has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        // Each is set again to a later time at the earliest.
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Tag(tag) => self.expire(tag),
+                Timer::Member(stream, address) => self.tend_member(now, stream, address),
+                Timer::Legs(stream) => self.tend_legs(now, stream),
+                Timer::Repair(stream) => self.ask_again(now, stream),
+                Timer::Pace(stream) => {
+                    if let Some(known) = self.streams.get_mut(&stream) {
+                        known.reflector.fan().handle_timeout(now);
+                        self.busy.insert(stream);
+                    }
+                }
+                Timer::Idle(stream) => self.idle(now, stream),
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Numbers that nobody can guess, from a seed.
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use crate::packet::array;
+use crate::words::Word;
+
+/// The seed and how many have been drawn, hashed: words must not tell of each other.
+pub(super) struct Random {
+    seed: [u8; 32],
+    drawn: u64,
+}
+
+impl Random {
+    pub(super) const fn new(seed: [u8; 32]) -> Self {
+        Self { seed, drawn: 0 }
+    }
+
+    pub(super) fn word(&mut self) -> Word {
+        self.drawn += 1;
+        let whole = [&self.seed[..], &self.drawn.to_be_bytes()].concat();
+        Word(u64::from_be_bytes(array(digest(&SHA256, &whole).as_ref())))
+    }
+}

@@ -1,0 +1,111 @@
+//! What can be told of a relay: for people, metrics, and the control plane.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Kind, StreamId};
+
+use super::stream::Name;
+use super::{Rejected, Relay};
+use crate::reflector::Arrivals;
+use crate::target::Statistics;
+use crate::words::Reported;
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct StreamStatus {
+    /// Which.
+    pub stream: StreamId,
+    /// Whether it begins here.
+    pub is_published: bool,
+    /// Whether it is watched here.
+    pub is_local: bool,
+    /// By what it was asked for.
+    pub names: Vec<Name>,
+    /// What comes, bits per second.
+    pub bits_per_second: u64,
+    /// What has become of its packets here.
+    pub arrivals: Arrivals,
+    /// Packets that were lost on the way here and not repaired in time.
+    pub given_up: u64,
+    /// Where it comes from, the latest last.
+    pub legs: Vec<LegStatus>,
+    /// Where it goes.
+    pub members: Vec<MemberStatus>,
+}
+
+/// One upstream of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct LegStatus {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Whether it will leave.
+    pub is_moving: bool,
+    /// What has come from it.
+    pub reported: Reported,
+    /// How often it was asked for missing packets.
+    pub nacks: u64,
+    /// How long it takes there and back, as far as is known.
+    pub round_trip: Duration,
+}
+
+/// One downstream of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberStatus {
+    /// Its address.
+    pub address: SocketAddr,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it has answered.
+    pub has_answered: bool,
+    /// What it was sent.
+    pub statistics: Statistics,
+    /// What it says has come.
+    pub reported: Reported,
+}
+
+impl Relay {
+    /// All streams.
+    pub fn streams(&self, now: Time) -> impl Iterator<Item = StreamStatus> {
+        self.streams.iter().map(move |(id, stream)| StreamStatus {
+            stream: *id,
+            is_published: stream.is_published,
+            is_local: stream.is_local,
+            names: stream.names.clone(),
+            bits_per_second: stream.reflector.bits_per_second(),
+            arrivals: stream.reflector.arrivals(),
+            given_up: stream.gaps.given_up(),
+            legs: stream
+                .legs
+                .iter()
+                .map(|leg| LegStatus {
+                    address: leg.address,
+                    is_moving: leg.is_moving(now),
+                    reported: leg.reported(),
+                    nacks: leg.nacks,
+                    round_trip: leg.round_trip,
+                })
+                .collect(),
+            members: stream
+                .members
+                .iter()
+                .map(|(address, member)| MemberStatus {
+                    address: *address,
+                    kind: member.kind,
+                    has_answered: member.has_answered(),
+                    statistics: member
+                        .target
+                        .and_then(|target| stream.reflector.targets().statistics(target))
+                        .unwrap_or_default(),
+                    reported: member.reported,
+                })
+                .collect(),
+        })
+    }
+
+    /// What was not taken so far.
+    pub fn rejected(&self) -> Rejected {
+        self.rejected
+    }
+}

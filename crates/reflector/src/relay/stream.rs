@@ -1,0 +1,142 @@
+//! One stream at one relay: where it comes from, where it goes, and what it is called.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::Time;
+use roost_proto::reflection::{Grant, StreamId};
+use roost_proto::{Cell, NodeId, Service};
+
+use super::leg::Leg;
+use super::member::Member;
+use crate::fan::Config;
+use crate::gaps::Gaps;
+use crate::reflector::Reflector;
+
+/// Key frames are asked for no more often, however many need one.
+const KEY_FRAME: Duration = Duration::from_secs(1);
+/// How often those who have no way are told so, or told again.
+const MOVING_AGAIN: Duration = Duration::from_secs(5);
+/// The most ways of asking for a stream that are remembered.
+const MAX_NAMES: usize = 8;
+
+/// By what a stream was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// What it is.
+    pub service: Service,
+    /// Where, if that was said.
+    pub cell: Option<Cell>,
+    /// Whose, if that was said.
+    pub provider: Option<NodeId>,
+}
+
+impl From<&Grant> for Name {
+    fn from(grant: &Grant) -> Self {
+        Self { service: grant.service, cell: grant.cell, provider: grant.provider }
+    }
+}
+
+impl Name {
+    /// Whether both mean one stream: of the same provider, or of the same place if nobody said which provider.
+    fn means(&self, other: &Self) -> bool {
+        let is_place = self.cell.is_some() && self.cell == other.cell;
+        let same = match (self.provider, other.provider) {
+            (Some(one), Some(another)) => one == another,
+            (None, _) | (_, None) => is_place,
+        };
+        self.service == other.service && same
+    }
+}
+
+pub(super) struct Stream {
+    pub(super) reflector: Reflector,
+    /// Whether it begins here.
+    pub(super) is_published: bool,
+    /// Whether it is watched here.
+    pub(super) is_local: bool,
+    /// Whether its publisher was told that it is watched.
+    pub(super) is_watched: bool,
+    pub(super) names: Vec<Name>,
+    pub(super) members: BTreeMap<SocketAddr, Member>,
+    /// Oldest first.
+    pub(super) legs: Vec<Leg>,
+    pub(super) gaps: Gaps,
+    key_frame: Option<Time>,
+    /// When its downstreams, or its watcher, were told that it needs another way.
+    moving: Option<Time>,
+    pub(super) is_lost: bool,
+}
+
+impl Stream {
+    pub(super) fn new(stream: StreamId, config: Config) -> Self {
+        let mut reflector = Reflector::new(stream, config);
+        reflector.set_sends_on(false);
+        Self {
+            reflector,
+            is_published: false,
+            is_local: false,
+            is_watched: false,
+            names: Vec::new(),
+            members: BTreeMap::new(),
+            legs: Vec::new(),
+            gaps: Gaps::new(config.patience.repair),
+            key_frame: None,
+            moving: None,
+            is_lost: false,
+        }
+    }
+
+    pub(super) fn leg(&mut self, address: SocketAddr) -> Option<&mut Leg> {
+        self.legs.iter_mut().find(|leg| leg.address == address)
+    }
+
+    pub(super) fn is_called(&self, name: &Name) -> bool {
+        self.names.iter().any(|known| known.means(name))
+    }
+
+    pub(super) fn call(&mut self, name: Name) {
+        if self.names.len() < MAX_NAMES && !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
+
+    /// How many hops this is from the publisher.
+    pub(super) fn depth(&self) -> u8 {
+        let upstream = self.legs.iter().map(|leg| leg.depth).min();
+        if self.is_published { 0 } else { upstream.map_or(u8::MAX, |depth| depth.saturating_add(1)) }
+    }
+
+    /// Whether it has an upstream that stays, or needs none.
+    pub(super) fn is_rooted(&self, now: Time) -> bool {
+        self.is_published || self.legs.iter().any(|leg| !leg.is_moving(now))
+    }
+
+    /// Whether it is time to say that it is not rooted.
+    pub(super) fn tells_moving(&mut self, now: Time) -> bool {
+        if self.is_rooted(now) {
+            (self.moving, self.is_lost) = (None, false);
+            return false;
+        }
+        let tells = self.moving.is_none_or(|told| now.since(told) >= MOVING_AGAIN);
+        if tells {
+            self.moving = Some(now);
+        }
+        tells
+    }
+
+    /// Whether a key frame is to be asked for now.
+    pub(super) fn asks_key_frame(&mut self, now: Time) -> bool {
+        let asks = self.key_frame.is_none_or(|asked| now.since(asked) >= KEY_FRAME);
+        if asks {
+            self.key_frame = Some(now);
+        }
+        asks
+    }
+
+    /// Bits per second that it takes of the uplink.
+    pub(super) fn load(&self) -> u64 {
+        self.reflector.bits_per_second().saturating_mul(self.members.len() as u64)
+    }
+}

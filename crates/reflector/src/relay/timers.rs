@@ -1,0 +1,89 @@
+//! When what is due: one time for each thing that waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use roost_proto::Time;
+use roost_proto::reflection::{StreamId, Tag};
+
+/// What waits for its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Nothing has been offered under a tag.
+    Tag(Tag),
+    /// A downstream is to be offered the stream again, told that all is well, or forgotten.
+    Member(StreamId, SocketAddr),
+    /// Upstreams are to be reported to, or given up.
+    Legs(StreamId),
+    /// Missing packets are to be asked for.
+    Repair(StreamId),
+    /// A target's link is free again.
+    Pace(StreamId),
+    /// Nobody has watched for a while.
+    Idle(StreamId),
+}
+
+/// All of them. As many as there are tags and downstreams, and four for each stream.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    at: BTreeMap<Timer, Time>,
+    order: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    /// Sets a timer, or sets it anew.
+    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+        if let Some(before) = self.at.insert(timer, at) {
+            self.order.remove(&(before, timer));
+        }
+        self.order.insert((at, timer));
+    }
+
+    /// Sets a timer unless it is set to an earlier time.
+    pub(super) fn advance(&mut self, timer: Timer, at: Time) {
+        if self.at.get(&timer).is_none_or(|before| at < *before) {
+            self.set(timer, at);
+        }
+    }
+
+    pub(super) fn clear(&mut self, timer: Timer) {
+        if let Some(before) = self.at.remove(&timer) {
+            self.order.remove(&(before, timer));
+        }
+    }
+
+    /// When the next is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// The next that is due, which is cleared.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Timer> {
+        let (at, timer) = self.order.first().copied().filter(|(at, _)| *at <= now)?;
+        self.order.remove(&(at, timer));
+        self.at.remove(&timer);
+        Some(timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_once() {
+        let (mut timers, at) = (Timers::default(), Time::from_nanos);
+        let stream = StreamId(1);
+        timers.set(Timer::Legs(stream), at(5));
+        timers.set(Timer::Idle(stream), at(3));
+        timers.set(Timer::Legs(stream), at(2));
+        timers.advance(Timer::Legs(stream), at(9));
+        timers.set(Timer::Pace(stream), at(1));
+        timers.clear(Timer::Pace(stream));
+        assert_eq!(timers.next(), Some(at(2)));
+        assert_eq!(timers.pop(at(1)), None);
+        assert_eq!(timers.pop(at(4)), Some(Timer::Legs(stream)));
+        assert_eq!(timers.pop(at(4)), Some(Timer::Idle(stream)));
+        assert_eq!(timers.pop(at(4)), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! The side that receives: answers, reports, and the change from one upstream to another.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use roost_proto::Time;
+use roost_proto::reflection::{StreamId, Tag};
+
+use super::leg::{Leg, REPORT, SILENCE};
+use super::member::Member;
+use super::stream::Name;
+use super::tags::For;
+use super::timers::Timer;
+use super::{Event, MAX_LEGS, Relay};
+use crate::words::{Said, Word};
+
+impl Relay {
+    /// A stream is offered. Whoever did not ask for it says so.
+    pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: Tag) {
+        let asked = self.tags.get_mut(tag);
+        let whom = asked.filter(|asked| asked.stream.is_none_or(|known| known == stream)).map(|asked| asked.whom);
+        let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
+        let Some(whom) = whom.filter(|_| !is_own) else {
+            self.rejected.unknown += 1;
+            // What was asked for by somebody else is no reason to end what this host has.
+            if self.known_leg(from, stream, word).is_none() {
+                self.say(from, stream, word, &Said::Done);
+            }
+            return;
+        };
+        let Some(known) = self.stream_or_new(stream) else { return };
+        let next = known.reflector.next();
+        match known.leg(from) {
+            Some(leg) => leg.answer(now, word),
+            None => known.legs.push(Leg::new(now, from, word)),
+        }
+        let oldest = (known.legs.len() > MAX_LEGS).then(|| known.legs.remove(0));
+        if let Some(leg) = oldest {
+            self.part(now, stream, leg.address, leg.word);
+        }
+        self.parted.forget(stream, from);
+        self.say(from, stream, word, &Said::Answer { tag, next });
+        self.bind(now, stream, tag, whom);
+        self.tend_legs(now, stream);
+    }
+
+    /// What was asked for under a tag is this stream.
+    fn bind(&mut self, now: Time, stream: StreamId, tag: Tag, whom: For) {
+        let is_first = self.tags.get_mut(tag).is_some_and(|asked| asked.stream.replace(stream).is_none());
+        let Some(known) = self.streams.get_mut(&stream).filter(|_| is_first) else { return };
+        match whom {
+            For::Here => {
+                known.is_local = true;
+                self.timers.clear(Timer::Tag(tag));
+                self.events.push_back(Event::Began { tag, stream });
+            }
+            For::There(grant) => {
+                known.call(Name::from(&grant));
+                // Where there is no room, control has refused, or the other asks again.
+                let _ = self.attach(now, stream, grant.to, grant.their_tag, grant.kind);
+                self.note_watch(now, stream);
+            }
+        }
+    }
+
+    /// A tag has waited long enough.
+    pub(super) fn expire(&mut self, tag: Tag) {
+        if let Some(For::Here) = self.tags.remove(tag).map(|asked| asked.whom) {
+            self.events.push_back(Event::Unoffered { tag });
+        }
+    }
+
+    pub(super) fn hear_alive(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, depth: u8) {
+        let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
+        (leg.heard, leg.depth) = (now, depth);
+    }
+
+    pub(super) fn hear_moving(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) {
+        let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
+        leg.note_moving(now);
+        self.note_roots(now, stream);
+    }
+
+    /// An upstream has no more of the stream; answers whether it was one.
+    pub(super) fn hear_over(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) -> bool {
+        if self.known_leg(from, stream, word).is_none() {
+            return false;
+        }
+        if let Some(known) = self.streams.get_mut(&stream) {
+            known.legs.retain(|leg| leg.address != from);
+        }
+        self.note_roots(now, stream);
+        true
+    }
+
+    fn known_leg(&mut self, from: SocketAddr, stream: StreamId, word: Word) -> Option<&mut Leg> {
+        self.streams.get_mut(&stream)?.leg(from).filter(|leg| leg.word == word)
+    }
+
+    /// Somebody takes this host for its downstream: it did not hear that it is done.
+    pub(super) fn unknown_upstream(&mut self, now: Time, from: SocketAddr, stream: StreamId) {
+        self.rejected.foreign += 1;
+        if let Some(word) = self.parted.tell_again(now, stream, from) {
+            self.say(from, stream, word, &Said::Done);
+        }
+    }
+
+    /// Leaves an upstream.
+    pub(super) fn part(&mut self, now: Time, stream: StreamId, address: SocketAddr, word: Word) {
+        self.say(address, stream, word, &Said::Done);
+        self.parted.note(now, stream, address, word);
+    }
+
+    /// Reports, gives up the silent, and leaves those for whom another stands in.
+    pub(super) fn tend_legs(&mut self, now: Time, stream: StreamId) {
+        let max_hops = self.config.fan.max_hops;
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let legs = std::mem::take(&mut known.legs);
+        let left = left(now, &legs, &known.members, max_hops);
+        let mut parted = Vec::new();
+        for (leg, is_left) in legs.into_iter().zip(left) {
+            if is_left {
+                parted.push((leg.address, leg.word));
+            } else {
+                known.legs.push(leg);
+            }
+        }
+        let mut reports = Vec::new();
+        for leg in known.legs.iter_mut().filter(|leg| leg.report_due <= now) {
+            leg.report_due = now + REPORT;
+            reports.push((leg.address, leg.word, leg.reported()));
+        }
+        self.time_legs(now, stream);
+        for (address, word) in parted {
+            self.part(now, stream, address, word);
+        }
+        for (address, word, reported) in reports {
+            self.say(address, stream, word, &Said::Report(reported));
+        }
+        self.note_roots(now, stream);
+    }
+
+    fn time_legs(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get(&stream) else { return };
+        let is_changing = known.legs.len() > 1;
+        let look = is_changing.then_some(now + super::leg::LOOK);
+        match known.legs.iter().map(Leg::due).chain(look).min() {
+            Some(due) => self.timers.set(Timer::Legs(stream), due),
+            None => self.timers.clear(Timer::Legs(stream)),
+        }
+    }
+
+    /// Says so where it matters if a stream has no upstream that stays.
+    fn note_roots(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let is_lost = known.legs.is_empty() && !known.is_published;
+        if is_lost && known.is_local && !std::mem::replace(&mut known.is_lost, true) {
+            self.events.push_back(Event::Lost { stream });
+        }
+        if known.tells_moving(now) {
+            if known.is_local && !is_lost {
+                self.events.push_back(Event::Moving { stream });
+            }
+            self.tell_moving(now, stream);
+        }
+    }
+
+    /// Asks for what is missing, where it can be had soonest.
+    pub(super) fn ask_again(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let leg = known.legs.iter_mut().filter(|leg| !leg.is_moving(now)).max_by_key(|leg| leg.heard);
+        let round_trip = leg.as_ref().map_or(SILENCE, |leg| leg.round_trip);
+        let nack = known.gaps.poll_nack(now, round_trip);
+        if let Some(due) = known.gaps.poll_deadline() {
+            // What did not fit one message is due already.
+            self.timers.set(Timer::Repair(stream), due.max(now + super::leg::ASK_AGAIN));
+        }
+        let Some((leg, nack)) = leg.zip(nack) else { return };
+        if let Some(first) = nack.counters().next() {
+            leg.ask(now, first);
+        }
+        let (to, word) = (leg.address, leg.word);
+        self.say(to, stream, word, &Said::Nack(nack));
+    }
+}
+
+/// Which upstreams are to be left: the silent, those at the end of a circle, and those for whom a
+/// later one stands in.
+///
+/// One that is fed from here stands in for nobody: if both did so at once, both would be cut off. If that
+/// does not change of itself it is left.
+fn left(now: Time, legs: &[Leg], members: &BTreeMap<SocketAddr, Member>, max_hops: u8) -> Vec<bool> {
+    // What has come as far as this and is sent on would be dropped.
+    let most = max_hops.saturating_sub(u8::from(!members.is_empty()));
+    let is_mutual = |leg: &Leg| members.get(&leg.address).is_some_and(Member::has_answered);
+    let is_left = |(at, leg): (usize, &Leg)| {
+        let mut others = legs.iter().enumerate().filter(|(other, _)| *other != at);
+        let stands_in = others.any(|(other, later)| {
+            !is_mutual(later) && later.stands_in_for(now, leg) && (other > at || is_mutual(leg) && leg.is_old(now))
+        });
+        now.since(leg.heard) >= SILENCE || leg.depth > most || stands_in
+    };
+    legs.iter().enumerate().map(is_left).collect()
+}

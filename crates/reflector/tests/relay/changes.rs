@@ -1,0 +1,180 @@
+//! Changes of way: planned ones lose nothing, others are noticed.
+
+use std::time::Duration;
+
+use roost_proto::reflection::Kind;
+use roost_reflector::relay::Event;
+
+use crate::world::{Link, STREAM, World, for_seeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+const P: u8 = 1;
+const HP: u8 = 2;
+const HS: u8 = 3;
+const OTHER: u8 = 4;
+const S: u8 = 10;
+
+/// Nothing is lost on these, but they differ.
+fn uneven(world: &mut World) {
+    for one in [P, HP, HS, OTHER, S] {
+        for other in [P, HP, HS, OTHER, S] {
+            let (delay, jitter) = (world.below(80), world.below(5));
+            if one < other {
+                let link = Link {
+                    delay: Duration::from_millis(delay + 1),
+                    jitter: Duration::from_millis(jitter),
+                    ..Link::default()
+                };
+                world.link(one, other, link);
+            }
+        }
+    }
+}
+
+fn changes(seed: u64, before: &[u8], after: &[u8]) {
+    let mut world = World::new(seed);
+    uneven(&mut world);
+    world.publish(P);
+    world.subscribe(before);
+    let wait = 1500 + world.below(1500);
+    world.passes(Duration::from_millis(wait));
+    let tag = world.subscribe(after);
+    world.passes(6 * SECOND);
+    world.assert_whole(S);
+    assert!(world.events_of(S).contains(&Event::Began { tag, stream: STREAM }), "{:?}", world.events_of(S));
+    assert!(!world.events_of(S).contains(&Event::Lost { stream: STREAM }));
+    // One way only in the end.
+    assert_eq!(world.status(S).unwrap().legs.len(), 1);
+    world.passes(6 * SECOND);
+    world.forget_traffic();
+    let from = world.published();
+    world.passes(2 * SECOND);
+    let published = world.published() - from;
+    for pair in after.windows(2) {
+        // Some of it is on its way; what was overtaken by much is asked for again.
+        let carried = world.carried(pair[0], pair[1]);
+        assert!((published * 9 / 10..published * 11 / 10).contains(&carried), "{pair:?}: {carried} of {published}");
+    }
+    assert_eq!(world.carried.len(), after.len() - 1, "{:?}", world.carried);
+}
+
+#[test]
+fn the_subscribers_hub_changes() {
+    for_seeds(8, |seed| changes(seed, &[P, HP, HS, S], &[P, HP, OTHER, S]));
+}
+
+#[test]
+fn the_publishers_hub_changes() {
+    for_seeds(8, |seed| changes(seed, &[P, HP, HS, S], &[P, OTHER, HS, S]));
+}
+
+#[test]
+fn the_only_hub_changes() {
+    for_seeds(8, |seed| changes(seed, &[P, HP, S], &[P, OTHER, S]));
+}
+
+#[test]
+fn a_way_becomes_shorter_or_longer() {
+    for_seeds(8, |seed| changes(seed, &[P, HP, HS, S], &[P, HS, S]));
+    for_seeds(8, |seed| changes(seed, &[P, HS, S], &[P, HP, HS, S]));
+}
+
+#[test]
+fn who_leaves_says_so_to_the_end_of_the_way_and_nothing_is_missed() {
+    for_seeds(4, |seed| {
+        for leaving in [HP, HS] {
+            let mut world = World::new(seed);
+            uneven(&mut world);
+            world.publish(P);
+            world.subscribe(&[P, HP, HS, S]);
+            world.passes(2 * SECOND);
+            let now = world.now;
+            world.relay(leaving).leave(now);
+            world.passes(SECOND / 2);
+            assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }));
+            let after = if leaving == HP { [P, OTHER, HS, S] } else { [P, HP, OTHER, S] };
+            world.subscribe(&after);
+            world.passes(2 * SECOND);
+            world.dies(leaving);
+            world.passes(8 * SECOND);
+            world.assert_whole(S);
+            assert!(!world.events_of(S).contains(&Event::Lost { stream: STREAM }));
+        }
+    });
+}
+
+#[test]
+fn a_death_on_the_way_is_noticed_and_what_comes_after_comes_once() {
+    for_seeds(4, |seed| {
+        for dead in [HP, HS] {
+            let mut world = World::new(seed);
+            uneven(&mut world);
+            world.publish(P);
+            world.subscribe(&[P, HP, HS, S]);
+            world.passes(2 * SECOND);
+            world.dies(dead);
+            world.passes(4 * SECOND);
+            let lost = [Event::Lost { stream: STREAM }, Event::Moving { stream: STREAM }];
+            let told = world.events_of(S).into_iter().filter(|event| lost.contains(event)).count();
+            assert_eq!(told, 1, "{:?}", world.events_of(S));
+            let after = if dead == HP { [P, OTHER, HS, S] } else { [P, HP, OTHER, S] };
+            world.subscribe(&after);
+            world.passes(3 * SECOND);
+            let got = world.once_each(S);
+            assert!(got.last().unwrap() + 40 >= world.published());
+        }
+    });
+}
+
+#[test]
+fn a_publisher_that_dies_is_noticed_at_the_end_of_the_way() {
+    let mut world = World::new(1);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(2 * SECOND);
+    world.dies(P);
+    world.passes(4 * SECOND);
+    assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }));
+}
+
+#[test]
+fn a_quiet_stream_is_alive() {
+    let mut world = World::new(2);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(2 * SECOND);
+    // It has nothing to say for a while.
+    world.publishes.clear();
+    world.passes(20 * SECOND);
+    assert_eq!(world.events_of(S).len(), 1, "{:?}", world.events_of(S));
+    assert!(world.carried(HS, S) > 0);
+    world.publish(P);
+    world.passes(SECOND);
+    world.assert_whole(S);
+}
+
+#[test]
+fn hubs_that_take_each_other_for_upstream_notice() {
+    let mut world = World::new(3);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.subscribe(&[P, HS, HP, S + 1]);
+    world.passes(SECOND);
+    // HP and HS have the stream from P, and would have it from each other.
+    let now = world.now;
+    for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
+        let grant = world.grant_of(roost_proto::Tag(number), S, roost_proto::Tag(number + 1), Kind::Subscriber);
+        world.relay(other).grant(now, grant).unwrap();
+        world.relay(one).offer(now, STREAM, crate::world::at(other), grant.tag).unwrap();
+    }
+    world.passes(SECOND);
+    world.assert_whole(S);
+    world.dies(P);
+    world.passes(20 * SECOND);
+    world.forget_traffic();
+    world.passes(5 * SECOND);
+    assert_eq!(world.carried.len(), 0);
+    for host in [HP, HS] {
+        assert!(world.status(host).is_none_or(|status| status.legs.is_empty()), "{host} has a leg to nowhere");
+    }
+}

@@ -1,0 +1,170 @@
+//! One who means harm: gets nothing, sends nobody anything, and fills no memory.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use roost_proto::Time;
+use roost_proto::reflection::{Kind, Tag};
+use roost_reflector::relay::Event;
+use roost_reflector::words::{Nack, Reported, Said, Word};
+use roost_reflector::{Epoch, Flags, Limits, Publisher, Secret, StreamId};
+
+use crate::world::{STREAM, World, at};
+
+const SECOND: Duration = Duration::from_secs(1);
+const P: u8 = 1;
+const HP: u8 = 2;
+const S: u8 = 10;
+const EVIL: u8 = 66;
+const VICTIM: u8 = 77;
+
+fn watched() -> World {
+    let mut world = World::new(1);
+    world.publish(P);
+    world.subscribe(&[P, HP, S]);
+    world.passes(2 * SECOND);
+    world.forget_traffic();
+    world
+}
+
+fn everything(stream: StreamId, word: Word, tag: Tag) -> Vec<Vec<u8>> {
+    let nack = Nack::of(&(0..40).map(|counter| (1_u64 << 32) + counter).collect()).unwrap();
+    let reported = Reported { highest: 1 << 33, ..Reported::default() };
+    let said = [
+        Said::Offer(tag),
+        Said::Alive(0),
+        Said::Moving,
+        Said::Done,
+        Said::Answer { tag, next: 0 },
+        Said::Report(reported),
+        Said::Nack(nack),
+        Said::KeyFrame,
+    ];
+    said.map(|said| said.encode(stream, word).to_vec()).to_vec()
+}
+
+#[test]
+fn who_was_told_nothing_gets_nothing() {
+    let mut world = watched();
+    // From an address of one's own, and from those of others: tags, words and streams are guessed.
+    for number in 0..3000 {
+        let stream = if number % 2 == 0 { STREAM } else { StreamId(number) };
+        for from in [EVIL, P, S] {
+            let said = everything(stream, Word(number), Tag(1000 + number));
+            let which = world.below(said.len() as u64) as usize;
+            world.sends(from, HP, said[which].clone());
+        }
+        world.passes(SECOND / 1000);
+    }
+    world.passes(2 * SECOND);
+    assert_eq!(world.carried(HP, EVIL), 0);
+    assert!(world.status(HP).unwrap().members.len() == 1);
+    assert_eq!(world.hosts[&HP].streams(world.now).count(), 1);
+    world.assert_whole(S);
+    // What is said back is no more than what was said.
+    let back = world.said.get(&(HP, EVIL)).map_or(0, Vec::len);
+    assert!(back <= 3000, "{back}");
+    assert!(world.said.get(&(HP, EVIL)).into_iter().flatten().all(|said| *said == Said::Done));
+    let told = world.events_of(S);
+    assert!(!told.contains(&Event::Lost { stream: STREAM }) && !told.contains(&Event::Moving { stream: STREAM }));
+}
+
+#[test]
+fn packets_are_taken_from_the_upstream_only_and_not_far_ahead() {
+    let mut world = watched();
+    let publisher = Publisher::new(Time::ZERO, STREAM, Epoch(9), &Secret::new([9; 32]), Limits::default());
+    let mut forged = BytesMut::new();
+    publisher.unwrap().seal(Time::ZERO, 0, Flags::default(), b"forged", &mut forged).unwrap();
+    for from in [EVIL, P] {
+        world.sends(from, HP, forged.to_vec());
+        world.passes(SECOND);
+    }
+    assert!(world.carried(HP, S) > 0);
+    world.assert_whole(S);
+    assert_eq!(world.status(HP).unwrap().arrivals.foreign, 1, "the one from the upstream's address");
+}
+
+#[test]
+fn somebody_elses_address_gets_a_few_offers_and_no_packet() {
+    let mut world = watched();
+    let now = world.now;
+    // A member asks, again and again, that the stream is sent to a victim.
+    for number in 0..1000 {
+        let grant = world.grant_of(Tag(10_000 + number), VICTIM, Tag(20_000 + number), Kind::Subscriber);
+        let granted = world.relay(HP).grant(now, grant);
+        if granted.is_ok() {
+            let _ = world.relay(P).offer(now, STREAM, at(HP), grant.tag);
+        }
+    }
+    world.passes(20 * SECOND);
+    assert_eq!(world.carried(HP, VICTIM), 0);
+    let offers = world.said[&(HP, VICTIM)].len();
+    assert!(offers <= 8 * 5, "{offers}");
+    assert_eq!(world.status(HP).unwrap().members.len(), 1);
+}
+
+#[test]
+fn an_address_that_is_known_to_be_there_but_did_not_ask_says_so() {
+    let mut world = watched();
+    world.subscribe(&[P, HP, VICTIM]);
+    world.passes(SECOND);
+    let now = world.now;
+    world.relay(VICTIM).release(now, STREAM);
+    world.passes(SECOND);
+    world.forget_traffic();
+    let (now, grant) = (world.now, world.grant_of(Tag(7000), VICTIM, Tag(7001), Kind::Subscriber));
+    world.relay(HP).grant(now, grant).unwrap();
+    world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
+    world.passes(5 * SECOND);
+    // What leaves within a round trip.
+    assert!(world.carried(HP, VICTIM) <= 50, "{}", world.carried(HP, VICTIM));
+    assert_eq!(world.status(HP).unwrap().members.len(), 1);
+    // And it is trusted no more.
+    world.forget_traffic();
+    let (now, grant) = (world.now, world.grant_of(Tag(7002), VICTIM, Tag(7003), Kind::Subscriber));
+    world.relay(HP).grant(now, grant).unwrap();
+    world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
+    world.passes(5 * SECOND);
+    assert_eq!(world.carried(HP, VICTIM), 0);
+}
+
+#[test]
+fn what_somebody_else_asked_for_does_not_end_what_one_watches() {
+    let mut world = watched();
+    let (now, grant) = (world.now, world.grant_of(Tag(7000), S, Tag(7001), Kind::Subscriber));
+    world.relay(HP).grant(now, grant).unwrap();
+    world.relay(P).offer(now, STREAM, at(HP), grant.tag).unwrap();
+    world.passes(10 * SECOND);
+    world.assert_whole(S);
+}
+
+#[test]
+fn grants_without_end_are_refused_and_forgotten() {
+    let mut world = watched();
+    let now = world.now;
+    let mut granted = 0;
+    for number in 0..10_000 {
+        let grant = world.grant_of(Tag(10_000 + number), EVIL, Tag(number), Kind::Subscriber);
+        granted += u64::from(world.relay(HP).grant(now, grant).is_ok());
+    }
+    assert!((4000..=4096).contains(&granted), "{granted}");
+    world.passes(11 * SECOND);
+    let (now, grant) = (world.now, world.grant_of(Tag(1), EVIL, Tag(2), Kind::Subscriber));
+    assert!(world.relay(HP).grant(now, grant).is_ok());
+}
+
+#[test]
+fn who_replays_what_was_heard_on_the_way_gets_nothing() {
+    let mut world = watched();
+    world.passes(2 * SECOND);
+    let (word, tag) = (Word(0), Tag(1));
+    let heard: Vec<Said> = world.said.values().flatten().cloned().collect();
+    assert!(!heard.is_empty());
+    // The words themselves go to the subscriber only; from another address they would not count either.
+    for said in heard.iter().chain([&Said::Answer { tag, next: 0 }]) {
+        world.sends(EVIL, HP, said.encode(STREAM, word).to_vec());
+    }
+    world.passes(3 * SECOND);
+    assert_eq!(world.carried(HP, EVIL), 0);
+    world.assert_whole(S);
+}

@@ -1,0 +1,261 @@
+//! Who comes and who goes: one copy for each hop, and none where nobody watches.
+
+use std::time::Duration;
+
+use roost_proto::Service;
+use roost_proto::reflection::{Kind, Tag};
+use roost_reflector::Flags;
+use roost_reflector::relay::Event;
+use roost_reflector::words::Said;
+
+use crate::world::{FRAME, GROUP, Link, PACKETS, STREAM, World, at, for_seeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+const P: u8 = 1;
+const HP: u8 = 2;
+const HS: u8 = 3;
+const S: u8 = 10;
+
+#[test]
+fn one_copy_for_each_hop_however_many_watch() {
+    let mut world = World::new(1);
+    world.publish(P);
+    for number in 0..20 {
+        world.subscribe(&[P, HP, HS, S + number]);
+        world.passes(SECOND / 20);
+    }
+    world.passes(3 * SECOND);
+    world.forget_traffic();
+    let before = world.published();
+    world.passes(2 * SECOND);
+    let published = world.published() - before;
+    assert_eq!((world.carried(P, HP), world.carried(HP, HS)), (published, published));
+    for number in 0..20 {
+        assert_eq!(world.carried(HS, S + number), published);
+        world.assert_whole(S + number);
+    }
+}
+
+#[test]
+fn what_was_asked_for_begins_within_a_round_trip_for_each_hop_and_half_of_one() {
+    let mut world = World::new(2);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(2 * SECOND);
+    let joined = world.now;
+    let tag = world.subscribe(&[P, HP, HS, S + 1]);
+    world.passes(SECOND);
+    // Offers go along the way that carries the stream: P → HP → HS → S; then an answer, and packets.
+    let first = world.got[&(S + 1)][0].at;
+    assert_eq!(first.since(joined), Duration::from_millis(50));
+    assert!(world.events_of(S + 1).contains(&Event::Began { tag, stream: STREAM }));
+}
+
+#[test]
+fn a_stream_that_a_grant_names_is_offered_at_once() {
+    let mut world = World::new(3);
+    world.publish(P);
+    world.subscribe(&[P, HP, S]);
+    world.passes(2 * SECOND);
+    let (joined, named) = (world.now, Some(roost_proto::Cell::new(3, 4)));
+    let mut grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    // The first names it, the second is served from what is there, and no offer came from upstream.
+    for (number, host) in [(910, S + 1), (920, S + 2)] {
+        (grant.tag, grant.to, grant.their_tag, grant.cell) = (Tag(number), at(host), Tag(number + 1), named);
+        world.relay(host).expect(joined, Tag(number + 1)).unwrap();
+        world.relay(HP).grant(joined, grant).unwrap();
+        if number == 910 {
+            world.relay(P).offer(joined, STREAM, at(HP), Tag(910)).unwrap();
+            world.passes(SECOND);
+        }
+    }
+    let asked = world.now;
+    world.passes(SECOND);
+    assert_eq!(world.got[&(S + 2)][0].at.since(asked), Duration::from_millis(30));
+    assert_eq!(world.status(HP).unwrap().names[1].service, Service::Video);
+    world.assert_whole(S + 2);
+}
+
+#[test]
+fn who_has_answered_lately_gets_data_with_the_offer() {
+    let mut world = World::new(4);
+    world.publish(P);
+    world.subscribe(&[P, HP, S]);
+    world.passes(2 * SECOND);
+    let now = world.now;
+    world.relay(S).release(now, STREAM);
+    world.passes(SECOND);
+    world.got.clear();
+    let joined = world.now;
+    world.subscribe(&[P, HP, S]);
+    world.passes(SECOND);
+    assert_eq!(world.got[&S][0].at.since(joined), Duration::from_millis(20), "two hops, and no round trip");
+    world.assert_whole(S);
+}
+
+#[test]
+fn nothing_flows_where_nobody_watches() {
+    let mut world = World::new(5);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.subscribe(&[P, HP, HS, S + 1]);
+    world.passes(2 * SECOND);
+    let now = world.now;
+    world.relay(S).release(now, STREAM);
+    world.passes(6 * SECOND);
+    assert!(world.carried(HP, HS) > 0 && world.status(HS).unwrap().members.len() == 1);
+    let now = world.now;
+    world.relay(S + 1).release(now, STREAM);
+    world.passes(SECOND);
+    world.forget_traffic();
+    world.passes(3 * SECOND);
+    assert!(world.carried(HP, HS) > 0, "it lingers");
+    assert_eq!(world.carried(HS, S + 1), 0);
+    world.passes(3 * SECOND);
+    world.forget_traffic();
+    world.passes(5 * SECOND);
+    assert_eq!(world.carried(HP, HS), 0);
+    world.passes(5 * SECOND);
+    assert!(world.events_of(P).contains(&Event::Idle { stream: STREAM }));
+    world.forget_traffic();
+    world.passes(20 * SECOND);
+    assert!(world.carried.is_empty() && world.said.is_empty(), "all is quiet: {:?}", world.said);
+    assert!(world.status(HP).is_none() && world.status(HS).is_none() && world.status(S).is_none());
+    // And again.
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(SECOND);
+    assert_eq!(world.events_of(P).last(), Some(&Event::Watched { stream: STREAM }));
+    world.assert_whole(S);
+}
+
+#[test]
+fn who_dies_without_a_word_is_forgotten() {
+    let mut world = World::new(6);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(2 * SECOND);
+    world.dies(S);
+    world.passes(6 * SECOND);
+    assert!(world.status(HS).unwrap().members.is_empty());
+    world.passes(10 * SECOND);
+    assert!(world.status(HS).is_none() && world.status(HP).is_none());
+}
+
+#[test]
+fn a_joiner_begins_with_the_last_key_frame_marked_and_paced() {
+    let mut world = World::new(7);
+    world.publish(P);
+    world.subscribe(&[P, HP, S]);
+    // In the midst of a group of pictures.
+    world.passes(FRAME * 25 + FRAME / 2);
+    world.subscribe(&[P, HP, S + 1]);
+    world.passes(SECOND * 2);
+    let got = &world.got[&(S + 1)];
+    assert!(got[0].flags.has(Flags::KEY_FRAME) && got[0].catch_up);
+    assert_eq!(got[0].counter % (GROUP * PACKETS), 0);
+    let cached = got.iter().filter(|got| got.catch_up).count() as u64;
+    assert!((5 * PACKETS..7 * PACKETS).contains(&cached), "{cached}");
+    // At 100 Mbit/s the first of 20 packets of 1040 bytes are spread over more than a millisecond.
+    assert!(got[cached as usize - 1].at.since(got[0].at) > Duration::from_millis(1));
+    world.assert_whole(S + 1);
+}
+
+#[test]
+fn key_frames_are_asked_for_once_a_second_however_many_need_one() {
+    let mut world = World::new(8);
+    world.publish(P);
+    for number in 0..10 {
+        world.subscribe(&[P, HP, HS, S + number]);
+    }
+    world.passes(2 * SECOND);
+    world.forget_traffic();
+    for _ in 0..30 {
+        for number in 0..10 {
+            let now = world.now;
+            world.relay(S + number).want_key_frame(now, STREAM);
+        }
+        world.passes(SECOND / 10);
+    }
+    let asked = |world: &World, from, to| {
+        let said = world.said.get(&(from, to)).into_iter().flatten();
+        said.filter(|said| **said == Said::KeyFrame).count()
+    };
+    assert_eq!((asked(&world, S, HS), asked(&world, HS, HP), asked(&world, HP, P)), (3, 3, 3));
+    let told = world.events_of(P).into_iter().filter(|event| *event == Event::KeyFrame { stream: STREAM }).count();
+    assert_eq!(told, 3);
+}
+
+#[test]
+fn what_nobody_offers_is_told() {
+    let mut world = World::new(9);
+    let now = world.now;
+    world.relay(S).expect(now, Tag(5)).unwrap();
+    world.passes(6 * SECOND);
+    assert_eq!(world.events_of(S), [Event::Unoffered { tag: Tag(5) }]);
+}
+
+#[test]
+fn what_has_begun_is_not_missed_when_it_is_expected_again() {
+    let mut world = World::new(10);
+    world.publish(P);
+    let tag = world.subscribe(&[P, HP, S]);
+    world.passes(SECOND);
+    let now = world.now;
+    world.relay(S).expect(now, tag).unwrap();
+    world.passes(10 * SECOND);
+    assert_eq!(world.events_of(S), [Event::Began { tag, stream: STREAM }]);
+}
+
+/// Whoever comes, goes and dies, on links that do their worst: in the end, who watches has it, and nothing else flows.
+#[test]
+fn joins_leaves_and_deaths_converge() {
+    for_seeds(4, |seed| {
+        let mut world = World::new(seed);
+        let bad = Link { delay: 5 * SECOND / 1000, jitter: SECOND / 100, loss: 20, repeats: 20 };
+        world.all_links(bad);
+        world.publish(P);
+        let mut watching = std::collections::BTreeSet::new();
+        let hubs = [HP, HS, 4];
+        for _ in 0..40 {
+            let subscriber = S + world.below(8) as u8;
+            let hub = hubs[world.below(3) as usize];
+            match world.below(5) {
+                0 if watching.remove(&subscriber) => {
+                    let now = world.now;
+                    world.relay(subscriber).release(now, STREAM);
+                }
+                1 if watching.remove(&subscriber) => world.dies(subscriber),
+                _ if watching.insert(subscriber) => {
+                    let way = [P, HP, hub, subscriber];
+                    let straight = [P, HP, subscriber];
+                    world.subscribe(if hub == HP { &straight } else { &way });
+                }
+                _ => {}
+            }
+            let wait = world.below(2000);
+            world.passes(Duration::from_millis(wait));
+        }
+        // Offers that were lost too often are made again, as the owner would after `Unoffered`.
+        for subscriber in watching.clone() {
+            if world.status(subscriber).is_none() {
+                world.subscribe(&[P, HP, HS, subscriber]);
+            }
+        }
+        world.all_links(Link::default());
+        world.passes(20 * SECOND);
+        world.forget_traffic();
+        let before = world.published();
+        world.passes(2 * SECOND);
+        let published = world.published() - before;
+        let expected = if watching.is_empty() { 0 } else { published };
+        assert_eq!(world.carried(P, HP), expected, "{watching:?}");
+        for subscriber in S..S + 8 {
+            let into: u64 = hubs.iter().map(|hub| world.carried(*hub, subscriber)).sum();
+            assert_eq!(
+                into,
+                if watching.contains(&subscriber) { published } else { 0 },
+                "{subscriber} of {watching:?}"
+            );
+        }
+    });
+}

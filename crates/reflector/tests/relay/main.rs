@@ -1,0 +1,9 @@
+//! Relays in virtual time: publishers, hubs and subscribers joined by links that delay, lose,
+//! repeat and reorder. Each test holds for any seed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+mod changes;
+mod hostile;
+mod joins;
+mod repair;
+mod world;

@@ -1,0 +1,103 @@
+//! Loss and slowness: repaired hop by hop, and nobody else's business.
+
+use std::time::Duration;
+
+use crate::world::{Link, World, for_seeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+const P: u8 = 1;
+const HP: u8 = 2;
+const HS: u8 = 3;
+const S: u8 = 10;
+
+fn missing(world: &World, host: u8) -> (usize, usize) {
+    let got = world.once_each(host);
+    let span = (got.last().unwrap() - got.first().unwrap() + 1) as usize;
+    (span - got.len(), span)
+}
+
+#[test]
+fn loss_on_every_hop_is_repaired_within_the_deadline() {
+    for (loss, most) in [(10, 1), (50, 5)] {
+        let (mut missed, mut all) = (0, 0);
+        for seed in 0..4 {
+            let mut world = World::new(seed);
+            world.all_links(Link { loss, jitter: Duration::from_millis(2), ..Link::default() });
+            world.publish(P);
+            world.subscribe(&[P, HP, HS, S]);
+            world.passes(20 * SECOND);
+            let (missing, span) = missing(&world, S);
+            (missed, all) = (missed + missing, all + span);
+            // What was lost came soon after what followed it: three tries at each of three hops at worst.
+            let mut newest = (0, world.now);
+            for got in &world.got[&S] {
+                if got.counter > newest.0 {
+                    newest = (got.counter, got.at);
+                }
+                assert!(got.at.since(newest.1) < Duration::from_millis(400), "late: {got:?}");
+            }
+        }
+        assert!(
+            missed * 1000 <= all * most,
+            "{missed} of {all} at a loss of {loss} in a thousand on each of three hops"
+        );
+    }
+}
+
+#[test]
+fn a_lossy_subscriber_harms_no_other() {
+    for_seeds(5, |seed| {
+        let mut world = World::new(seed);
+        world.link(HS, S, Link { loss: 200, ..Link::default() });
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.subscribe(&[P, HP, HS, S + 1]);
+        world.passes(10 * SECOND);
+        world.assert_whole(S + 1);
+        assert!(world.got[&(S + 1)].windows(2).all(|pair| pair[0].counter < pair[1].counter));
+        let (_, reported) = {
+            let status = world.status(HS).unwrap();
+            let member = status.members.iter().find(|member| member.address == crate::world::at(S)).unwrap();
+            (member.statistics, member.reported)
+        };
+        // A fifth, as the lossy one says itself.
+        let share = reported.lost as f64 / (reported.lost + reported.received) as f64;
+        assert!((0.1..0.3).contains(&share), "{reported:?}");
+    });
+}
+
+#[test]
+fn a_stalled_subscriber_harms_no_other_and_goes_on_at_a_key_frame() {
+    let mut world = World::new(1);
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.subscribe(&[P, HP, HS, S + 1]);
+    world.passes(2 * SECOND);
+    world.stalled.insert(S);
+    world.passes(2 * SECOND);
+    world.stalled.clear();
+    world.passes(2 * SECOND);
+    world.assert_whole(S + 1);
+    let got = world.once_each(S);
+    let gap = got.windows(2).find(|pair| pair[1] > pair[0] + 1).unwrap();
+    assert_eq!(gap[1] % 40, 0, "it goes on with a key frame: {gap:?}");
+    let delays: Vec<_> = world.got[&(S + 1)].windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
+    assert!(delays[40..].iter().all(|delay| *delay <= Duration::from_millis(41)));
+}
+
+#[test]
+fn who_changes_its_way_under_loss_gets_each_packet_at_most_once_and_nearly_all() {
+    for_seeds(4, |seed| {
+        let mut world = World::new(seed);
+        world.all_links(Link { loss: 10, jitter: Duration::from_millis(3), repeats: 10, ..Link::default() });
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(2 * SECOND);
+        for hub in [4, 5, 6] {
+            world.subscribe(&[P, HP, hub, S]);
+            world.passes(2 * SECOND);
+        }
+        let (missing, span) = missing(&world, S);
+        assert!(missing * 200 <= span, "{missing} of {span}");
+    });
+}

@@ -1,0 +1,366 @@
+//! A small world: hosts, links, and what the control plane would do.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use roost_proto::random::SplitMix64;
+use roost_proto::reflection::{Grant, Kind, Tag};
+use roost_proto::{Service, Time};
+use roost_reflector::relay::{Config, Event, Relay, StreamStatus};
+use roost_reflector::words::Said;
+use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, StreamId};
+
+pub(crate) const STREAM: StreamId = StreamId(77);
+pub(crate) const FRAME: Duration = Duration::from_millis(40);
+/// Frames in a group of pictures, and packets in a frame.
+pub(crate) const GROUP: u64 = 10;
+pub(crate) const PACKETS: u64 = 4;
+
+/// A host by its number.
+pub(crate) fn at(host: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host], 7700))
+}
+
+fn host_at(address: SocketAddr) -> u8 {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => ip.octets()[3],
+        std::net::IpAddr::V6(_) => 0,
+    }
+}
+
+/// What the network does to a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) delay: Duration,
+    /// Up to so much more, so that datagrams overtake each other.
+    pub(crate) jitter: Duration,
+    /// Of a thousand.
+    pub(crate) loss: u64,
+    pub(crate) repeats: u64,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(10), jitter: Duration::ZERO, loss: 0, repeats: 0 }
+    }
+}
+
+/// One that a subscriber's program has got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Got {
+    pub(crate) at: Time,
+    /// From 0.
+    pub(crate) counter: u64,
+    pub(crate) catch_up: bool,
+    pub(crate) flags: Flags,
+}
+
+struct Flight {
+    at: Time,
+    number: u64,
+    from: u8,
+    to: u8,
+    datagram: Vec<u8>,
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Flight {}
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    random: SplitMix64,
+    pub(crate) hosts: BTreeMap<u8, Relay>,
+    config: Config,
+    link: Link,
+    links: BTreeMap<(u8, u8), Link>,
+    flights: BinaryHeap<Reverse<Flight>>,
+    flown: u64,
+    publisher: Publisher,
+    frame: u64,
+    next_frame: Option<Time>,
+    pub(crate) publishes: BTreeSet<u8>,
+    /// Hosts whose way takes nothing.
+    pub(crate) stalled: BTreeSet<u8>,
+    pub(crate) events: Vec<(Time, u8, Event)>,
+    pub(crate) got: BTreeMap<u8, Vec<Got>>,
+    /// Packets on each link.
+    pub(crate) carried: BTreeMap<(u8, u8), u64>,
+    /// Words on each link.
+    pub(crate) said: BTreeMap<(u8, u8), Vec<Said>>,
+    tag: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::with(seed, Config::default())
+    }
+
+    pub(crate) fn with(seed: u64, config: Config) -> Self {
+        let secret = Secret::new([1; 32]);
+        Self {
+            now: Time::from_nanos(1_000_000_000),
+            random: SplitMix64::new(seed),
+            hosts: BTreeMap::new(),
+            config,
+            link: Link::default(),
+            links: BTreeMap::new(),
+            flights: BinaryHeap::new(),
+            flown: 0,
+            publisher: Publisher::new(Time::ZERO, STREAM, Epoch(1), &secret, Limits::default()).unwrap(),
+            frame: 0,
+            next_frame: None,
+            publishes: BTreeSet::new(),
+            stalled: BTreeSet::new(),
+            events: Vec::new(),
+            got: BTreeMap::new(),
+            carried: BTreeMap::new(),
+            said: BTreeMap::new(),
+            tag: 0,
+        }
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    pub(crate) fn relay(&mut self, host: u8) -> &mut Relay {
+        let config = self.config;
+        self.hosts.entry(host).or_insert_with(|| Relay::new(config, [host; 32]))
+    }
+
+    /// The host's state is gone, and it says nothing any more.
+    pub(crate) fn dies(&mut self, host: u8) {
+        self.hosts.remove(&host);
+        self.publishes.remove(&host);
+    }
+
+    pub(crate) fn all_links(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    pub(crate) fn link(&mut self, one: u8, other: u8, link: Link) {
+        self.links.insert((one, other), link);
+        self.links.insert((other, one), link);
+    }
+
+    pub(crate) fn publish(&mut self, host: u8) {
+        let now = self.now;
+        self.relay(host).publish(now, STREAM).unwrap();
+        self.publishes.insert(host);
+        self.next_frame = self.next_frame.or(Some(now));
+    }
+
+    fn new_tag(&mut self) -> Tag {
+        self.tag += 1;
+        Tag(self.tag)
+    }
+
+    /// What a request along these hosts brings about: the first publishes, the last watches.
+    /// Returns the tag by which that one knows the stream.
+    pub(crate) fn subscribe(&mut self, way: &[u8]) -> Tag {
+        let now = self.now;
+        let (subscriber, hubs) = way.split_last().unwrap();
+        let (publisher, hubs) = hubs.split_first().unwrap();
+        let tag = self.new_tag();
+        self.relay(*subscriber).expect(now, tag).unwrap();
+        let (mut to, mut their_tag, mut kind) = (*subscriber, tag, Kind::Subscriber);
+        for hub in hubs.iter().rev() {
+            let tag = self.new_tag();
+            let grant = self.grant_of(tag, to, their_tag, kind);
+            // What there is no room for is refused, as by the control plane.
+            let _ = self.relay(*hub).grant(now, grant);
+            (to, their_tag, kind) = (*hub, tag, Kind::Reflector);
+        }
+        let _ = self.relay(*publisher).offer(now, STREAM, at(to), their_tag);
+        tag
+    }
+
+    pub(crate) fn grant_of(&self, tag: Tag, to: u8, their_tag: Tag, kind: Kind) -> Grant {
+        let service = Service::Video;
+        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None }
+    }
+
+    /// Runs for so long.
+    pub(crate) fn passes(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.exchange();
+            let flight = self.flights.peek().map(|Reverse(flight)| flight.at);
+            let frame = self.next_frame.filter(|_| !self.publishes.is_empty());
+            let due = self.hosts.values().filter_map(Relay::poll_deadline).min();
+            let Some(next) = [flight, frame, due].into_iter().flatten().min().filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = next.max(self.now);
+            self.step();
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        if self.next_frame.is_some_and(|next| next <= now) && !self.publishes.is_empty() {
+            self.publish_frame();
+        }
+        while self.flights.peek().is_some_and(|Reverse(flight)| flight.at <= now) {
+            let Some(Reverse(flight)) = self.flights.pop() else { break };
+            self.arrives(&flight);
+        }
+        for relay in self.hosts.values_mut() {
+            if relay.poll_deadline().is_some_and(|due| due <= now) {
+                relay.handle_timeout(now);
+                assert!(relay.poll_deadline().is_none_or(|due| due > now), "a timer that is due for ever");
+            }
+        }
+    }
+
+    fn publish_frame(&mut self) {
+        for packet in 0..PACKETS {
+            let flags = match packet {
+                0 if self.frame.is_multiple_of(GROUP) => Flags::KEY_FRAME,
+                _ if packet + 1 == PACKETS => Flags::FRAME_END,
+                _ => Flags::default(),
+            };
+            let mut out = BytesMut::new();
+            // Wraps around by design.
+            self.publisher.seal(self.now, self.frame as u16, flags, &[7; 1000], &mut out).unwrap();
+            for host in self.publishes.clone() {
+                let now = self.now;
+                self.relay(host).push(now, STREAM, &out);
+            }
+        }
+        self.frame += 1;
+        self.next_frame = Some(self.now + FRAME);
+    }
+
+    /// The counter of the next packet, from 0.
+    pub(crate) fn published(&self) -> u64 {
+        self.frame * PACKETS
+    }
+
+    fn arrives(&mut self, flight: &Flight) {
+        let now = self.now;
+        let Some(relay) = self.hosts.get_mut(&flight.to) else { return };
+        let got = self.got.entry(flight.to).or_default();
+        relay.handle_datagram(now, at(flight.from), &flight.datagram, |_, packet| {
+            let (hop, header) = Header::decode(packet).unwrap();
+            let counter = header.counter & 0xffff_ffff;
+            got.push(Got { at: now, counter, catch_up: hop.catch_up, flags: header.flags });
+        });
+    }
+
+    /// Somebody sends a datagram, from whatever address.
+    pub(crate) fn sends(&mut self, from: u8, to: u8, datagram: Vec<u8>) {
+        let link = self.links.get(&(from, to)).copied().unwrap_or(self.link);
+        if self.random.below(1000) < link.loss {
+            return;
+        }
+        let copies = 1 + u64::from(self.random.below(1000) < link.repeats);
+        for _ in 0..copies {
+            let jitter = Duration::from_nanos(self.random.below(link.jitter.as_nanos() as u64 + 1));
+            self.flown += 1;
+            let (at, number) = (self.now + link.delay + jitter, self.flown);
+            self.flights.push(Reverse(Flight { at, number, from, to, datagram: datagram.clone() }));
+        }
+    }
+
+    /// Everything that is to be sent leaves.
+    pub(crate) fn exchange(&mut self) {
+        let now = self.now;
+        let mut sent = Vec::new();
+        for (host, relay) in &mut self.hosts {
+            relay.end_batch(now);
+            while let Some(transmit) = relay.poll_transmit(now) {
+                let to = host_at(transmit.to);
+                let packets: Vec<Vec<u8>> = transmit.contents.chunks(transmit.segment).map(<[u8]>::to_vec).collect();
+                let is_full = self.stalled.contains(&to);
+                let outcome = Outcome { sent: packets.len() as u32, ..Outcome::default() };
+                let outcome = if is_full { Outcome { sent: 0, is_full, ..outcome } } else { outcome };
+                relay.settle(now, &transmit, outcome);
+                if !is_full {
+                    sent.extend(packets.into_iter().map(|packet| (*host, to, packet)));
+                }
+            }
+            while let Some(event) = relay.poll_event() {
+                self.events.push((now, *host, event));
+            }
+        }
+        for (from, to, packet) in sent {
+            match Said::decode(&packet) {
+                Ok((_, _, said)) => self.said.entry((from, to)).or_default().push(said),
+                Err(_) => *self.carried.entry((from, to)).or_default() += 1,
+            }
+            self.sends(from, to, packet);
+        }
+    }
+
+    pub(crate) fn forget_traffic(&mut self) {
+        self.carried.clear();
+        self.said.clear();
+        self.got.clear();
+    }
+
+    pub(crate) fn carried(&self, from: u8, to: u8) -> u64 {
+        self.carried.get(&(from, to)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn counters(&self, host: u8) -> Vec<u64> {
+        self.got.get(&host).into_iter().flatten().map(|got| got.counter).collect()
+    }
+
+    /// The counters that came, in order; each once, or the test fails.
+    pub(crate) fn once_each(&self, host: u8) -> Vec<u64> {
+        let mut counters = self.counters(host);
+        counters.sort_unstable();
+        assert!(counters.windows(2).all(|pair| pair[0] < pair[1]), "something came twice at {host}");
+        counters
+    }
+
+    /// Asserts that a host got everything from its first group of pictures on, each once. In that
+    /// one, what has overtaken the key frame may be missing.
+    pub(crate) fn assert_whole(&self, host: u8) {
+        let counters = self.once_each(host);
+        let first = *counters.first().expect("something came") + GROUP * PACKETS;
+        let last = *counters.last().unwrap();
+        let missing: Vec<u64> = (first..last.saturating_sub(10 * PACKETS))
+            .filter(|counter| counters.binary_search(counter).is_err())
+            .collect();
+        assert!(missing.is_empty(), "{host} misses {missing:?} of {} packets", counters.len());
+        // Less than half a second.
+        assert!(last + 10 * PACKETS >= self.published(), "{host} is behind");
+    }
+
+    pub(crate) fn status(&self, host: u8) -> Option<StreamStatus> {
+        self.hosts.get(&host)?.streams(self.now).find(|stream| stream.stream == STREAM)
+    }
+
+    pub(crate) fn events_of(&self, host: u8) -> Vec<Event> {
+        self.events.iter().filter(|(_, at, _)| *at == host).map(|(.., event)| *event).collect()
+    }
+}
+
+/// Over some seeds.
+pub(crate) fn for_seeds(seeds: u64, run: impl Fn(u64)) {
+    let seeds = std::env::var("ROOST_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(seeds);
+    for seed in 0..seeds {
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed))).is_err();
+        assert!(!failed, "with seed {seed}");
+    }
+}
