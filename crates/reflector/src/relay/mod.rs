@@ -85,7 +85,8 @@ impl Default for Config {
 /// What has happened, for the owner to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// What was [expected](Relay::expect) under this tag is this stream, and comes.
+    /// What was [expected](Relay::expect) under this tag is this stream, and comes. It may turn out
+    /// later to be another, which is told in the same way and replaces it.
     Began {
         /// The tag.
         tag: Tag,

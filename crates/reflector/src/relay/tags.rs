@@ -12,6 +12,9 @@ pub(super) const GRANTED: Duration = Duration::from_secs(10);
 /// How long one who watches waits.
 pub(super) const EXPECTED: Duration = Duration::from_secs(5);
 
+/// How often it may turn out that something else was asked for.
+const MAX_CHANGES: u8 = 3;
+
 /// For whom a stream is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum For {
@@ -26,6 +29,36 @@ pub(super) struct Asked {
     pub(super) whom: For,
     /// What was offered.
     pub(super) stream: Option<StreamId>,
+    /// How often that has changed.
+    changes: u8,
+}
+
+impl Asked {
+    /// Whether this stream may be what was asked for. Of who asked by place a hub may have thought that
+    /// another is meant, which it carries; what comes later is right.
+    pub(super) fn may_be(&self, stream: StreamId) -> bool {
+        let may_change = matches!(self.whom, For::Here) && self.changes < MAX_CHANGES;
+        self.stream.is_none_or(|known| known == stream || may_change)
+    }
+
+    /// It is this stream; answers which it was taken for, if it was another, or none.
+    pub(super) fn bind(&mut self, stream: StreamId) -> Bound {
+        match self.stream.replace(stream) {
+            None => Bound::First,
+            Some(before) if before == stream => Bound::Again,
+            Some(before) => {
+                self.changes += 1;
+                Bound::Instead(before)
+            }
+        }
+    }
+}
+
+/// What a tag meant before.
+pub(super) enum Bound {
+    First,
+    Again,
+    Instead(StreamId),
 }
 
 /// The tags that are waited for.
@@ -38,12 +71,17 @@ impl Tags {
         if self.0.len() >= MAX_TAGS && !self.0.contains_key(&tag) {
             return false;
         }
-        self.0.entry(tag).or_insert(Asked { whom, stream: None });
+        self.0.entry(tag).or_insert(Asked { whom, stream: None, changes: 0 });
         true
     }
 
     pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {
         self.0.get_mut(&tag)
+    }
+
+    /// Whether somebody watches a stream here.
+    pub(super) fn watches(&self, stream: StreamId) -> bool {
+        self.0.values().any(|asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream))
     }
 
     pub(super) fn remove(&mut self, tag: Tag) -> Option<Asked> {

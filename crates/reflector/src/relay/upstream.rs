@@ -9,7 +9,7 @@ use roost_proto::reflection::{StreamId, Tag};
 use super::leg::{Leg, REPORT, SILENCE};
 use super::member::Member;
 use super::stream::Name;
-use super::tags::For;
+use super::tags::{Bound, For};
 use super::timers::Timer;
 use super::{Event, MAX_LEGS, Relay};
 use crate::words::{Said, Word};
@@ -18,7 +18,7 @@ impl Relay {
     /// A stream is offered. Whoever did not ask for it says so.
     pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: Tag) {
         let asked = self.tags.get_mut(tag);
-        let whom = asked.filter(|asked| asked.stream.is_none_or(|known| known == stream)).map(|asked| asked.whom);
+        let whom = asked.filter(|asked| asked.may_be(stream)).map(|asked| asked.whom);
         let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
         let Some(whom) = whom.filter(|_| !is_own) else {
             self.rejected.unknown += 1;
@@ -46,8 +46,14 @@ impl Relay {
 
     /// What was asked for under a tag is this stream.
     fn bind(&mut self, now: Time, stream: StreamId, tag: Tag, whom: For) {
-        let is_first = self.tags.get_mut(tag).is_some_and(|asked| asked.stream.replace(stream).is_none());
-        let Some(known) = self.streams.get_mut(&stream).filter(|_| is_first) else { return };
+        let Some(bound) = self.tags.get_mut(tag).map(|asked| asked.bind(stream)) else { return };
+        if let Bound::Instead(before) = bound
+            && !self.tags.watches(before)
+        {
+            self.release(now, before);
+        }
+        let is_new = !matches!(bound, Bound::Again);
+        let Some(known) = self.streams.get_mut(&stream).filter(|_| is_new) else { return };
         match whom {
             For::Here => {
                 known.is_local = true;

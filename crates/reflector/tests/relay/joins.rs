@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::reflection::{Kind, Tag};
-use roost_reflector::Flags;
 use roost_reflector::relay::Event;
 use roost_reflector::words::Said;
+use roost_reflector::{Flags, StreamId};
 
 use crate::world::{FRAME, GROUP, Link, PACKETS, STREAM, World, at, for_seeds};
 
@@ -204,6 +204,21 @@ fn what_has_begun_is_not_missed_when_it_is_expected_again() {
     world.relay(S).expect(now, tag).unwrap();
     world.passes(10 * SECOND);
     assert_eq!(world.events_of(S), [Event::Began { tag, stream: STREAM }]);
+}
+
+#[test]
+fn what_turns_out_to_be_another_stream_replaces_the_first() {
+    let mut world = World::new(11);
+    world.publish(P);
+    let tag = world.subscribe(&[P, S]);
+    world.passes(SECOND);
+    let (now, other) = (world.now, StreamId(78));
+    world.relay(P).publish(now, other).unwrap();
+    world.relay(P).offer(now, other, at(S), tag).unwrap();
+    world.passes(SECOND);
+    let began = [STREAM, other].map(|stream| Event::Began { tag, stream });
+    assert_eq!(world.events_of(S), began);
+    assert!(world.status(S).is_none() && world.status(P).unwrap().members.is_empty());
 }
 
 /// Whoever comes, goes and dies, on links that do their worst: in the end, who watches has it, and nothing else flows.
