@@ -11,7 +11,11 @@ use roost_proto::hub::{Config, Hub, Kind};
 use roost_proto::machine::{Input, Machine, Peer};
 use roost_proto::wire::Message;
 use roost_proto::{Address, Cell, Endpoint, LinkId, NodeId, Role, Scheme, Time};
-use roost_reflector::{Epoch, Flags, Header, Limits as Epochs, Publisher, Secret, StreamId, Subscriber};
+use roost_reflector::relay::Config as RelayConfig;
+use roost_reflector::words::Said;
+use roost_reflector::{
+    Epoch, Flags, Header, Limits as Epochs, Outcome, Publisher, Relay, Secret, StreamId, Subscriber, Tag,
+};
 use roost_services::{image, sensor, track, video};
 pub use roost_transport::fuzzing::{
     association_chunks, multicast_packets, quic_words, tcp_frames, udp_datagram, udp_session,
@@ -21,7 +25,7 @@ pub use roost_transport::fuzzing::{
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -37,6 +41,7 @@ pub const TARGETS: [(&str, Target); 16] = [
     ("quic_words", quic_words),
     ("multicast_packets", multicast_packets),
     ("reflected_packets", reflected_packets),
+    ("reflected_words", reflected_words),
     ("ns_file", ns_file),
 ];
 
@@ -154,6 +159,36 @@ pub fn reflected_packets(bytes: &[u8]) {
             changed || *change != 0
         });
         assert_eq!(subscriber.open(&mut genuine).is_err(), changed);
+    }
+}
+
+/// What relays say to each other, in pieces of the length that each piece's first byte says: a relay
+/// that hears it, from one that it feeds and one that feeds it in turn, keeps within its limits.
+pub fn reflected_words(bytes: &[u8]) {
+    let (above, below) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 1).into());
+    let (mut now, mut relay) = (Time::ZERO, Relay::new(RelayConfig::default(), [1; 32]));
+    let stream = StreamId(1);
+    let _ = relay.publish(now, stream).and_then(|()| relay.offer(now, stream, below, Tag(1)));
+    let _ = relay.expect(now, Tag(2));
+    let mut rest = bytes;
+    while let Some((&len, tail)) = rest.split_first() {
+        let (piece, after) = tail.split_at(tail.len().min(len.into()));
+        rest = after;
+        if let Ok((stream, word, said)) = Said::decode(piece) {
+            assert_eq!(Said::decode(&said.encode(stream, word)), Ok((stream, word, said)));
+        }
+        for from in [above, below] {
+            relay.handle_datagram(now, from, piece, |_, _| {});
+            relay.end_batch(now);
+            while let Some(transmit) = relay.poll_transmit(now) {
+                let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
+                relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+            }
+        }
+        while relay.poll_event().is_some() {}
+        now = now + Duration::from_millis(100);
+        relay.handle_timeout(now);
+        assert!(relay.streams(now).count() <= 2, "what was published, and what was expected");
     }
 }
 

@@ -153,8 +153,9 @@ impl Fan {
         }
         let target = Target::new(now, address, terms, start, &self.ring);
         self.wants_key |= target.awaits_key();
+        let wait = target.due(&self.ring).map_or(Wait::Packets, |_| Wait::Turn);
         self.targets[slot] = Some(target);
-        self.wait(slot, Wait::Turn);
+        self.wait(slot, wait);
         Ok(TargetId(slot))
     }
 

@@ -21,6 +21,8 @@ pub(crate) const RUN_BYTES: usize = 65_000;
 /// Memory is taken in pieces of this size. A piece goes when the last of its packets does, and
 /// has packets of one stream only.
 const PIECE_BYTES: usize = 256 * 1024;
+/// Pieces that have gone and are written again: what has just been read is warm.
+const MAX_SPARE: usize = 4;
 /// The most packets with parameter sets kept for joiners: PAT and PMT, or VPS, SPS and PPS, with
 /// room for more than one each.
 const MAX_PARAMETERS: usize = 8;
@@ -111,6 +113,7 @@ pub(crate) struct Ring {
     by_counter: BTreeMap<u64, u64>,
     total: Amount,
     filling: Filling,
+    spare: Vec<BytesMut>,
 }
 
 impl Ring {
@@ -127,6 +130,7 @@ impl Ring {
             by_counter: BTreeMap::new(),
             total: Amount::default(),
             filling: Filling::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -181,7 +185,10 @@ impl Ring {
             filling.begins_key = begins_key;
         }
         if filling.bytes.capacity() - filling.bytes.len() < datagram.len() {
-            filling.bytes.reserve(PIECE_BYTES);
+            // What a run has so far moves along.
+            let mut piece = self.spare.pop().unwrap_or_else(|| BytesMut::with_capacity(PIECE_BYTES));
+            piece.extend_from_slice(&filling.bytes);
+            filling.bytes = piece;
         }
         let start = filling.bytes.len();
         filling.bytes.extend_from_slice(datagram);
@@ -251,10 +258,25 @@ impl Ring {
             if let Some(counter) = oldest.counter {
                 self.by_counter.remove(&counter);
             }
-            self.runs.pop_front();
+            if let Some(gone) = self.runs.pop_front() {
+                self.recycle(gone.bytes);
+            }
             self.first += 1;
             // What is left cannot be decoded from its beginning.
             self.key = self.key.filter(|key| *key >= self.first);
+        }
+    }
+
+    /// Keeps the piece that these bytes were the last of.
+    fn recycle(&mut self, bytes: Bytes) {
+        if self.spare.len() >= MAX_SPARE {
+            return;
+        }
+        if let Ok(mut piece) = bytes.try_into_mut() {
+            piece.clear();
+            if piece.try_reclaim(PIECE_BYTES) {
+                self.spare.push(piece);
+            }
         }
     }
 
@@ -408,6 +430,20 @@ mod tests {
         assert_eq!(ring.key_parameters(), [&[1_u8][..], &[2]]);
         ring.push(Time::ZERO, &[6], mark(None, Flags::KEY_FRAME));
         assert_eq!(ring.key_parameters(), [&[5_u8][..]]);
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let mut ring = Ring::new(Keep { packets: 1000, ..Keep::default() });
+        let mut pieces = std::collections::BTreeSet::new();
+        for number in 0..20_000 {
+            ring.push(at(number), &[1; 1000], mark(Some(number), Flags::default()));
+            ring.close(at(number));
+            let packet = ring.packet(at(number), number, Duration::ZERO).unwrap();
+            pieces.insert(packet.as_ptr() as usize / PIECE_BYTES);
+        }
+        // Of 77 pieces, as many as hold half a second, each at most across two such places.
+        assert!(pieces.len() <= 10, "{}", pieces.len());
     }
 
     proptest! {

@@ -25,7 +25,7 @@ impl Relay {
         now: Time,
         from: SocketAddr,
         datagram: &[u8],
-        deliver: impl FnOnce(StreamId, &[u8]),
+        mut deliver: impl FnMut(StreamId, &[u8]),
     ) {
         if Said::is(datagram) {
             return self.hear(now, from, datagram);
