@@ -97,6 +97,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         profile: query.profile,
         resume: query.resume,
         pushed: false,
+        reflect: None,
         trace: query.trace,
     };
     let purpose = Purpose::Request(query.service, query.mode);

@@ -168,6 +168,7 @@ async fn receive(desk: &Desk, from: NodeId, push: &Push, part: Part, folder: &Pa
         profile: None,
         resume: Some(resume),
         pushed: true,
+        reflect: None,
         trace: false,
     };
     let purpose = Purpose::Request(Service::Image, Mode::Forward);

@@ -143,6 +143,8 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::TooMany => "too_many",
         Reason::NotAllowed => "not_allowed",
         Reason::Cancelled => "cancelled",
+        Reason::Saturated => "saturated",
+        Reason::Reflected => "reflected",
         // A reason of a later version of the protocol is one that is broken here.
         _ => "protocol",
     }

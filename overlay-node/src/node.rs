@@ -149,6 +149,7 @@ fn machine_config(
         max_streams: config.offer.max_streams,
         uplink_kbps: config.offer.uplink_kbps,
         stream_duration: config.stream_duration,
+        media: None,
         multicast: config.multicast.is_some(),
         discovery: config.discovery,
         seed: random_seed().map_err(Failure::failed)?,

@@ -43,7 +43,7 @@ impl Owner<Peer> for NodeOwner {
                 tracing::warn!("another daemon uses this identity");
                 self.shared.note_error("another daemon uses this node's identity");
             }
-            Event::Open { session, service, duration, requester } => {
+            Event::Open { session, service, duration, requester, reflected: _ } => {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
                 self.sessions.open(session, service, duration);
             }

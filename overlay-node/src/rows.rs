@@ -138,6 +138,7 @@ pub(crate) fn damage(summary: &Summary) -> Option<Error> {
         Some(Reason::SourceFailed) => "the provider's source gave out, or its file changed meanwhile",
         Some(Reason::Cancelled) => "it was cancelled, or nobody read it for half a minute",
         Some(Reason::Unreachable | Reason::TimedOut) | None => "the provider fell silent",
+        Some(Reason::Reflected) => "the provider reflects it from now on, which this node cannot take",
         Some(_) => "the other end broke it off",
     };
     let why = match &summary.broken {

@@ -88,7 +88,7 @@ impl From<Reason> for Code {
         match reason {
             Reason::NotFound => Self::NotFound,
             Reason::NotYetKnown => Self::NotYetKnown,
-            Reason::Busy | Reason::TooMany => Self::Busy,
+            Reason::Busy | Reason::TooMany | Reason::Saturated => Self::Busy,
             Reason::UnreachableAbove => Self::UnreachableAbove,
             Reason::Unreachable | Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,

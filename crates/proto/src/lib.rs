@@ -46,7 +46,7 @@ pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};
 pub use record::{Capacity, Record, Version};
-pub use reflection::{Epoch, Grant, StreamId, Tag};
+pub use reflection::{Epoch, Grant, Secret, StreamId, Tag};
 pub use scope::Scope;
 pub use service::{Form, Role, RoleSet, Service, ServiceSet};
 pub use time::Time;

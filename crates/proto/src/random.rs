@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 /// SplitMix64 (Steele, Lea and Flood 2014): eight bytes of state, good enough
 /// for jitter and for choosing among equals, not for secrets.
 #[derive(Clone, Debug)]
@@ -34,6 +36,42 @@ impl SplitMix64 {
     pub fn jitter(&mut self, base: Duration) -> Duration {
         let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos((nanos - nanos / 4).saturating_add(self.below(nanos / 2 + 1)))
+    }
+}
+
+/// Numbers of which those who have seen some cannot tell the next, as long as
+/// nobody knows the secret that they come from.
+#[derive(Clone)]
+pub(crate) struct Unguessable {
+    secret: u64,
+    purpose: &'static str,
+    drawn: u64,
+}
+
+impl Unguessable {
+    /// The numbers for `purpose`: those for another one have nothing to do with them.
+    pub(crate) const fn new(secret: u64, purpose: &'static str) -> Self {
+        Self { secret, purpose, drawn: 0 }
+    }
+
+    pub(crate) fn next_u64(&mut self) -> u64 {
+        self.drawn += 1;
+        let mut hash = Sha256::new();
+        hash.update(self.secret.to_be_bytes());
+        hash.update(self.drawn.to_be_bytes());
+        hash.update(self.purpose);
+        let digest: [u8; 32] = hash.finalize().into();
+        digest[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+}
+
+impl std::fmt::Debug for Unguessable {
+    /// The secret stays out of logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unguessable")
+            .field("purpose", &self.purpose)
+            .field("drawn", &self.drawn)
+            .finish_non_exhaustive()
     }
 }
 

@@ -77,6 +77,31 @@ pub struct Grant {
     pub provider: Option<NodeId>,
 }
 
+/// What an epoch's key is made from: whoever has it can open the packets of
+/// that epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Secret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
+
+impl Secret {
+    /// The secret with these bytes.
+    pub const fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes of the secret.
+    pub const fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    /// It stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +123,10 @@ mod tests {
         assert_eq!(StreamId(10).to_string(), "000000000000000a");
         assert_eq!(Tag(11).to_string(), "000000000000000b");
         assert_eq!(Epoch(12).to_string(), "12");
+    }
+
+    #[test]
+    fn a_secret_stays_out_of_logs() {
+        assert_eq!(format!("{:?}", Secret::from_bytes([7; SECRET_BYTES])), "Secret(..)");
     }
 }

@@ -10,12 +10,12 @@ use roost_proto::block::Patch;
 use roost_proto::wire::{
     Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Left, MAX_CHANGES,
     MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES, Message, Mirror, Mode,
-    Moved, Numbered, Offer, Packet, Params, Present, Push, Reason, Reception, Renew, Report, Request, Resume, Retell,
-    Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
+    Moved, Numbered, Offer, Packet, Params, Present, Push, Reason, Reception, Reflect, Reflected, Rekey, Renew, Report,
+    Request, Resume, Retell, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Service,
-    ServiceSet, Version,
+    Address, Area, Capacity, Cell, Epoch, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Secret,
+    Service, ServiceSet, StreamId, Tag, Version,
 };
 
 fn cell() -> impl Strategy<Value = Cell> {
@@ -77,19 +77,40 @@ fn params() -> BoxedStrategy<Option<Params>> {
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
     let resume = prop::option::of(resume);
-    let pushed = prop::option::of(any::<bool>());
+    let (pushed, reflectable) = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), prop::option::of(node())).prop_map(
+        |(host, port, tag, hops, provider)| Reflect { to: (host, port).into(), tag: Tag(tag), hops, provider },
+    );
+    let reflection = (prop::option::of(reflect), reflectable);
+    let duration = prop::option::of(any::<u32>());
     prop::option::of(
-        (prop::option::of(any::<u32>()), transports, prop::option::of(any::<bool>()), profile, resume, pushed)
-            .prop_map(|(duration_ms, transports, trace, profile, resume, pushed)| Params {
+        (duration, transports, prop::option::of(any::<bool>()), profile, resume, pushed, reflection).prop_map(
+            |(duration_ms, transports, trace, profile, resume, pushed, (reflect, reflectable))| Params {
                 duration_ms,
                 transports,
                 trace,
                 profile,
                 resume,
                 pushed,
-            }),
+                reflect,
+                reflectable,
+            },
+        ),
     )
     .boxed()
+}
+
+fn key() -> impl Strategy<Value = (Epoch, Secret)> {
+    (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), Secret::from_bytes(secret)))
+}
+
+fn reflected() -> impl Strategy<Value = Reflected> {
+    (any::<u64>(), key(), prop::option::of(key())).prop_map(|(stream, (epoch, secret), next)| Reflected {
+        stream: StreamId(stream),
+        epoch,
+        secret,
+        next,
+    })
 }
 
 fn candidate() -> BoxedStrategy<Candidate> {
@@ -106,7 +127,15 @@ fn candidate() -> BoxedStrategy<Candidate> {
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
-    prop::sample::select(vec![Reason::NotFound, Reason::NotYetKnown, Reason::Busy, Reason::Leaving, Reason::Protocol])
+    prop::sample::select(vec![
+        Reason::NotFound,
+        Reason::NotYetKnown,
+        Reason::Busy,
+        Reason::Leaving,
+        Reason::Protocol,
+        Reason::Saturated,
+        Reason::Reflected,
+    ])
 }
 
 fn offer() -> BoxedStrategy<Offer> {
@@ -280,9 +309,11 @@ fn request_message() -> impl Strategy<Value = Message> {
                 Message::Forward(Forward { id, nonce, service, requester, reply_to, deadline_ms, params })
             }
         ),
-        (id(), nonce, offer(), cell(), prop::option::of(node())).prop_map(|(id, nonce, offer, cell, provider)| {
-            Message::Accept(Accept { id, nonce, offer, cell, provider })
-        }),
+        (id(), nonce, offer(), cell(), prop::option::of(node()), prop::option::of(reflected())).prop_map(
+            |(id, nonce, offer, cell, provider, reflected)| {
+                Message::Accept(Accept { id, nonce, offer, cell, provider, reflected })
+            }
+        ),
         (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
             |(id, reason, retry_after_ms, requester)| {
                 Message::Decline(Decline { id, reason, retry_after_ms, requester })
@@ -348,7 +379,8 @@ fn hub_message() -> impl Strategy<Value = Message> {
         ),
         (any::<u32>(), any::<u64>(), patches(), prop::option::of(any::<u64>()))
             .prop_map(|(run, version, patches, since)| Message::Summary(Summary { run, version, patches, since })),
-        (id(), prop::option::of(node())).prop_map(|(id, requester)| Message::Underway { id, requester }),
+        (id(), prop::option::of(node()), prop::option::of(node()))
+            .prop_map(|(id, requester, provider)| Message::Underway { id, requester, provider }),
         (request, any::<u32>(), way(), any::<u8>(), provider, params()).prop_map(
             |((id, nonce, service, cell, requester, reply_to), deadline_ms, way, hops, provider, params)| {
                 Message::Carry(Carry {
@@ -384,6 +416,9 @@ fn flow_message() -> impl Strategy<Value = Message> {
             |(id, bytes, packets, lost, jitter_us)| Message::Report(Report { id, bytes, packets, lost, jitter_us })
         ),
         (id(), reason()).prop_map(|(id, reason)| Message::Stop { id, reason }),
+        (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
+            Message::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret })
+        }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()))
             .prop_map(|(id, services, area, seen, way)| Message::Watch(Watch { id, services, area, seen, way })),
         (
@@ -582,4 +617,26 @@ fn the_messages_of_a_warm_request_stay_small() {
     });
     assert!(request.encode().len() <= 32, "request: {} bytes", request.encode().len());
     assert!(forward.encode().len() <= 56, "forward: {} bytes", forward.encode().len());
+}
+
+/// Where a copy is wanted travels with every request for one, over every hop.
+#[test]
+fn where_a_copy_is_wanted_is_told_in_few_bytes() {
+    let request = |reflect| {
+        Message::Request(Request {
+            id: RequestId(70_000),
+            nonce: Nonce::from_u64(u64::MAX),
+            service: Service::Video,
+            area: Area::At(Cell::new(27, 92)),
+            mode: Mode::Forward,
+            deadline_ms: 10_000,
+            count: 0,
+            params: Some(Params { reflect, ..Params::default() }),
+            scope: None,
+        })
+    };
+    let to = |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None };
+    let bytes = request(Some(to(7_702))).encode();
+    assert!(bytes.len() <= 56, "{} bytes", bytes.len());
+    assert!(Message::decode(&request(Some(to(0))).encode()).is_err(), "a stream to no port");
 }

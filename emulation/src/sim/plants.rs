@@ -136,6 +136,7 @@ fn a_request_that_does_not_end_is_found() {
             profile: None,
             resume: None,
             pushed: false,
+            reflect: None,
             trace: false,
         };
         world.command(NODE, Command::Request { ticket: TICKET, wanted });

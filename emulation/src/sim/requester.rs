@@ -107,6 +107,7 @@ impl Requester {
             profile: None,
             resume: None,
             pushed: false,
+            reflect: None,
             trace: false,
         };
         Todo::Ask(ticket, wish, wanted.deadline)

@@ -423,6 +423,7 @@ impl<'a> World<'a> {
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
+            media: None,
             multicast: self.architecture().discovery().is_some(),
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),

@@ -83,7 +83,16 @@ impl Exchanges {
         let params = |service: Service| {
             let duration_ms = service.is_stream().then(|| millis(plan.stream));
             let transports = Some(SchemeSet::only(plan.transport.of(service.is_stream())));
-            Some(Params { duration_ms, transports, trace: None, profile: None, resume: None, pushed: None })
+            Some(Params {
+                duration_ms,
+                transports,
+                trace: None,
+                profile: None,
+                resume: None,
+                pushed: None,
+                reflect: None,
+                reflectable: None,
+            })
         };
         // One stands for all: services differ by a byte or two.
         let (service, nonce) = (Service::Video, Nonce::from_u64(u64::MAX));
@@ -105,7 +114,7 @@ impl Exchanges {
         let carry = Carry { id, nonce, service, cell, requester, reply_to, deadline_ms, way, hops, provider, params };
         let requester = Some(node());
         let [there, back] = datagram(&Message::Carry(carry));
-        let [receipt_there, receipt_back] = datagram(&Message::Underway { id, requester });
+        let [receipt_there, receipt_back] = datagram(&Message::Underway { id, requester, provider: None });
         Self {
             request: datagram(&Message::Request(request)),
             forward: datagram(&Message::Forward(forward)),
@@ -137,7 +146,7 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> Flow {
     let provider = relayed.then(node);
     let accept = |offer| {
         let (id, nonce, cell) = (RequestId(1000), Nonce::from_u64(u64::MAX), Cell::new(30, 90));
-        Message::Accept(Accept { id, nonce, offer, cell, provider })
+        Message::Accept(Accept { id, nonce, offer, cell, provider, reflected: None })
     };
     let flow = Flow { handshake, dial_trips, ..Flow::default() };
     let format = service.name().to_owned();

@@ -47,7 +47,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 38] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 40] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -89,6 +89,8 @@ const COUNTERS: [(&str, &str, Total<Counters>); 38] = [
     ("roost_hub_moves_total", "Nodes sent to a super node that has joined.", |c| c.moves),
     ("roost_hub_gossip_messages_total", "Messages of membership sent to other super nodes.", |c| c.gossip_sent),
     ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
+    ("roost_hub_grants_total", "Copies of streams that the relay may send.", |c| c.grants),
+    ("roost_hub_saturated_total", "Requests for a copy of a stream for which there was no room.", |c| c.saturated),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 

@@ -2,25 +2,42 @@
 
 use std::time::Duration;
 
+use super::reflect::Carried;
 use crate::address::Address;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer;
+use crate::reflection::Grant;
 use crate::service::ServiceSet;
 
 /// What the owner of a hub asks of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
     /// Drain: take nothing new, send the nodes to other hubs at once, let
     /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`Event::Left`].
     Leave,
+    /// What the relay has left, told whenever it has changed. Until it is told
+    /// first there is room for everything.
+    Reflecting {
+        /// Of the uplink for copies of streams, kbit/s; `u32::MAX` is no limit.
+        residual_kbps: u32,
+        /// How many nodes it sends something.
+        subscribers: u32,
+    },
+    /// What the relay carries, told whenever that has changed.
+    Carries {
+        /// Every stream; at most [`MAX_CARRIED`](super::MAX_CARRIED) count.
+        streams: Vec<Carried>,
+    },
 }
 
-/// What a hub tells its owner, for the log.
+/// What a hub tells its owner: for its relay, and for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
+    /// The relay may send something on. Comes again when the request for it does.
+    Reflect(Grant),
     /// A node's first link is up.
     Attached {
         /// Who.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::reflect::Reflection;
 use crate::address::Address;
 use crate::ids::NodeId;
 use crate::service::Role;
@@ -56,10 +57,13 @@ pub struct Config {
     pub summary_bits_per_second: u32,
     /// Where the hub itself listens.
     pub addresses: Vec<Address>,
+    /// How it reflects streams; `None`, which is the default: it has no relay.
+    pub reflection: Option<Reflection>,
     /// When it started, in seconds of the Unix epoch: the other super nodes
     /// tell its lives apart by this. Default 0.
     pub epoch: u32,
-    /// The seed of its jitter.
+    /// The seed of its jitter, and of the tags that its grants go by: a daemon
+    /// takes it from the system's random source.
     pub seed: u64,
     /// How much it takes on.
     pub limits: Limits,
@@ -77,6 +81,7 @@ impl Config {
             parents: Vec::new(),
             summary_bits_per_second: 1_000,
             addresses: Vec::new(),
+            reflection: None,
             epoch: 0,
             seed,
             limits: Limits::default(),

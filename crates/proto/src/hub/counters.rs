@@ -31,11 +31,13 @@ pub enum Outcome {
     Refused = 10,
     /// The way to the hubs above is cut.
     UnreachableAbove = 11,
+    /// A super node has no room to reflect it.
+    Saturated = 12,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Handed,
         Self::Found,
         Self::NotFound,
@@ -48,6 +50,7 @@ impl Outcome {
         Self::Leaving,
         Self::Refused,
         Self::UnreachableAbove,
+        Self::Saturated,
     ];
 
     /// The outcome's name in metrics.
@@ -65,6 +68,7 @@ impl Outcome {
             Self::Leaving => "leaving",
             Self::Refused => "refused",
             Self::UnreachableAbove => "unreachable_above",
+            Self::Saturated => "saturated",
         }
     }
 }
@@ -81,7 +85,10 @@ impl From<Reason> for Outcome {
             Reason::TimedOut => Self::TimedOut,
             Reason::Leaving => Self::Leaving,
             Reason::UnreachableAbove => Self::UnreachableAbove,
-            Reason::SourceFailed | Reason::NotAllowed | Reason::Cancelled | Reason::Protocol => Self::Refused,
+            Reason::Saturated => Self::Saturated,
+            Reason::SourceFailed | Reason::NotAllowed | Reason::Cancelled | Reason::Protocol | Reason::Reflected => {
+                Self::Refused
+            }
         }
     }
 }
@@ -167,6 +174,10 @@ pub struct Counters {
     pub relayed_messages: u64,
     /// Their bytes, encoded, counted once.
     pub relayed_bytes: u64,
+    /// Copies of streams that the relay may send.
+    pub grants: u64,
+    /// Requests for a copy for which there was no room here.
+    pub saturated: u64,
     /// Changes sent to watchers.
     pub changes: u64,
     /// Attempts to reach a peer or a provider.

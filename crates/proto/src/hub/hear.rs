@@ -77,7 +77,7 @@ impl Hub {
             Message::Enrol { tier } => self.enrolled(now, from, tier),
             Message::Summary(summary) => self.summary(from, summary),
             Message::Carry(carry) => self.carried(now, from, carry),
-            Message::Underway { id, requester } => self.taken(now, from, id, requester),
+            Message::Underway { id, requester, provider } => self.taken(now, from, (id, requester), provider),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),

@@ -51,10 +51,16 @@ impl Hub {
         }
     }
 
+    /// Whether something goes through this hub: relayed, or reflected, whose
+    /// receivers find another way meanwhile.
+    fn carries_on(&self) -> bool {
+        self.relays.len() > 0 || self.reflecting.is_busy()
+    }
+
     /// When the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
         let since = self.leaving.filter(|_| !self.left)?;
-        Some(since + if self.relays.len() > 0 { DRAIN } else { HAND_OVER })
+        Some(since + if self.carries_on() { DRAIN } else { HAND_OVER })
     }
 
     /// Says goodbye when every node has gone and nothing is relayed any more,
@@ -62,7 +68,7 @@ impl Hub {
     pub(super) fn end_drain(&mut self, now: Time) {
         let Some(due) = self.drain_due() else { return };
         let nodes_may_go = self.neighbours.hub_count() > 0 && self.neighbours.has_nodes();
-        let waits = self.relays.len() > 0 || nodes_may_go;
+        let waits = self.carries_on() || nodes_may_go;
         if waits && now < due {
             return;
         }

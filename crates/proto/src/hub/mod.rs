@@ -25,6 +25,7 @@
 //! | `aside` | reaching stand-bys that are no neighbours otherwise |
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
+//! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
 //! | `leave` | the way out |
 
 mod api;
@@ -46,6 +47,7 @@ mod moved;
 mod neighbours;
 #[cfg(test)]
 mod properties;
+mod reflect;
 mod relay;
 mod requests;
 mod route;
@@ -77,6 +79,7 @@ pub use config::{Config, Kind, Limits};
 pub use counters::{Counters, Outcome};
 pub use leave::DRAIN;
 pub use members::MemberStatus;
+pub use reflect::{Carried, MAX_CARRIED, Policy, Reflection};
 pub use status::{IndexEntry, PeerStatus, Status};
 pub use tree::Relation;
 
@@ -87,6 +90,7 @@ use mesh::Mesh;
 use mirror::Mirror;
 use moved::Moved;
 use neighbours::{Lost, Neighbours};
+use reflect::Reflecting;
 use relay::Relays;
 use requests::Requests;
 use seek::Seeks;
@@ -115,6 +119,7 @@ pub struct Hub {
     neighbours: Neighbours,
     requests: Requests,
     relays: Relays,
+    reflecting: Reflecting,
     seeks: Seeks,
     mesh: Mesh,
     summaries: Summaries,
@@ -157,6 +162,7 @@ impl Hub {
             neighbours: Neighbours::default(),
             requests: Requests::default(),
             relays: Relays::default(),
+            reflecting: Reflecting::new(config.seed),
             seeks: Seeks::default(),
             mesh: Mesh::new(&config),
             members: Members::new(&config),
@@ -320,6 +326,10 @@ impl Machine for Hub {
             Input::Multicast { .. } => self.counters.stray += 1,
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
+            Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {
+                self.note_residual(residual_kbps, subscribers);
+            }
+            Input::Command(Command::Carries { streams }) => self.note_carried(now, streams),
         }
         self.tell_load(now);
         self.end_drain(now);

@@ -35,6 +35,9 @@ impl Requests {
         if self.goes_on_at_link(core, attach, id, decline.reason) {
             return false;
         }
+        if decline.reason == Reason::Busy && self.asks_for_reflected(core, attach, id) {
+            return false;
+        }
         let Some(asked) = self.asked.get_mut(&id) else { return false };
         match decline.reason {
             Reason::NoTransport if asked.may_be_relayed(core) => {

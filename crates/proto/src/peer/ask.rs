@@ -121,6 +121,9 @@ impl Requests {
                 self.ask(core, attach, id);
             }
         }
+        if let Some(home) = home {
+            self.resubscribe_all(core, attach, home);
+        }
     }
 
     /// An association has gone: what was asked over it is asked elsewhere, and

@@ -7,8 +7,10 @@ use super::core::Core;
 use super::direct;
 use super::inquire::Ways;
 use super::receiving::Receiving;
+use super::subscribe::Taking;
 use super::timers::Timer;
 use crate::address::SchemeSet;
+use crate::grid::Area;
 use crate::ids::{LinkId, Nonce, RequestId};
 use crate::scope::Scope;
 use crate::time::Time;
@@ -49,6 +51,8 @@ pub(super) struct Asked {
     pub(super) last: Option<Reason>,
     /// When to ask again, as was said with the last refusal.
     pub(super) retry_after: Option<Duration>,
+    /// What it has to do with reflected streams.
+    pub(super) taking: Taking,
 }
 
 /// How far a request has come.
@@ -68,9 +72,30 @@ pub(super) enum Phase {
 }
 
 impl Asked {
+    /// One that nobody has been asked yet.
+    pub(super) fn new(ticket: Ticket, wanted: Wanted, now: Time, deadline: Duration) -> Self {
+        Self {
+            ticket,
+            wanted,
+            nonce: Nonce::from_u64(0),
+            commanded: now,
+            deadline: now + deadline,
+            phase: Phase::Homeless,
+            ways: Ways::default(),
+            via: None,
+            hedge: None,
+            sent: now,
+            tries: 0,
+            numbers: 0,
+            last: None,
+            retry_after: None,
+            taking: Taking::default(),
+        }
+    }
+
     /// Whether it goes to a known provider, without a hub.
     pub(super) fn is_direct(&self) -> bool {
-        self.wanted.provider.is_some()
+        self.wanted.provider.is_some() && !self.taking.wanted
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
@@ -106,6 +131,8 @@ impl Asked {
             profile: self.wanted.profile,
             resume: self.wanted.resume,
             pushed: self.wanted.pushed.then_some(true),
+            reflect: self.taking.reflect(&self.wanted),
+            reflectable: (self.taking.able && !self.taking.wanted).then_some(true),
         }
     }
 
@@ -125,6 +152,7 @@ impl Asked {
         core.set(Timer::Ask(id), pause(core.pto(link), self.tries, self.deadline.since(core.now)));
         self.phase = Phase::Waiting;
         self.via = Some(link);
+        self.taking.hub = core.links.get(link).map(|link| link.peer.node);
         self.sent = core.now;
         self.tries += 1;
     }
@@ -138,7 +166,7 @@ impl Asked {
             id,
             nonce: self.nonce,
             service: wanted.service,
-            area: wanted.area,
+            area: self.taking.aim.map_or(wanted.area, |(_, cell)| Area::At(cell)),
             mode: wanted.mode,
             deadline_ms: millis(self.deadline.since(core.now)),
             count: wanted.count,
@@ -199,6 +227,8 @@ pub(super) fn sentence(reason: Reason, asked: &Asked, core: &Core) -> String {
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
+        Reason::Saturated => format!("no super node on the way has room for one more copy of {service} {area}"),
+        Reason::Reflected => format!("{service} {area} is reflected from now on, which this node cannot take"),
     }
 }
 

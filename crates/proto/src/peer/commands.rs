@@ -48,6 +48,9 @@ impl Peer {
             Command::OpenFailed { session, .. } => provide.on_open_failed(core, session),
             Command::Data { session, payload } => provide.on_payload(core, session, payload),
             Command::Ended { session } => provide.on_ended(core, session),
+            Command::Rekey { session, epoch, secret } => provide.rekey(core, session, (epoch, secret)),
+            Command::Idle { session } => provide.on_idle(core, session),
+            Command::Resubscribe { ticket, lost } => requests.resubscribe(core, attach, ticket, lost),
             Command::Reconfigure { services, max_streams, uplink_kbps } => {
                 provide.reconfigure(services, max_streams, uplink_kbps);
                 attach.offer(core, services, provide.capacity());

@@ -198,9 +198,12 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::Adopt(_)
         | Message::Redirect(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
-        Message::Packet(_) | Message::Chunk(_) | Message::End { .. } | Message::Report(_) | Message::Stop { .. } => {
-            Traffic::Payload
-        }
+        Message::Packet(_)
+        | Message::Chunk(_)
+        | Message::End { .. }
+        | Message::Report(_)
+        | Message::Stop { .. }
+        | Message::Rekey(_) => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

@@ -1,7 +1,7 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
 //! an association with the provider itself.
 
-use super::api::{Provider, Wanted};
+use super::api::{Provider, Reflection, Wanted};
 use super::asked::{Asked, Phase};
 use super::core::Core;
 use super::links::{Loss, Way};
@@ -15,7 +15,7 @@ use crate::wire::{Mode, Reason};
 
 /// Why a request cannot name its provider; `None` if it can, or does not.
 pub(super) fn objection(core: &Core, wanted: &Wanted) -> Option<&'static str> {
-    let provider = wanted.provider.as_ref()?;
+    let provider = wanted.provider.as_ref().filter(|_| wanted.reflect != Some(Reflection::Always))?;
     if core.hub_role == Role::Server {
         return Some("with a server every request goes through it, so the provider cannot be asked directly");
     }
@@ -90,7 +90,7 @@ impl Requests {
 /// The provider that a request names, and where it can be dialled over a
 /// transport that the request allows.
 fn way_of(asked: &Asked) -> Option<(Way, Vec<Address>)> {
-    let Provider { node, addresses } = asked.wanted.provider.as_ref()?;
+    let Provider { node, addresses } = asked.wanted.provider.as_ref().filter(|_| asked.is_direct())?;
     let schemes = asked.wanted.transports;
     let fits = |address: &&Address| schemes.contains(address.scheme);
     Some((Way { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
@@ -98,6 +98,6 @@ fn way_of(asked: &Asked) -> Option<(Way, Vec<Address>)> {
 
 /// Whether a request goes this way.
 fn goes(asked: &Asked, way: Way) -> bool {
-    let node = asked.wanted.provider.as_ref().map(|provider| provider.node);
+    let node = asked.wanted.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
     node == Some(way.node) && asked.wanted.transports == way.schemes
 }

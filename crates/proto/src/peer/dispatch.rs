@@ -70,6 +70,7 @@ impl Peer {
             Message::End { id, .. } => requests.on_data(core, attach, link, id, message),
             Message::Packet(ref packet) => requests.on_data(core, attach, link, packet.id, message),
             Message::Chunk(ref chunk) => requests.on_data(core, attach, link, chunk.id, message),
+            Message::Rekey(ref rekey) => requests.on_data(core, attach, link, rekey.id, message),
             // For hubs only.
             Message::Publish(_)
             | Message::Renew(_)

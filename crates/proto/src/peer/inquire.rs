@@ -112,6 +112,7 @@ impl Requests {
             || !self.multicast
             || core.hub_role == Role::Server
             || wanted.mode == Mode::Relay
+            || asked.taking.wanted
             || matches!(wanted.scope, Scope::Home | Scope::Area);
         match self.discovery {
             _ if wanted.scope == Scope::Link => (false, true, None),

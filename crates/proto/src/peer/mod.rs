@@ -14,8 +14,10 @@
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
 //! | `receive`, `receiving`, `early` | what belongs to a request and how it ends |
-//! | `provide`, `reach`, `unreached` | what to take on, how to reach the requester, whom that failed |
+//! | `provide`, `room`, `reach`, `unreached` | what to take on, how much, how to reach the requester, whom that failed |
 //! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
+//! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
+//! | `subscribe` | taking such a stream, and finding it another way |
 //! | `push` | objects that are offered to a node, or by one |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
@@ -42,6 +44,7 @@ mod liveness;
 mod multicast;
 mod ping;
 mod provide;
+mod publish;
 mod pump;
 mod push;
 mod reach;
@@ -49,10 +52,12 @@ mod receive;
 mod receiving;
 mod redirect;
 mod requests;
+mod room;
 mod serve;
 mod session;
 mod standby;
 mod status;
+mod subscribe;
 mod timers;
 mod trace;
 mod unreached;
@@ -80,16 +85,18 @@ use crate::service::Role;
 use crate::time::Time;
 
 pub use api::{
-    Command, Config, Discovery, Event, Opened, Provider, SessionId, Summary, Ticket, Trace, TracedHop, Wanted,
+    Command, Config, Discovery, Event, Opened, Provider, Reflection, SessionId, Summary, Ticket, Trace, TracedHop,
+    Wanted,
 };
 pub use hubs::MAX_HUBS;
 pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, MAX_STREAM_DURATION};
+pub use publish::{LINGER, MAX_MEMBERS, MEMBER_SILENCE};
 pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
-pub use status::{Counters, Home, RequestStatus, SessionStatus, Status};
+pub use status::{Counters, Home, PublicationStatus, RequestStatus, SessionStatus, Status};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
@@ -243,6 +250,8 @@ impl Peer {
             Timer::Accept(id) => provide.on_accept_timer(core, id),
             Timer::Expire(id) => provide.on_expire_timer(core, id),
             Timer::Serve(id) => provide.on_serve_timer(core, id),
+            Timer::Linger(id) => provide.on_linger_timer(core, id),
+            Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),

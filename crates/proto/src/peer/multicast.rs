@@ -146,6 +146,8 @@ impl Multicast {
             profile: Params::profile_of(inquiry.params),
             resume: Params::resume_of(inquiry.params),
             pushed: None,
+            reflect: None,
+            reflectable: false,
             duration: provide.duration(inquiry.service, inquiry.params),
             deadline,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::api::{Config, SessionId};
 use super::core::Core;
+use super::publish::Publications;
 use super::pump::Trips;
 use super::push::Offered;
 use super::session::{DOUBTFUL_TRIES, Phase, Session};
@@ -15,10 +16,9 @@ use crate::address::SchemeSet;
 use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::record::Capacity;
 use crate::service::{Form, Role, Service, ServiceSet};
 use crate::time::Time;
-use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Request, Resume};
+use crate::wire::{Decline, Forward, Message, Mode, Params, Reason, Reflect, Request, Resume};
 
 /// The most objects that are sent at once; streams have [`Config::max_streams`].
 pub const MAX_OBJECT_SESSIONS: usize = 64;
@@ -53,10 +53,11 @@ pub(super) struct Provide {
     index: BTreeMap<Key, SessionId>,
     pub(super) unreached: Unreached,
     pub(super) trips: Trips,
+    pub(super) publications: Publications,
     next: u64,
     services: ServiceSet,
-    max_streams: u16,
-    uplink_kbps: u32,
+    pub(super) max_streams: u16,
+    pub(super) uplink_kbps: u32,
     stream_duration: Duration,
     pub(super) cell: Cell,
 }
@@ -86,6 +87,10 @@ pub(super) struct Wish {
     pub(super) resume: Option<Resume>,
     /// The object that is wanted, if it was offered.
     pub(super) pushed: Option<Offered>,
+    /// Where a copy of the reflected stream is wanted, if that is what is wanted.
+    pub(super) reflect: Option<Reflect>,
+    /// Whether the requester can do with the reflected stream instead.
+    pub(super) reflectable: bool,
 }
 
 impl Provide {
@@ -97,6 +102,7 @@ impl Provide {
             index: BTreeMap::new(),
             unreached: Unreached::default(),
             trips: Trips::default(),
+            publications: Publications::new(config.media.is_some()),
             next: 0,
             services: config.services,
             max_streams: config.max_streams,
@@ -113,6 +119,7 @@ impl Provide {
             return;
         };
         let relayed = forward.reply_to.is_empty();
+        let reflect = self.publications.wanted(forward.service, forward.params, entry).filter(|_| !relayed);
         let answers = if relayed { entry.peer.node } else { forward.requester };
         let wish = Wish {
             key: (answers, forward.id),
@@ -129,6 +136,8 @@ impl Provide {
             profile: Params::profile_of(forward.params),
             resume: Params::resume_of(forward.params),
             pushed: None,
+            reflect,
+            reflectable: Params::is_reflectable(forward.params),
         };
         self.consider(core, wish);
     }
@@ -155,6 +164,8 @@ impl Provide {
             profile: Params::profile_of(request.params),
             resume: Params::resume_of(request.params),
             pushed,
+            reflect: self.publications.wanted(request.service, request.params, entry),
+            reflectable: Params::is_reflectable(request.params),
         };
         if pushed.is_none() && Params::is_pushed(request.params) {
             return decline(core, &wish, Reason::NotFound, None);
@@ -175,12 +186,13 @@ impl Provide {
         if let Some(session) = self.index.get(&wish.key).copied() {
             let same = |known: &Session| known.wish.nonce == wish.nonce && !known.was_missed();
             if self.sessions.get(&session).is_some_and(same) {
-                return self.repeat(core, session, wish.asked_by);
+                return self.repeat(core, session, (wish.asked_by, wish.reflect));
             }
             // The requester never heard of it, or has started anew and counts from elsewhere.
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
+        self.make_room(core, &wish);
         if let Err(reason) = self.admit(core, &wish) {
             let busy = reason == Reason::Busy && wish.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
@@ -190,8 +202,7 @@ impl Provide {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
             core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));
         }
-        let session = SessionId(self.next);
-        self.next += 1;
+        let session = self.number();
         core.set(Timer::Expire(session), wish.deadline);
         self.index.insert(wish.key, session);
         self.sessions.insert(session, Session::new(wish, core.now));
@@ -199,23 +210,17 @@ impl Provide {
         self.reach(core, session);
     }
 
+    /// The number of the next session.
+    pub(super) fn number(&mut self) -> SessionId {
+        self.next += 1;
+        SessionId(self.next - 1)
+    }
+
     fn admit(&self, core: &mut Core, wish: &Wish) -> Result<(), Reason> {
         if wish.requester == core.node || wish.pushed.is_none() && !self.services.contains(wish.service) {
             return Err(Reason::NotFound);
         }
-        let load = self.load();
-        let busy = match wish.service.form() {
-            Form::Stream { bits_per_second, .. } => {
-                let kbps = load.kbps.saturating_add(bits_per_second.div_ceil(1000));
-                load.streams >= usize::from(self.max_streams) || kbps > self.uplink_kbps
-            }
-            Form::Object { .. } => {
-                let is_scarce = load.objects >= MAX_OBJECT_SESSIONS / 2;
-                load.objects >= MAX_OBJECT_SESSIONS
-                    || is_scarce && self.objects_to(wish.requester) >= MAX_OBJECTS_PER_REQUESTER
-            }
-        };
-        if busy {
+        if self.is_busy(wish) {
             core.counters.declined_busy += 1;
             core.reckoned_streams = 0;
             return Err(Reason::Busy);
@@ -247,9 +252,10 @@ impl Provide {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: Option<LinkId>) {
+    fn repeat(&mut self, core: &mut Core, id: SessionId, (asked_by, reflect): (Option<LinkId>, Option<Reflect>)) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.wish.asked_by = asked_by.or(session.wish.asked_by);
+            session.wish.reflect = session.wish.reflect.and(reflect).or(session.wish.reflect);
             session.repeats += 1;
             session.repeat_accept(core);
             // The association may be dead without a word.
@@ -257,6 +263,7 @@ impl Provide {
                 self.dial(core, id);
             }
         }
+        self.offer_to(core, id);
         self.tell_pending(core, id);
     }
 
@@ -290,7 +297,7 @@ impl Provide {
             Phase::Done { .. } => {
                 self.remove(core, id);
             }
-            Phase::Streaming(_) | Phase::Sending(_) => {}
+            Phase::Streaming(_) | Phase::Sending(_) | Phase::Member => {}
         }
     }
 
@@ -317,35 +324,6 @@ impl Provide {
         self.uplink_kbps = uplink_kbps;
     }
 
-    /// What is left of the node's limits.
-    pub(super) fn capacity(&self) -> Capacity {
-        let load = self.load();
-        let streams = usize::from(self.max_streams).saturating_sub(load.streams);
-        let left = self.uplink_kbps.saturating_sub(load.kbps);
-        Capacity {
-            streams: u16::try_from(streams).unwrap_or(u16::MAX),
-            uplink_kbps: if self.uplink_kbps == u32::MAX { u32::MAX } else { left },
-        }
-    }
-
-    fn load(&self) -> Load {
-        let mut load = Load::default();
-        for (_, session) in self.under_way() {
-            if session.wish.service.is_stream() {
-                load.streams += 1;
-                load.kbps = load.kbps.saturating_add(session.kbps);
-            } else {
-                load.objects += 1;
-            }
-        }
-        load
-    }
-
-    fn objects_to(&self, requester: NodeId) -> usize {
-        let is_one = |session: &Session| !session.wish.service.is_stream() && session.wish.requester == requester;
-        self.under_way().filter(|(_, session)| is_one(session)).count()
-    }
-
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
         let one = |(id, session): (SessionId, &Session)| SessionStatus {
             session: id,
@@ -366,14 +344,6 @@ impl Provide {
     pub(super) fn live_where(&self, which: impl Fn(&Session) -> bool) -> Vec<SessionId> {
         self.under_way().filter(|(_, session)| which(session)).map(|(id, _)| id).collect()
     }
-}
-
-/// What the sessions under way take.
-#[derive(Default)]
-struct Load {
-    streams: usize,
-    kbps: u32,
-    objects: usize,
 }
 
 pub(super) fn schemes(params: Option<Params>) -> SchemeSet {

@@ -95,7 +95,8 @@ impl Provide {
                 let format = String::new();
                 self.on_opened(core, id, Opened::Stored { length, digest, format });
             }
-            None => core.emit(Event::Open { session: id, service, duration, requester }),
+            None if session.wish.reflect.is_some() => self.join_publication(core, id),
+            None => core.emit(Event::Open { session: id, service, duration, requester, reflected: false }),
         }
     }
 

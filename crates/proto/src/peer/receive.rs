@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api::Event;
+use super::api::{Event, Reflection};
 use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
@@ -10,10 +10,11 @@ use super::links::Loss;
 use super::provide::MAX_STREAM_DURATION;
 use super::receiving::{Origin, Receiving};
 use super::requests::Requests;
+use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::flow::{REPORT_INTERVAL, SILENCE};
-use crate::ids::{LinkId, NodeId, RequestId};
+use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
 use crate::wire::{Accept, Chunk, Message, Offer, Reason, Resume};
 
@@ -32,10 +33,11 @@ impl Requests {
             }
             return;
         };
-        let Some((provider, relayed, scheme)) = whence(core, link, &accept) else {
+        let Some(origin) = whence(core, link, &accept) else {
             core.counters.refused += 1;
             return;
         };
+        let Origin { provider, relayed, scheme, reflected } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             return;
@@ -43,13 +45,22 @@ impl Requests {
         if let Phase::Receiving(receiving) = &mut asked.phase {
             let same = receiving.provider == provider && receiving.relayed == relayed;
             let same = same && (!relayed || core.are_same(receiving.link, link));
-            return if same { receiving.again(core, id, link) } else { stop(core, link, id, Reason::Cancelled) };
+            if !same {
+                return stop(core, link, id, Reason::Cancelled);
+            }
+            receiving.again(core, id, link);
+            let (ticket, keys) = (asked.ticket, reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
+            keys.into_iter().for_each(|(epoch, secret)| core.emit(Event::Key { ticket, epoch, secret }));
+            return;
         }
-        if let Err(reason) = check(asked, scheme, &accept.offer) {
+        let checked = check(asked, scheme, &accept.offer);
+        // What opens it is for nobody between the two.
+        let is_wanted = reflected.is_none() || asked.taking.wanted && !relayed && asked.may_be_of(provider);
+        if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
             return stop(core, link, id, reason);
         }
-        self.begin(core, link, accept, Origin { provider, relayed, scheme });
+        self.begin(core, link, accept, origin);
         for (link, message) in self.early.take(id) {
             self.on_data(core, attach, link, id, message);
         }
@@ -58,18 +69,26 @@ impl Requests {
     /// The first acceptance: what follows belongs to its provider.
     fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: Origin) {
         let Accept { id, mut offer, cell, .. } = accept;
-        let Origin { provider, relayed, scheme } = origin;
+        let Origin { provider, relayed, scheme, reflected } = origin;
         self.end_search(core, id, provider, relayed);
+        self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         core.timers.clear(Timer::Ask(id));
         core.timers.clear(Timer::Deadline(id));
         core.set(Timer::Receive(id), SILENCE);
-        core.set(Timer::Report(id), REPORT_INTERVAL);
+        core.set(Timer::Report(id), if reflected.is_some() { REPORT_PAUSE } else { REPORT_INTERVAL });
         let (whole, is_resumed) = match &mut offer {
             Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
             Offer::Stream { .. } => (None, false),
         };
-        let until = lasts(asked, &offer).map(|span| core.now + span + OVERRUN);
+        let ends = asked.taking.ends.or(lasts(asked, &offer).map(|span| core.now + span));
+        asked.taking.ends = ends;
+        if reflected.is_some() {
+            // Who sends it to many does not know when one of them has enough.
+            core.timers.clear(Timer::Receive(id));
+            ends.into_iter().for_each(|ends| core.timers.set(Timer::Receive(id), ends));
+        }
+        let until = ends.map(|ends| ends + OVERRUN).filter(|_| reflected.is_none());
         let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, asked.wanted.profile));
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
@@ -90,6 +109,9 @@ impl Requests {
             receiving.report(core, id);
         }
         asked.phase = Phase::Receiving(Box::new(receiving));
+        if let Some(reflected) = reflected {
+            self.tell_reflected(core, id, &reflected);
+        }
         if whole {
             self.finish(core, id, None);
         }
@@ -125,6 +147,12 @@ impl Requests {
                 receiving.end(core, id, packets, bytes, digest);
                 None
             }
+            Message::Rekey(rekey) => {
+                if let Some((epoch, secret)) = receiving.rekey(&rekey) {
+                    core.emit(Event::Key { ticket, epoch, secret });
+                }
+                None
+            }
             Message::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
             _ => None,
         };
@@ -143,6 +171,9 @@ impl Requests {
         if receiving.has_ended() {
             return self.finish(core, id, None);
         }
+        if receiving.is_reflected() {
+            return self.end_subscription(core, id);
+        }
         let due = receiving.gives_up_at();
         if core.now < due {
             return core.timers.set(Timer::Receive(id), due);
@@ -159,20 +190,21 @@ impl Requests {
             return self.finish(core, id, Some(Reason::Protocol));
         }
         receiving.report(core, id);
-        core.set(Timer::Report(id), REPORT_INTERVAL);
+        core.set(Timer::Report(id), if receiving.is_reflected() { REPORT_PAUSE } else { REPORT_INTERVAL });
     }
 
     /// The association over which data comes has gone. The provider comes
     /// back over another one, unless one of the two is not admitted any more.
     pub(super) fn on_way_lost(&mut self, core: &mut Core, attach: &Attach, link: LinkId, loss: Loss<'_>) {
-        let mut over = Vec::new();
+        let (mut over, mut parted) = (Vec::new(), Vec::new());
         for (id, asked) in &mut self.asked {
             let Phase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.link == link {
                 receiving.lost_its_way(loss.reason);
-                over.extend(Some(*id).filter(|_| loss.refused));
+                if loss.refused { over.push(*id) } else { parted.push(*id) }
             }
         }
+        parted.into_iter().for_each(|id| self.await_return(core, id));
         for id in over {
             self.provider_gone(core, attach, id, Reason::NotAllowed);
         }
@@ -190,15 +222,24 @@ impl Requests {
     /// Nothing more comes. If nothing has come yet, another provider may serve.
     fn provider_gone(&mut self, core: &mut Core, attach: &Attach, id: RequestId, reason: Reason) {
         let Some(Asked { phase: Phase::Receiving(receiving), deadline, .. }) = self.asked.get(&id) else { return };
-        match receiving.has_begun() {
+        let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
+        if is_reflected && reason == Reason::TimedOut {
+            // The provider has not heard of this node for a while; the stream goes on.
+            return self.find_another_way(core, attach, id);
+        }
+        if reason == Reason::Reflected && self.turns_to_reflected(core, attach, id) {
+            return;
+        }
+        match has_begun {
             true => self.finish(core, id, Some(reason)),
-            false if core.now < *deadline => self.ask_anew(core, attach, id),
+            false if core.now < deadline => self.ask_anew(core, attach, id),
             false => self.fail(core, id, reason),
         }
     }
 
-    fn finish(&mut self, core: &mut Core, id: RequestId, reason: Option<Reason>) {
+    pub(super) fn finish(&mut self, core: &mut Core, id: RequestId, reason: Option<Reason>) {
         let Some(asked) = self.remove(core, id) else { return };
+        self.drop_replacement(core, id);
         if let Phase::Receiving(receiving) = &asked.phase {
             let summary = receiving.summary(asked.commanded, core.now, reason);
             core.conclude(asked.ticket, Event::Finished { ticket: asked.ticket, summary });
@@ -207,12 +248,13 @@ impl Requests {
 }
 
 /// Who accepts, whether through a hub, and over which transport.
-fn whence(core: &Core, link: LinkId, accept: &Accept) -> Option<(NodeId, bool, Scheme)> {
+fn whence(core: &Core, link: LinkId, accept: &Accept) -> Option<Origin> {
     let entry = core.links.get(link)?;
+    let (scheme, reflected) = (entry.address.scheme, accept.reflected);
     if entry.peer.role == core.hub_role {
-        return accept.provider.map(|provider| (provider, true, entry.address.scheme));
+        return accept.provider.map(|provider| Origin { provider, relayed: true, scheme, reflected });
     }
-    (entry.peer.role == Role::Node).then_some((entry.peer.node, false, entry.address.scheme))
+    (entry.peer.role == Role::Node).then_some(Origin { provider: entry.peer.node, relayed: false, scheme, reflected })
 }
 
 /// Whether the offer is what was asked for.
@@ -231,9 +273,12 @@ fn check(asked: &Asked, scheme: Scheme, offer: &Offer) -> Result<(), Reason> {
 }
 
 /// How long a stream is to last: as the provider says, but no longer than it
-/// was asked to. `None` for an object.
+/// was asked to. `None` for an object, and for a subscription without an end.
 fn lasts(asked: &Asked, offer: &Offer) -> Option<Duration> {
     let Offer::Stream { duration_ms, .. } = offer else { return None };
+    if asked.wanted.duration.is_none() && asked.wanted.reflect == Some(Reflection::Always) {
+        return None;
+    }
     let longest = asked.wanted.duration.unwrap_or(MAX_STREAM_DURATION);
     Some(Duration::from_millis((*duration_ms).into()).min(longest))
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::api::Summary;
 use super::core::Core;
+use super::subscribe::{Subscription, still_wanted};
 use super::timers::Timer;
 use crate::address::Scheme;
 use crate::delivery::Profile;
@@ -13,7 +14,7 @@ use crate::flow::{ObjectReceiver, REPORT_BYTES, SILENCE, STRAGGLERS, StreamRecei
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::time::Time;
-use crate::wire::{Chunk, Message, Offer, Packet, Reason};
+use crate::wire::{Chunk, Message, Offer, Packet, Reason, Reflected};
 
 /// How long an object may come no further, however much its provider says, and
 /// how long its reader may take nothing of it.
@@ -49,12 +50,16 @@ pub(super) struct Origin {
     pub(super) provider: NodeId,
     pub(super) relayed: bool,
     pub(super) scheme: Scheme,
+    /// What opens the stream, if it is reflected.
+    pub(super) reflected: Option<Reflected>,
 }
 
 #[derive(Debug)]
 enum Flow {
     Stream(Box<StreamReceiver>),
     Object(ObjectReceiver),
+    /// A stream whose packets come another way.
+    Reflected(Subscription),
 }
 
 impl Receiving {
@@ -68,8 +73,9 @@ impl Receiving {
         offer: &Offer,
         (until, profile): (Option<Time>, Option<Profile>),
     ) -> Self {
-        let Origin { provider, relayed, scheme } = origin;
+        let Origin { provider, relayed, scheme, reflected } = origin;
         let flow = match offer {
+            Offer::Stream { .. } if let Some(reflected) = &reflected => Flow::Reflected(Subscription::new(reflected)),
             Offer::Stream { .. } => Flow::Stream(Box::new(match profile.and_then(Profile::life) {
                 Some(life) => StreamReceiver::punctual(id, life),
                 None => StreamReceiver::new(id),
@@ -105,6 +111,7 @@ impl Receiving {
         let message = match &mut self.flow {
             Flow::Stream(stream) => Message::Report(stream.report()),
             Flow::Object(object) => Message::Report(object.report()),
+            Flow::Reflected(_) => still_wanted(id),
         };
         core.send_reliably(link, id, &message);
     }
@@ -185,11 +192,38 @@ impl Receiving {
 
     /// The provider says how much there was; stragglers still have some time.
     pub(super) fn end(&mut self, core: &mut Core, id: RequestId, packets: u64, bytes: u64, digest: [u8; 32]) {
-        if let Flow::Stream(stream) = &mut self.flow {
-            stream.end(packets, bytes, digest);
-            core.set(Timer::Receive(id), STRAGGLERS);
-            self.report_kept(core, id);
+        match &mut self.flow {
+            Flow::Stream(stream) => {
+                stream.end(packets, bytes, digest);
+                core.set(Timer::Receive(id), STRAGGLERS);
+                self.report_kept(core, id);
+            }
+            Flow::Reflected(subscription) => subscription.ended = true,
+            Flow::Object(_) => {}
         }
+    }
+
+    /// The reflected stream, if it is one.
+    pub(super) fn subscription(&mut self) -> Option<&mut Subscription> {
+        match &mut self.flow {
+            Flow::Reflected(subscription) => Some(subscription),
+            Flow::Stream(_) | Flow::Object(_) => None,
+        }
+    }
+
+    /// Whether its packets come another way.
+    pub(super) fn is_reflected(&self) -> bool {
+        matches!(self.flow, Flow::Reflected(_))
+    }
+
+    /// Whether the association over which it comes has gone.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Where the provider was when it accepted.
+    pub(super) fn cell(&self) -> Cell {
+        self.cell
     }
 
     /// Keeps the provider going: a stream while it lasts, a slow object as long
@@ -201,6 +235,7 @@ impl Receiving {
                 let report = Message::Report(object.report());
                 core.send_reliably(self.link, id, &report);
             }
+            Flow::Reflected(_) => core.send_reliably(self.link, id, &still_wanted(id)),
             Flow::Object(_) => {}
         }
     }
@@ -211,7 +246,8 @@ impl Receiving {
     pub(super) fn gives_up_at(&self) -> Time {
         let (silent, stalled) = (self.heard + SILENCE, self.moved + STALL);
         match &self.flow {
-            Flow::Stream(_) => silent,
+            // Of one whose packets come another way the owner knows.
+            Flow::Stream(_) | Flow::Reflected(_) => silent,
             Flow::Object(object) if object.is_ahead() => stalled,
             Flow::Object(_) => stalled.min(silent.max(self.moved + SILENCE)),
         }
@@ -225,7 +261,7 @@ impl Receiving {
 
     /// Whether any payload has come.
     pub(super) fn has_begun(&self) -> bool {
-        self.first.is_some()
+        self.first.is_some() || self.is_reflected()
     }
 
     /// Whether a stream has gone on for too long.
@@ -235,7 +271,11 @@ impl Receiving {
 
     /// Whether a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(&self.flow, Flow::Stream(stream) if stream.has_ended())
+        match &self.flow {
+            Flow::Stream(stream) => stream.has_ended(),
+            Flow::Reflected(subscription) => subscription.ended,
+            Flow::Object(_) => false,
+        }
     }
 
     /// Whether nothing is missing.
@@ -243,6 +283,7 @@ impl Receiving {
         match &self.flow {
             Flow::Stream(stream) => stream.has_everything(),
             Flow::Object(object) => object.has_everything(),
+            Flow::Reflected(subscription) => subscription.ended,
         }
     }
 
@@ -250,6 +291,7 @@ impl Receiving {
         match &self.flow {
             Flow::Stream(stream) => stream.statistics().bytes,
             Flow::Object(object) => object.bytes(),
+            Flow::Reflected(_) => 0,
         }
     }
 
@@ -258,6 +300,7 @@ impl Receiving {
         let (counted, digest_ok, ended) = match &self.flow {
             Flow::Stream(stream) => (stream.statistics(), stream.digest_ok(), stream.has_ended()),
             Flow::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
+            Flow::Reflected(subscription) => (Default::default(), None, subscription.ended),
         };
         let complete = ended && digest_ok != Some(false);
         let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);

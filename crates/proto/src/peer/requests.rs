@@ -1,11 +1,12 @@
 //! What the node has asked for, until somebody accepts or there is a final answer.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::api::{Config, Discovery, Event, Ticket, Wanted};
+use super::api::{Config, Discovery, Event, Reflection, Ticket, Wanted};
 use super::asked::{Asked, Phase, sentence};
 use super::attach::Attach;
 use super::core::Core;
@@ -14,10 +15,12 @@ use super::early::Early;
 use super::inquire::{self, Ways};
 use super::judge::Judge;
 use super::status::RequestStatus;
+use super::subscribe::Taking;
 use super::timers::Timer;
 use crate::address::SchemeSet;
 use crate::grid::Area;
 use crate::ids::{Nonce, RequestId};
+use crate::random::Unguessable;
 use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
@@ -40,11 +43,14 @@ pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Requests {
     pub(super) asked: BTreeMap<RequestId, Asked>,
-    tickets: BTreeMap<Ticket, RequestId>,
+    pub(super) tickets: BTreeMap<Ticket, RequestId>,
     pub(super) early: Early,
     pub(super) multicast: bool,
     pub(super) discovery: Discovery,
     pub(super) judge: Judge,
+    /// Where reflected streams are taken in.
+    pub(super) media: Option<SocketAddr>,
+    pub(super) tags: Unguessable,
     secret: u64,
 }
 
@@ -57,6 +63,8 @@ impl Requests {
             multicast: config.multicast,
             discovery: config.discovery,
             judge: Judge::default(),
+            media: config.media,
+            tags: Unguessable::new(config.seed, "leg"),
             secret: config.seed,
         }
     }
@@ -65,6 +73,8 @@ impl Requests {
         let refusal = if wanted.mode == Mode::Locate || !wanted.area.is_valid() {
             Some((Reason::NotAllowed, "the request is malformed"))
         } else if let Some(objection) = direct::objection(core, &wanted) {
+            Some((Reason::NotAllowed, objection))
+        } else if let Some(objection) = self.not_reflected(core, &wanted) {
             Some((Reason::NotAllowed, objection))
         } else if let Some(objection) = self.out_of_scope(&wanted) {
             Some((Reason::NotAllowed, objection))
@@ -112,6 +122,7 @@ impl Requests {
             profile: None,
             resume: None,
             pushed: false,
+            reflect: None,
             trace: false,
         };
         let id = self.insert(core, ticket, wanted);
@@ -119,28 +130,17 @@ impl Requests {
     }
 
     fn insert(&mut self, core: &mut Core, ticket: Ticket, wanted: Wanted) -> RequestId {
-        let deadline = core.now + wanted.deadline;
-        let asked = Asked {
-            ticket,
-            wanted,
-            nonce: Nonce::from_u64(0),
-            commanded: core.now,
-            deadline,
-            phase: Phase::Homeless,
-            ways: Ways::default(),
-            via: None,
-            hedge: None,
-            sent: core.now,
-            tries: 0,
-            numbers: 0,
-            last: None,
-            retry_after: None,
+        let taking = Taking {
+            able: self.can_take(core, &wanted),
+            wanted: wanted.reflect == Some(Reflection::Always),
+            ..Taking::default()
         };
-        self.number(core, asked)
+        let deadline = wanted.deadline;
+        self.number(core, Asked { taking, ..Asked::new(ticket, wanted, core.now, deadline) })
     }
 
     /// Enters a request under a new number, with a new secret.
-    fn number(&mut self, core: &mut Core, mut asked: Asked) -> RequestId {
+    pub(super) fn number(&mut self, core: &mut Core, mut asked: Asked) -> RequestId {
         let id = core.next_request();
         asked.nonce = self.nonce(id, core);
         asked.tries = 0;
@@ -148,7 +148,10 @@ impl Requests {
         asked.numbers += 1;
         asked.phase = Phase::Homeless;
         core.timers.set(Timer::Deadline(id), asked.deadline);
-        self.tickets.insert(asked.ticket, id);
+        self.draw_leg(core, &mut asked);
+        if asked.taking.replaces.is_none() {
+            self.tickets.insert(asked.ticket, id);
+        }
         self.asked.insert(id, asked);
         id
     }
@@ -219,7 +222,7 @@ impl Requests {
         }
     }
 
-    fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
+    pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) {
             core.send_reliably(receiving.link, id, &Message::Stop { id, reason });
         }
@@ -234,18 +237,24 @@ impl Requests {
 
     pub(super) fn fail_because(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: String) {
         if let Some(asked) = self.remove(core, id) {
-            let retry_after = asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany));
+            if let Some(old) = asked.taking.replaces {
+                return self.found_no_other_way(core, old, reason, asked.retry_after);
+            }
+            self.drop_replacement(core, id);
+            let retry_after =
+                asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany | Reason::Saturated));
             core.conclude(asked.ticket, Event::Failed { ticket: asked.ticket, reason, detail, retry_after });
         }
     }
 
     pub(super) fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<Asked> {
         let asked = self.asked.remove(&id)?;
-        self.tickets.remove(&asked.ticket);
+        if self.tickets.get(&asked.ticket) == Some(&id) {
+            self.tickets.remove(&asked.ticket);
+        }
         self.early.take(id);
-        let of_it = [Timer::Ask(id), Timer::Inquire(id), Timer::Deadline(id), Timer::Report(id), Timer::Receive(id)];
-        for timer in of_it {
-            core.timers.clear(timer);
+        for timer in [Timer::Ask, Timer::Inquire, Timer::Deadline, Timer::Report, Timer::Receive, Timer::Resubscribe] {
+            core.timers.clear(timer(id));
         }
         Some(asked)
     }
@@ -264,6 +273,6 @@ impl Requests {
                 age: now.since(asked.commanded),
             }
         };
-        self.asked.values().map(one).collect()
+        self.asked.values().filter(|asked| asked.taking.replaces.is_none()).map(one).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
 use super::session::{DOUBTFUL_TRIES, Phase};
 use super::timers::Timer;
-use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, SILENCE, WINDOW_BYTES};
+use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
 use crate::wire::{Message, Reason, Report};
 
@@ -23,10 +23,16 @@ const ACCEPT_TRIES: u32 = 5;
 impl Provide {
     /// The source of a session has started, or its object is here.
     pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: Opened) {
+        if let Opened::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
+            return self.published(core, id, (bits_per_second, format), stream, (epoch, secret));
+        }
+        if self.publications.has(id) {
+            return self.unpublish(core, id, Some(Reason::SourceFailed));
+        }
         let cell = self.cell;
         let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
         let bytes = match &opened {
-            Opened::Stream { .. } | Opened::Stored { .. } => 0,
+            Opened::Stream { .. } | Opened::Stored { .. } | Opened::Reflected { .. } => 0,
             Opened::Object { bytes, .. } => bytes.len(),
         };
         let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, Phase::Opening)) else { return };
@@ -57,11 +63,16 @@ impl Provide {
                 session.start_object(core, id, cell, (length, digest, format), make);
                 self.pump(core);
             }
+            // Goes to the members of its publication, above.
+            Opened::Reflected { .. } => {}
         }
     }
 
     /// The source of a session gives nothing, or nothing more.
     pub(super) fn on_open_failed(&mut self, core: &mut Core, id: SessionId) {
+        if self.publications.has(id) {
+            return self.unpublish(core, id, Some(Reason::SourceFailed));
+        }
         match self.sessions.get(&id).map(|session| &session.phase) {
             Some(Phase::Opening) => self.refuse(core, id, Reason::SourceFailed),
             Some(Phase::Streaming(_) | Phase::Sending(_)) => self.stop_requester(core, id, Reason::SourceFailed),
@@ -86,6 +97,9 @@ impl Provide {
 
     /// The source of a session's stream has ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: SessionId) {
+        if self.publications.has(id) {
+            return self.unpublish(core, id, None);
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Phase::Streaming(stream) = &mut session.phase else { return };
         let is_whole = stream.is_whole();
@@ -159,7 +173,7 @@ impl Provide {
     /// The requester may have fallen silent.
     pub(super) fn on_serve_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let silent_at = session.heard + SILENCE;
+        let silent_at = session.heard + session.patience();
         if core.now < silent_at {
             return core.timers.set(Timer::Serve(id), silent_at);
         }
@@ -211,8 +225,9 @@ impl Provide {
         let opened = match session.phase {
             Phase::Done { .. } => return,
             Phase::Reaching => false,
-            Phase::Opening | Phase::Streaming(_) | Phase::Sending(_) => true,
+            Phase::Opening | Phase::Streaming(_) | Phase::Sending(_) | Phase::Member => true,
         };
+        let member = session.wish.reflect.map(|_| (session.wish.service, matches!(session.phase, Phase::Member)));
         let expires = session.started + session.wish.deadline;
         if !session.is_inline() {
             session.accept = None;
@@ -228,10 +243,12 @@ impl Provide {
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));
         core.timers.set(Timer::Expire(id), expires);
-        if was_stream {
+        if let Some((service, could_open)) = member {
+            self.member_gone(core, id, service, could_open);
+        } else if was_stream {
             core.stream_freed();
         }
-        if opened && !was_pushed {
+        if opened && !was_pushed && member.is_none() {
             core.emit(Event::Close { session: id, bytes, reason });
         }
         self.forget_oldest(core);
@@ -246,9 +263,9 @@ impl Provide {
     }
 
     /// Ends a session and tells the requester.
-    fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
+    pub(super) fn stop_requester(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
         if let Some(session) = self.sessions.get(&id)
-            && let Phase::Streaming(_) | Phase::Sending(_) = &session.phase
+            && let Phase::Streaming(_) | Phase::Sending(_) | Phase::Member = &session.phase
         {
             session.send_reliably(core, &Message::Stop { id: session.wish.key.1, reason });
         }
@@ -267,6 +284,9 @@ impl Provide {
         for id in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.stop_requester(core, id, Reason::Leaving);
             self.remove(core, id);
+        }
+        for id in self.publications.ids() {
+            self.unpublish(core, id, Some(Reason::Leaving));
         }
     }
 }

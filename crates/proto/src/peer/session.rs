@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::provide::Wish;
+use super::publish::{Live, MEMBER_SILENCE};
 use super::timers::Timer;
 use crate::delivery::{Delivery, Profile};
 use crate::flow::{ObjectSender, Room, SILENCE, StreamSender};
@@ -64,6 +65,8 @@ pub(super) enum Phase {
     Streaming(StreamSender),
     /// An object is under way.
     Sending(ObjectSender),
+    /// The requester has what opens a reflected stream.
+    Member,
     /// It is over, and kept so that a repetition is recognised.
     Done {
         /// Payload bytes sent.
@@ -98,13 +101,18 @@ impl Session {
         }
     }
 
+    /// How long the requester may be silent.
+    pub(super) fn patience(&self) -> Duration {
+        if self.wish.reflect.is_some() { MEMBER_SILENCE } else { SILENCE }
+    }
+
     pub(super) fn waits_for_link(&self) -> bool {
         self.link.is_none() && !matches!(self.phase, Phase::Done { .. })
     }
 
     pub(super) fn bytes(&self) -> u64 {
         match &self.phase {
-            Phase::Reaching | Phase::Opening => 0,
+            Phase::Reaching | Phase::Opening | Phase::Member => 0,
             Phase::Streaming(stream) => stream.bytes(),
             Phase::Sending(object) => object.delivered(),
             Phase::Done { bytes, .. } => *bytes,
@@ -289,6 +297,25 @@ impl Session {
         self.await_requester(core, id);
     }
 
+    /// Accepts with a stream that is reflected.
+    pub(super) fn start_member(&mut self, core: &mut Core, id: SessionId, cell: Cell, live: &Live) {
+        self.give_keys(core, cell, live);
+        self.phase = Phase::Member;
+        self.report(core);
+        self.send_accept(core);
+        self.await_requester(core, id);
+    }
+
+    /// Has the acceptance, whenever it is sent, say what opens the stream now.
+    pub(super) fn give_keys(&mut self, core: &Core, cell: Cell, live: &Live) {
+        let duration = self.wish.duration.unwrap_or_default();
+        let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
+        let offer = Offer::Stream { duration_ms, bits_per_second, format };
+        let (id, nonce, reflected) = (self.wish.key.1, self.wish.nonce, Some(live.keys(core.now)));
+        self.accept = Some(Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected }));
+    }
+
     /// Accepts with an object of `length` bytes; `make` makes its sender.
     pub(super) fn start_object(
         &mut self,
@@ -324,12 +351,12 @@ impl Session {
 
     fn acceptance(&self, core: &Core, cell: Cell, offer: Offer) -> Message {
         let provider = Some(core.node).filter(|_| self.wish.relayed);
-        Message::Accept(Accept { id: self.wish.key.1, nonce: self.wish.nonce, offer, cell, provider })
+        Message::Accept(Accept { id: self.wish.key.1, nonce: self.wish.nonce, offer, cell, provider, reflected: None })
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {
         (self.heard, self.moved) = (core.now, core.now);
-        core.set(Timer::Serve(id), SILENCE);
+        core.set(Timer::Serve(id), self.patience());
         self.wait_for_confirmation(core, id);
     }
 

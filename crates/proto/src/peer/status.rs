@@ -9,6 +9,7 @@ use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
 use crate::record::Version;
+use crate::reflection::StreamId;
 use crate::service::{Service, ServiceSet};
 use crate::time::Time;
 
@@ -35,6 +36,8 @@ pub struct Status {
     pub hubs: Vec<Vec<Address>>,
     /// What it provides.
     pub sessions: Vec<SessionStatus>,
+    /// What of it super nodes reflect.
+    pub publications: Vec<PublicationStatus>,
     /// What it waits for or receives.
     pub requests: Vec<RequestStatus>,
     /// Watches under way.
@@ -75,6 +78,21 @@ pub struct SessionStatus {
     pub age: Duration,
 }
 
+/// A stream that a node provides to super nodes that reflect it.
+#[derive(Clone, Debug)]
+pub struct PublicationStatus {
+    /// The session of its source.
+    pub session: SessionId,
+    /// What.
+    pub service: Service,
+    /// Its number, once its source has started.
+    pub stream: Option<StreamId>,
+    /// How many requests it serves.
+    pub members: usize,
+    /// Uplink that it takes, kbit/s.
+    pub kbps: u32,
+}
+
 /// One request of a node.
 #[derive(Clone, Debug)]
 pub struct RequestStatus {
@@ -112,6 +130,10 @@ pub struct Counters {
     pub declined_busy: u64,
     /// Sessions accepted.
     pub accepted: u64,
+    /// Requests for a reflected stream that was published already.
+    pub joined: u64,
+    /// Times that a reflected stream was asked for again.
+    pub resubscribed: u64,
     /// Inquiries sent to the link, repetitions included.
     pub inquiries: u64,
     /// Requests for which a provider was found on the link.
@@ -154,6 +176,7 @@ impl Peer {
             attachment: self.attach.state(),
             hubs: self.attach.hubs().to_vec(),
             sessions: self.provide.status(now),
+            publications: self.provide.publication_status(),
             requests: self.requests(now),
             watches: self.watches.len(),
             links: self.core.links.len(),

@@ -34,6 +34,10 @@ pub(super) enum Timer {
     Expire(SessionId),
     /// A flow's receiver may have fallen silent.
     Serve(SessionId),
+    /// A reflected stream may have no members any more.
+    Linger(SessionId),
+    /// A reflected stream is to be asked for again.
+    Resubscribe(RequestId),
     /// A watch was not confirmed, or is to be renewed.
     Watch(RequestId),
     /// What a new home does not know of is gone.
@@ -67,6 +71,8 @@ impl Timer {
             Self::Accept(_) => "an acceptance is unconfirmed",
             Self::Expire(_) => "a session's deadline",
             Self::Serve(_) => "a requester may be silent",
+            Self::Linger(_) => "a reflected stream may have no members",
+            Self::Resubscribe(_) => "ask for a reflected stream again",
             Self::Watch(_) => "renew a watch",
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",

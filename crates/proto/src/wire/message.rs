@@ -7,7 +7,8 @@ use super::flow::{Chunk, Packet, Report};
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
-use super::request::{Accept, Decline, Forward, Reason, Request};
+use super::reflect::Rekey;
+use super::request::{Accept, Decline, Forward, Params, Reason, Request};
 use super::standby::{Adopt, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Retell};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::tree::{Carry, Moved, Summary};
@@ -165,6 +166,10 @@ pub enum Message {
         /// Whose number `id` is, where the provider is to answer directly.
         #[n(1)]
         requester: Option<NodeId>,
+        /// Which provider has it now, said of a request for a reflected stream
+        /// only: the hubs on its way may carry that provider's stream already.
+        #[n(2)]
+        provider: Option<NodeId>,
     },
     /// A node has come to this hub from another home, which is to hear of it:
     /// a node to its new home, and on from hub to hub.
@@ -244,6 +249,9 @@ pub enum Message {
         #[n(1)]
         reception: Reception,
     },
+    /// The next epoch of a reflected stream has been drawn: what will open it.
+    #[n(52)]
+    Rekey(#[n(0)] Rekey),
 }
 
 /// See [`Message::Renew`].
@@ -299,8 +307,14 @@ impl Message {
                 bounded(count(siblings) <= MAX_CANDIDATES, "too many siblings")?;
                 bounded(count(addresses) <= MAX_ADDRESSES, "too many addresses")
             }
-            Self::Request(request) => bounded(request.area.is_valid(), "an area off the grid"),
-            Self::Forward(forward) => bounded(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses"),
+            Self::Request(request) => {
+                bounded(request.area.is_valid(), "an area off the grid")?;
+                check_params(request.params)
+            }
+            Self::Forward(forward) => {
+                bounded(forward.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
+                check_params(forward.params)
+            }
             Self::Accept(accept) => bounded(accept.cell.is_on_grid(), "a cell off the grid"),
             Self::Found(found) => {
                 bounded(found.candidates.len() <= MAX_CANDIDATES, "too many candidates")?;
@@ -323,7 +337,8 @@ impl Message {
             Self::Present(present) => check_candidates(std::slice::from_ref(&present.candidate)),
             Self::Carry(carry) => {
                 bounded(carry.cell.is_on_grid(), "a cell off the grid")?;
-                bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")
+                bounded(carry.reply_to.len() <= MAX_ADDRESSES, "too many addresses")?;
+                check_params(carry.params)
             }
             Self::StandBy { addresses, .. } => {
                 let count = addresses.as_ref().map_or(0, Vec::len);
@@ -346,6 +361,11 @@ impl Message {
 
 fn bounded(holds: bool, what: &'static str) -> Result<(), WireError> {
     if holds { Ok(()) } else { Err(WireError::OutOfBounds(what)) }
+}
+
+fn check_params(params: Option<Params>) -> Result<(), WireError> {
+    let nowhere = Params::reflect_of(params).is_some_and(|reflect| reflect.to.port() == 0);
+    bounded(!nowhere, "a stream to no port")
 }
 
 fn check_mirror(mirror: &Mirror) -> Result<(), WireError> {

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | node → hub | `Publish`, `Renew`, `Withdraw`, `StandBy`, `Adopt`, `Request`, `Watch`, `Unwatch` |
 //! | hub → node | `Lease`, `Anew`, `Later`, `HandOver`, `Redirect`, `Forward`, `Found`, `Change` |
-//! | provider → requester | `Accept`, `Packet`, `Chunk`, `End` |
+//! | provider → requester | `Accept`, `Packet`, `Chunk`, `End`, `Rekey` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
 //! | hub → hub | `Claim`, `Mirror`, `Retell`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
@@ -22,6 +22,7 @@ mod link;
 mod lookup;
 mod message;
 mod push;
+mod reflect;
 mod request;
 mod standby;
 mod trace;
@@ -32,6 +33,7 @@ pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
+pub use reflect::{Reflect, Reflected, Rekey};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume};
 pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};

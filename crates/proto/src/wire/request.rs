@@ -4,6 +4,7 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
+use super::reflect::{Reflect, Reflected};
 use crate::address::{Address, SchemeSet};
 use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
@@ -53,6 +54,14 @@ pub struct Params {
     /// has offered it by [`Message::Push`](super::Message::Push); `None` is no.
     #[n(5)]
     pub pushed: Option<bool>,
+    /// Where a reflected copy of a stream is wanted; `None`: the provider sends
+    /// a stream of the requester's own. Who does not know this field does that, too.
+    #[n(6)]
+    pub reflect: Option<Reflect>,
+    /// Whether the provider may end a stream of the requester's own by
+    /// [`Reason::Reflected`], so that it asks for the reflected one; `None` is no.
+    #[n(7)]
+    pub reflectable: Option<bool>,
 }
 
 /// The beginning of an object that a requester has.
@@ -81,6 +90,16 @@ impl Params {
     /// Whether an object is wanted that was offered.
     pub fn is_pushed(this: Option<Self>) -> bool {
         this.and_then(|params| params.pushed).unwrap_or(false)
+    }
+
+    /// Where a reflected copy is wanted.
+    pub fn reflect_of(this: Option<Self>) -> Option<Reflect> {
+        this.and_then(|params| params.reflect)
+    }
+
+    /// Whether the requester can do with a reflected stream instead of its own.
+    pub fn is_reflectable(this: Option<Self>) -> bool {
+        this.and_then(|params| params.reflectable).unwrap_or(false)
     }
 
     /// What the requester has already.
@@ -169,6 +188,10 @@ pub struct Accept {
     /// Who provides; only where a hub relays, else the link says it.
     #[n(4)]
     pub provider: Option<NodeId>,
+    /// What opens the packets, where a stream is reflected; `None`: its
+    /// packets come as [`Message::Packet`](super::Message::Packet).
+    #[n(5)]
+    pub reflected: Option<Reflected>,
 }
 
 /// What an acceptance promises.
@@ -275,4 +298,10 @@ pub enum Reason {
     /// the hubs above is cut.
     #[n(12)]
     UnreachableAbove,
+    /// A super node has no room to reflect it.
+    #[n(13)]
+    Saturated,
+    /// It is reflected from now on: ask for that.
+    #[n(14)]
+    Reflected,
 }

@@ -21,6 +21,7 @@ mod objects;
 mod profiles;
 mod providers;
 mod pushes;
+mod reflection;
 mod rogues;
 mod satellites;
 mod scene;

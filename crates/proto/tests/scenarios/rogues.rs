@@ -60,7 +60,8 @@ fn an_acceptance_without_the_nonce_is_refused() {
     });
     let id = id.unwrap();
     let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: "fake".to_owned() };
-    let accept = Accept { id, nonce: Nonce::from_u64(7), offer, cell: Cell::new(0, 0), provider: None };
+    let accept =
+        Accept { id, nonce: Nonce::from_u64(7), offer, cell: Cell::new(0, 0), provider: None, reflected: None };
     assert!(world.inject(rogue, requester, Message::Accept(accept).encode()));
     let packet = Packet { id, sequence: 0, sent_us: 0, payload: Bytes::from_static(b"a lie") };
     world.inject(rogue, requester, Message::Packet(packet.clone()).encode());
@@ -169,7 +170,7 @@ fn a_provider_that_accepts_and_stops_for_ever_is_asked_ever_less_often() {
             let Ok(Message::Request(Request { id, nonce, .. })) = Message::decode(&message) else { continue };
             if answered.insert(id) {
                 let offer = Offer::Stream { duration_ms: 1000, bits_per_second: 1000, format: String::new() };
-                let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None };
+                let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None };
                 world.inject(rogue, requester, Message::Accept(accept).encode());
                 world.inject(rogue, requester, Message::Stop { id, reason: Reason::SourceFailed }.encode());
             }
@@ -193,6 +194,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         max_streams: 8,
         uplink_kbps: u32::MAX,
         stream_duration: SECOND,
+        media: None,
         multicast: false,
         discovery: Discovery::SuperNode,
         seed: 1,
@@ -228,6 +230,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         profile: None,
         resume: None,
         pushed: false,
+        reflect: None,
         trace: false,
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
@@ -261,7 +264,7 @@ fn an_object_that_comes_no_further_is_given_up() {
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Image);
     let Request { id, nonce, .. } = request;
     let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let accept = Message::Accept(Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None });
+    let accept = Message::Accept(Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None });
     for _ in 0..60 {
         world.inject(rogue, requester, accept.encode());
         world.run(SECOND);
@@ -275,7 +278,7 @@ fn a_stream_that_does_not_end_is_ended() {
     let (ticket, request) = request_of_rogue(&mut world, requester, rogue, Service::Track);
     let Request { id, nonce, .. } = request;
     let offer = Offer::Stream { duration_ms: 2_000, bits_per_second: 1000, format: String::new() };
-    let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None };
+    let accept = Accept { id, nonce, offer, cell: Cell::new(0, 0), provider: None, reflected: None };
     world.inject(rogue, requester, Message::Accept(accept).encode());
     let ended = |world: &World| world.hosts[requester.0].ending(ticket).is_some();
     let lasted = (0..100).take_while(|sequence| {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use roost_proto::hub;
 use roost_proto::peer::Config;
 
 use super::host::{Host, HostId, Raw};
@@ -70,8 +71,7 @@ impl World {
 
     /// A hub is told to leave.
     pub fn leave_hub(&mut self, hub: HostId) {
-        self.hosts[hub.0].leave(self.now);
-        self.drain(hub);
+        self.command_hub(hub, hub::Command::Leave);
     }
 
     /// Two hosts cannot reach one another any more; associations stay up, silent.

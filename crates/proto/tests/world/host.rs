@@ -12,6 +12,7 @@ use roost_proto::service::Form;
 use roost_proto::{Address, DialId, LinkId, NodeId, Role, SchemeSet, Service, Time, Transmit};
 
 use super::neighbour;
+use super::reflect::Media;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
@@ -59,6 +60,8 @@ pub struct Host {
     /// What it asked for is not read for the moment: bytes of objects that wait.
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
+    /// What its relay would know.
+    pub media: Media,
     /// The object that was opened last.
     pub stored: Bytes,
     machine: Inner,
@@ -103,6 +106,7 @@ impl Host {
             unread: None,
             stored: Bytes::new(),
             woken_for: None,
+            media: Media::default(),
             machine,
             sources: BTreeMap::new(),
             next_ticket: 0,
@@ -120,10 +124,9 @@ impl Host {
         }
     }
 
-    /// The hub is told to leave.
-    pub fn leave(&mut self, now: Time) {
+    pub fn command_hub(&mut self, now: Time, command: hub::Command) {
         if let Inner::Hub(hub) = &mut self.machine {
-            hub.handle(now + self.ahead, Input::Command(hub::Command::Leave));
+            hub.handle(now + self.ahead, Input::Command(command));
         }
     }
 
@@ -171,7 +174,13 @@ impl Host {
         let peer = match &mut self.machine {
             Inner::Peer(peer) => peer,
             Inner::Hub(hub) => {
-                while hub.poll_event().is_some() {}
+                while let Some(event) = hub.poll_event() {
+                    match event {
+                        hub::Event::Reflect(grant) => self.media.grants.push(grant),
+                        hub::Event::Left => self.media.left = true,
+                        _ => {}
+                    }
+                }
                 return None;
             }
         };
@@ -185,9 +194,11 @@ impl Host {
         let mut started = Vec::new();
         for event in fresh {
             match &event {
-                Event::Open { session, service, duration, requester } => {
+                Event::Open { session, service, duration, requester, reflected } => {
                     self.opened.push((*session, *service, *requester));
-                    started.extend(self.open(now, *session, *service, *duration));
+                    if !*reflected || self.broken_source {
+                        started.extend(self.open(now, *session, *service, *duration));
+                    }
                 }
                 Event::Close { session, .. } => {
                     self.sources.remove(session);
@@ -205,6 +216,9 @@ impl Host {
                     }
                 }
                 _ => {}
+            }
+            if let Some(command) = self.media.note(now, self.neighbour.node, &event).filter(|_| !self.broken_source) {
+                self.command(now, command);
             }
             self.events.push((now, event));
         }

@@ -9,6 +9,7 @@ pub mod check;
 pub mod faults;
 pub mod host;
 pub mod network;
+pub mod reflect;
 pub mod seeds;
 
 use std::collections::BTreeMap;
@@ -144,6 +145,7 @@ impl World {
             max_streams: 8,
             uplink_kbps: u32::MAX,
             stream_duration: 2 * SECOND,
+            media: Some(reflect::media(id)),
             multicast: false,
             discovery: Discovery::SuperNode,
             seed: self.random.next_u64(),
@@ -184,10 +186,12 @@ impl World {
         })
     }
 
-    fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::Config)) -> Hub {
+    pub fn hub_machine_with(&mut self, number: usize, role: Role, change: impl FnOnce(&mut hub::Config)) -> Hub {
         let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
         let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
         config.addresses = addresses(number);
+        let (media, policy) = (reflect::media(number), hub::Policy::Residual);
+        config.reflection = (kind == Kind::SuperNode).then_some(hub::Reflection { media, layers: 1, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);
         Hub::new(config)
@@ -213,6 +217,15 @@ impl World {
             let now = self.now;
             self.hosts[host.0].command(now, command);
             self.drain(host);
+        }
+    }
+
+    /// What a hub's owner wants.
+    pub fn command_hub(&mut self, hub: HostId, command: hub::Command) {
+        if self.hosts[hub.0].alive {
+            let now = self.now;
+            self.hosts[hub.0].command_hub(now, command);
+            self.drain(hub);
         }
     }
 
@@ -242,6 +255,7 @@ impl World {
             profile: None,
             resume: None,
             pushed: false,
+            reflect: None,
             trace: false,
         };
         change(&mut wanted);

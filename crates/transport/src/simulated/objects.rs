@@ -71,6 +71,7 @@ fn peer(number: u8) -> Peer {
         max_streams: 8,
         uplink_kbps: u32::MAX,
         stream_duration: Duration::from_secs(1),
+        media: None,
         multicast: true,
         discovery: Discovery::Multicast,
         seed: u64::from(number),
@@ -202,6 +203,7 @@ impl Path {
             profile: None,
             resume: None,
             pushed: false,
+            reflect: None,
             trace: false,
         };
         self.input(1, Input::Command(Command::Request { ticket: TICKET, wanted }));

@@ -252,6 +252,7 @@ impl<'a> Crowd<'a> {
                 profile: None,
                 resume: None,
                 pushed: false,
+                reflect: None,
                 trace: false,
             };
             let machine = self.world.machine_of(Part::Node(*asker));

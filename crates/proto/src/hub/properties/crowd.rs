@@ -237,7 +237,7 @@ impl Crowd {
         let index = self.below(count) as usize;
         let (link, id, requester) = self.handed[index];
         let message = match self.below(8) {
-            5 => Message::Underway { id, requester },
+            5 => Message::Underway { id, requester, provider: None },
             6 => Message::Traced(Traced { id, requester, hop: self.hop() }),
             0 => Message::Pending { id, requester },
             1 => self.accept(id),
@@ -250,7 +250,14 @@ impl Crowd {
 
     fn accept(&mut self, id: RequestId) -> Message {
         let offer = Offer::Object { bytes: 3, digest: [0; 32], format: String::new(), inline: None, offset: None };
-        Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell: self.cell(), provider: None })
+        Message::Accept(Accept {
+            id,
+            nonce: Nonce::from_u64(1),
+            offer,
+            cell: self.cell(),
+            provider: None,
+            reflected: None,
+        })
     }
 
     /// Bytes that are no message, or nearly one.
@@ -290,7 +297,7 @@ impl Crowd {
             14..=16 => self.mirror(),
             17 => Message::Enrol { tier: self.below(3) as u8 },
             18 => self.summary(),
-            19 => Message::Underway { id, requester },
+            19 => Message::Underway { id, requester, provider: None },
             20 => Message::Traced(Traced { id, requester, hop: self.hop() }),
             _ => self.carry(id),
         }

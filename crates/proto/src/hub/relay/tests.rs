@@ -52,7 +52,10 @@ fn relaying(request: Request) -> (Bench, LinkId, LinkId, RequestId) {
 fn accept(bench: &mut Bench, provider: LinkId, id: RequestId) -> Vec<(LinkId, Message)> {
     let offer = Offer::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
     let cell = crate::hub::testing::HERE;
-    bench.say(provider, &Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None }))
+    bench.say(
+        provider,
+        &Message::Accept(Accept { id, nonce: Nonce::from_u64(1), offer, cell, provider: None, reflected: None }),
+    )
 }
 
 fn packet(id: RequestId) -> Message {
@@ -185,7 +188,7 @@ fn an_object_does_not_overtake_its_acceptance() {
     let (mut bench, provider, asker, id) = relaying(Request { service: Service::Image, ..request(1, Mode::Relay) });
     let offer = Offer::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
+    let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
     let sent = bench.channels(Input::Message { link: provider, message: accept.encode() });
     assert!(matches!(&sent[..], [(link, Channel::Reliable { flow: 1 }, Message::Accept(_))] if *link == asker));
 }
@@ -201,7 +204,7 @@ fn an_object_that_came_with_the_acceptance_leaves_no_flow_behind() {
         let offer =
             Offer::Object { bytes: 300, digest: [0; 32], format: String::new(), inline: Some(PAYLOAD), offset: None };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None });
+        let accept = Message::Accept(Accept { id, nonce, offer, cell, provider: None, reflected: None });
         assert!(matches!(&bench.say(provider, &accept)[..], [(link, Message::Accept(_))] if *link == asker));
         // It may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, &accept).len(), 1);

@@ -11,6 +11,10 @@ use crate::machine::{Channel, Traffic, Transmit};
 use crate::time::Time;
 use crate::wire::{Accept, Decline, Message, Offer, Reason, Request, Step, Way};
 
+/// When to ask again for a copy for which there was no room: subscribers come
+/// and go in seconds, not at once.
+const SATURATED_RETRY: Duration = Duration::from_secs(5);
+
 /// The longest that a provider is believed to stay busy, milliseconds.
 const LONGEST_RETRY_MS: u32 = 60_000;
 
@@ -53,6 +57,7 @@ impl Hub {
                 to.node().into_iter().for_each(|node| self.directory.busy(node));
                 self.note_retry(key, decline.retry_after_ms);
             }
+            Reason::Saturated => self.note_retry(key, decline.retry_after_ms),
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
@@ -165,10 +170,12 @@ impl Hub {
         let retry_after_ms = match reason {
             Reason::NotYetKnown => Some(young_for.min(2 * RETRY_AFTER)),
             Reason::Busy | Reason::TooMany => Some(RETRY_AFTER),
+            Reason::Saturated => Some(SATURATED_RETRY),
             _ => None,
         }
         .map(|after| u32::try_from(after.as_millis()).unwrap_or(u32::MAX));
-        let retry_after_ms = asked.retry_after_ms.filter(|_| reason == Reason::Busy).or(retry_after_ms);
+        let has_word = matches!(reason, Reason::Busy | Reason::Saturated);
+        let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
         self.requests.set_stage(key, Stage::Refused { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
@@ -203,7 +210,7 @@ fn to_requester(reason: Reason) -> Reason {
     match reason {
         Reason::Leaving => Reason::NotFound,
         Reason::TooMany => Reason::Busy,
-        Reason::NotAllowed | Reason::Cancelled => Reason::Unreachable,
+        Reason::NotAllowed | Reason::Cancelled | Reason::Reflected => Reason::Unreachable,
         reason => reason,
     }
 }

@@ -12,7 +12,7 @@ use crate::ids::{NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::scope::Scope;
 use crate::time::Time;
-use crate::wire::{Carry, Decline, Message, Reason, Way};
+use crate::wire::{Carry, Decline, Message, Params, Reason, Way};
 
 impl Hub {
     /// Another hub passes a request on to this one.
@@ -20,9 +20,9 @@ impl Hub {
         let relay = carry.reply_to.is_empty();
         let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
-        let taken = Message::Underway { id: carry.id, requester };
+        let taken = Message::Underway { id: carry.id, requester, provider: None };
         if self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce && asked.meant() == carry.provider) {
-            return self.carried_again(now, from, key, carry.way, &taken);
+            return self.carried_again(now, from, key, &carry, &taken);
         }
         let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
@@ -51,30 +51,36 @@ impl Hub {
                 let query = Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve };
                 self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
             }
-            Some(provider) => {
-                // A node that is connected knows best what it offers, wherever its record is by now.
-                let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
-                let offered = held.map_or(connected, |entry| entry.services().contains(service));
-                let moved = self.moved_to(now, provider).filter(|hub| *hub != from.node);
-                if !offered && moved.is_none() && self.has_moved(now, provider) {
-                    // It is found elsewhere in a moment, as if this hub were leaving.
-                    return self.refuse(now, key, Reason::Leaving);
-                }
-                let there = |hub| Choice::Hub { hub, way: Way::Down, named: Some((provider, cell)), silences: 0 };
-                let choice = if offered { Some(self.choice(provider, true)) } else { moved.map(there) };
-                if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
-                    // Who is here is nowhere else.
-                    asked.climbed = offered;
-                    asked.choices.extend(choice);
-                }
-                self.advance(now, key);
-            }
+            Some(provider) => self.choose_meant(now, key, provider),
         }
+    }
+
+    /// Only one provider is meant: it is here, where it went, or sought.
+    pub(super) fn choose_meant(&mut self, now: Time, key: Key, provider: NodeId) {
+        let Some(asked) = self.requests.get(key) else { return };
+        let (service, cell, is_carried, asker) = (asked.service, asked.cell, asked.is_carried(), asked.neighbour);
+        // A node that is connected knows best what it offers, wherever its record is by now.
+        let (connected, held) = (self.neighbours.is_up(provider), self.directory.get(provider));
+        let offered = held.map_or(connected, |entry| entry.services().contains(service));
+        let moved = self.moved_to(now, provider).filter(|hub| *hub != asker);
+        if !offered && moved.is_none() && self.has_moved(now, provider) {
+            // It is found elsewhere in a moment: for another hub as if this one were leaving.
+            let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
+            return self.refuse(now, key, reason);
+        }
+        let there = |hub| Choice::Hub { hub, way: Way::Down, named: cell.map(|cell| (provider, cell)), silences: 0 };
+        let choice = if offered { Some(self.choice(key, provider)) } else { moved.map(there) };
+        if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
+            // Who is here is nowhere else.
+            asked.climbed = offered;
+            asked.choices.extend(choice);
+        }
+        self.advance(now, key);
     }
 
     /// The hub has this request already, from the same neighbour or along
     /// another way.
-    fn carried_again(&mut self, now: Time, from: Sender, key: Key, way: Way, taken: &Message) {
+    fn carried_again(&mut self, now: Time, from: Sender, key: Key, carry: &Carry, taken: &Message) {
         let Some(asked) = self.requests.get(key) else { return };
         let (same, of_node) = (asked.neighbour == from.node, !asked.is_carried());
         let is_beyond = match asked.stage {
@@ -90,7 +96,7 @@ impl Hub {
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, Stage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if is_back || !same && is_beyond && (of_node || way != Way::Up) || refused && of_node {
+        if is_back || !same && is_beyond && (of_node || carry.way != Way::Up) || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             let (id, requester) = (key.id, Some(key.asker));
@@ -102,6 +108,7 @@ impl Hub {
         }
         if !same && !of_node {
             self.now_asked_by(key, from);
+            self.grant_again(key, Params::reflect_of(carry.params));
         }
         if !is_copy && !of_node {
             self.repeat(now, key, from.link);
@@ -120,16 +127,37 @@ impl Hub {
         }
     }
 
-    /// A hub says that it has a request.
-    pub(in crate::hub) fn taken(&mut self, now: Time, from: Sender, id: RequestId, requester: Option<NodeId>) {
+    /// A hub says that it has a request, or which provider has it.
+    pub(in crate::hub) fn taken(
+        &mut self,
+        now: Time,
+        from: Sender,
+        (id, requester): (RequestId, Option<NodeId>),
+        provider: Option<NodeId>,
+    ) {
         match self.handed_to(from, id, requester) {
             Some((key, _)) => {
                 self.time_hop(now, from, key);
                 self.hop_taken(key);
+                if let Some(provider) = provider {
+                    self.found_provider(now, key, provider);
+                    self.tell_provider(key, provider);
+                }
             }
             None if requester.is_none() && self.seek_taken(now, from.node, id) => {}
             None => self.counters.stray += 1,
         }
+    }
+
+    /// Tells the hub that has passed on a request for a reflected stream which
+    /// provider has it.
+    pub(super) fn tell_provider(&mut self, key: Key, provider: NodeId) {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_carried() && asked.is_reflected()) else {
+            return;
+        };
+        let (link, requester) = (asked.link, asked.named_requester());
+        let found = Message::Underway { id: key.id, requester, provider: Some(provider) };
+        self.send(link, Channel::Datagram, Traffic::Lookup, &found);
     }
 
     /// A hub's last link is gone. Success is silent, so what it has taken is

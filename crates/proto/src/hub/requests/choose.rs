@@ -27,10 +27,13 @@ impl Hub {
         }
         let mut hits = self.search_within(now, scope, &query);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
-        let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(Rank::is_free);
+        // Who is full may have room for a copy of what it sends already.
+        let is_reflected = self.requests.get(key).is_some_and(Asked::is_reflected);
+        let is_free = |rank: &Rank| is_reflected || rank.is_free();
+        let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
-        let course = Course::of(scope);
+        let (course, area_asked) = (Course::of(scope), area);
         let area = course.and_then(|course| Some((self.to_seek(area, &query, free.first())?, course)));
         if let Some((area, course)) = area {
             // What is left then is for handing it on.
@@ -43,20 +46,52 @@ impl Hub {
             return self.report(now, key, Step::Sought, None, None);
         }
         let choices =
-            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(rank.node(), is_carried)).collect::<Vec<Choice>>();
+            |ranks: Vec<Rank>| ranks.iter().map(|rank| self.choice(key, rank.node())).collect::<Vec<Choice>>();
         let (free, rest) = (choices(free), choices(rest));
+        let carried = self.carried_choice(key, (area_asked, scope)).filter(|_| is_reflected);
         let Some(asked) = self.requests.table.get_mut(&key) else { return };
-        asked.choices.extend(free);
-        asked.rest.extend(rest);
+        let is_other = |choice: &Choice| Some(*choice) != carried;
+        asked.choices.extend(carried.into_iter().chain(free.into_iter().filter(is_other)));
+        asked.rest.extend(rest.into_iter().filter(is_other));
         self.advance(now, key);
     }
 
+    /// A provider whose stream this hub carries already costs nobody's uplink
+    /// a further copy; how it is reached.
+    fn carried_choice(&self, key: Key, (area, scope): (Area, Scope)) -> Option<Choice> {
+        let asked = self.requests.get(key)?;
+        let (provider, cell) = self.reflecting.carried_in(asked.service, area)?;
+        if provider == asked.requester {
+            return None;
+        }
+        if self.directory.get(provider).is_some() || asked.is_carried() {
+            let held = self.directory.get(provider).filter(|entry| entry.services().contains(asked.service));
+            return held.map(|_| self.choice(key, provider));
+        }
+        let route = self.route(Patch::of(asked.service, cell), Course::of(scope)?);
+        let (hub, way) = route.into_iter().next()?;
+        Some(Choice::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
+    }
+
+    /// Whether a request is for a copy of a stream that this hub has from `node` already.
+    pub(super) fn joins_carried(&self, key: Key, node: NodeId) -> bool {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.is_reflected()) else { return false };
+        self.reflecting.carries(asked.service, node)
+    }
+
     /// How a node of the directory is reached: a mirrored one that is not
-    /// connected through its home; from a cache any through the server, unless
-    /// that has carried the request here.
-    pub(super) fn choice(&self, node: NodeId, is_carried: bool) -> Choice {
+    /// connected through its home, as is one of which a copy is wanted, since
+    /// it sends one to its home for all; from a cache any through the server,
+    /// unless that has carried the request here.
+    pub(super) fn choice(&self, key: Key, node: NodeId) -> Choice {
+        let asked = self.requests.get(key);
+        let is_carried = asked.is_some_and(Asked::is_carried);
         let connected = self.neighbours.is_up(node);
-        let home = self.copies.home_of(node).filter(|_| !connected);
+        let is_copy_of = |home: &NodeId| {
+            let elsewhere = asked.is_some_and(|asked| asked.is_reflected() && asked.neighbour != *home);
+            elsewhere && self.neighbours.is_up(*home)
+        };
+        let home = self.copies.home_of(node).filter(|home| !connected || is_copy_of(home));
         let central = self.central().filter(|_| !is_carried).map(|server| (server, Way::Up));
         let hub = central.or(home.map(|home| (home, Way::Down)));
         match (hub, self.directory.get(node)) {
@@ -86,8 +121,8 @@ impl Hub {
         coverage: Coverage,
     ) {
         let Some(asked) = self.requests.get(key).filter(|asked| asked.stage == Stage::Seeking) else { return };
-        let (scope, is_carried) = (asked.course.unwrap_or(Course::BEGIN).scope(), asked.is_carried());
-        let mut ranked = self.rank_own(now, (scope, is_carried), query, remote);
+        let scope = asked.course.unwrap_or(Course::BEGIN).scope();
+        let mut ranked = self.rank_own(now, (key, scope), query, remote);
         for (hub, Candidate { node, cell, capacity, .. }) in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
@@ -115,7 +150,7 @@ impl Hub {
     fn rank_own(
         &mut self,
         now: Time,
-        (scope, is_carried): (Scope, bool),
+        (key, scope): (Key, Scope),
         query: &Query,
         remote: &[(NodeId, Candidate)],
     ) -> Vec<(Rank, Choice)> {
@@ -126,7 +161,7 @@ impl Hub {
             let node = entry.node();
             let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
             if !remote.iter().any(|other| newer(&other)) {
-                ranked.push((hit.rank, self.choice(node, is_carried)));
+                ranked.push((hit.rank, self.choice(key, node)));
             }
         }
         self.hits = hits;
@@ -203,7 +238,7 @@ impl Hub {
     /// Keeps the gravest reason: what the requester can do most about.
     pub(super) fn note(&mut self, key: Key, reason: Reason) {
         let weight = |reason| match reason {
-            Reason::Busy => 6,
+            Reason::Busy | Reason::Saturated => 6,
             Reason::TooMany => 5,
             Reason::NoTransport => 4,
             Reason::UnreachableAbove => 2,

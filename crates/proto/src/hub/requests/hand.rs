@@ -40,11 +40,16 @@ impl Hub {
         };
         let relay = match relay {
             true => Some(self.open_relay(now, key, asker_link, (choice.neighbour(), link), what)?),
-            false => None,
+            false => {
+                self.grant_copy(now, key, choice)?;
+                None
+            }
         };
         match choice {
             Choice::Node(node) => {
-                self.directory.deduct(node, service);
+                if !self.joins_carried(key, node) {
+                    self.directory.deduct(node, service);
+                }
                 self.counters.forwards += 1;
             }
             Choice::Hub { .. } => self.counters.carries += 1,
@@ -53,6 +58,10 @@ impl Hub {
         let hop_due = self.hop_due(now, link, choice);
         let (repeated, accepted) = (false, false);
         self.requests.set_stage(key, Stage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        if relay.is_none() {
+            self.tell_grant(now, key);
+            choice.node().into_iter().for_each(|node| self.tell_provider(key, node));
+        }
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         if !asked.is_carried() {
             self.counters.count_outcome(asked.service, asked.mode, Outcome::Handed);
@@ -93,7 +102,8 @@ impl Hub {
         let left = asked.until.since(now).as_millis();
         let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let id = relay.unwrap_or(key.id);
-        let (nonce, service, requester, params) = (asked.nonce, asked.service, asked.requester, asked.params);
+        let (nonce, service, requester) = (asked.nonce, asked.service, asked.requester);
+        let params = self.params_onward(asked, relay.is_some());
         let message = match to {
             Choice::Node(_) => {
                 let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params };
@@ -236,6 +246,9 @@ impl Hub {
         }
         let link = relay.and_then(|relay| self.relays.provider_link(relay)).unwrap_or(link);
         self.send_on(now, key, link, to, relay, reply_to);
+        if relay.is_none() {
+            self.tell_grant(now, key);
+        }
     }
 
     /// The provider is silent: goes on to the next, and holds it back if it was asked twice.

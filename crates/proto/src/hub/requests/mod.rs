@@ -22,8 +22,8 @@ use super::{Hub, Kind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Mode, Reason, Request};
-use table::{Asked, Stage};
-pub(super) use table::{Key, Requests};
+use table::Stage;
+pub(super) use table::{Asked, Choice, Key, Requests};
 
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
@@ -54,6 +54,9 @@ impl Hub {
         let mut query = self.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
         self.remember(key, from, Asked::by_node(now, from, &request));
+        if let Some(provider) = self.requests.get(key).and_then(Asked::meant) {
+            return self.choose_meant(now, key, provider);
+        }
         let reach = (request.area, request.scope.unwrap_or_default());
         self.choose_or_seek(now, key, reach, query);
     }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use crate::address::{Address, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::hub::Sender;
+use crate::hub::reflect::Granted;
 use crate::hub::route::{Course, HOPS};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::reflection::Tag;
 use crate::service::Service;
 use crate::time::Time;
-use crate::wire::{Carry, Mode, Params, Reason, Request, Way};
+use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(60);
@@ -50,7 +52,11 @@ pub(in crate::hub) struct Asked {
     pub(super) nonce: Nonce,
     pub(in crate::hub) service: Service,
     pub(super) mode: Mode,
-    pub(super) params: Option<Params>,
+    pub(in crate::hub) params: Option<Params>,
+    /// From a node: the only provider that it means.
+    named: Option<NodeId>,
+    /// What was granted of a stream to reflect, as it was last handed on.
+    pub(in crate::hub) granted: Option<Granted>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
@@ -152,6 +158,20 @@ impl Requests {
         done.and_then(|key| self.remove(key)).is_some()
     }
 
+    /// Notes what was granted for a request.
+    pub(in crate::hub) fn set_granted(&mut self, key: Key, granted: Option<Granted>) {
+        if let Some(asked) = self.table.get_mut(&key) {
+            asked.granted = granted;
+        }
+    }
+
+    /// Changes where a copy is wanted; what is granted for it gets another tag.
+    pub(in crate::hub) fn set_reflect(&mut self, key: Key, reflect: Option<Reflect>, tag: Tag) {
+        let Some(asked) = self.table.get_mut(&key) else { return };
+        asked.params = asked.params.map(|params| Params { reflect, ..params });
+        asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });
+    }
+
     /// Changes how far a request has come.
     pub(super) fn set_stage(&mut self, key: Key, stage: Stage) {
         let Some(asked) = self.table.get_mut(&key) else { return };
@@ -178,6 +198,8 @@ impl Asked {
             service: request.service,
             mode: request.mode,
             params: request.params,
+            named: Params::reflect_of(request.params).and_then(|reflect| reflect.provider),
+            granted: None,
             reply_to: Vec::new(),
             came: now,
             until: until(now, request.deadline_ms),
@@ -205,6 +227,8 @@ impl Asked {
             service: carry.service,
             mode: if carry.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
             params: carry.params,
+            named: None,
+            granted: None,
             came: now,
             until: until(now, carry.deadline_ms),
             reply_to: carry.reply_to,
@@ -224,9 +248,23 @@ impl Asked {
         self.carried.is_none_or(|carried| carried.hops > 0)
     }
 
-    /// The only provider that another hub means.
-    pub(super) fn meant(&self) -> Option<NodeId> {
-        self.carried.and_then(|carried| carried.provider)
+    /// The only provider that is meant.
+    pub(in crate::hub) fn meant(&self) -> Option<NodeId> {
+        self.carried.and_then(|carried| carried.provider).or(self.named)
+    }
+
+    /// Where the provider should be, if that is known.
+    pub(in crate::hub) fn aim(&self) -> Option<Cell> {
+        let named = match self.stage {
+            Stage::Handed { to: Choice::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
+            _ => None,
+        };
+        named.or(self.cell)
+    }
+
+    /// Whether a reflected stream is wanted.
+    pub(super) fn is_reflected(&self) -> bool {
+        Params::reflect_of(self.params).is_some()
     }
 
     pub(in crate::hub) fn transports(&self) -> SchemeSet {
@@ -234,7 +272,7 @@ impl Asked {
     }
 
     /// Whether another hub asked.
-    pub(super) fn is_carried(&self) -> bool {
+    pub(in crate::hub) fn is_carried(&self) -> bool {
         self.carried.is_some()
     }
 
@@ -277,10 +315,18 @@ impl Choice {
     }
 
     /// The provider, if it is one of this hub's.
-    pub(super) fn node(self) -> Option<NodeId> {
+    pub(in crate::hub) fn node(self) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
             Self::Hub { .. } => None,
+        }
+    }
+
+    /// The provider, if that is known.
+    pub(in crate::hub) fn provider(self) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Hub { named, .. } => named.map(|(node, _)| node),
         }
     }
 

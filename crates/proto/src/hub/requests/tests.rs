@@ -253,12 +253,12 @@ fn a_hub_that_gets_back_what_it_has_handed_on_declines_and_who_asked_first_hears
         sent.iter().any(|(link, message)| *link == other && matches!(message, Message::Carry(_)))
     };
     assert!(to_other(&bench.say(asker, &asked)));
-    bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)) });
+    bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)), provider: None });
     for _ in 0..2 {
         bench.wait(Duration::from_millis(300));
         assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
         assert!(to_other(&bench.say(asker, &asked)), "the requester's repetition goes the same way");
-        bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)) });
+        bench.say(other, &Message::Underway { id: RequestId(1), requester: Some(node(50)), provider: None });
     }
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };

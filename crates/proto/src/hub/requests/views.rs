@@ -91,7 +91,7 @@ fn what_is_reported_further_on_is_passed_back_so_often_and_so_far() {
         _ => None,
     });
     let id = carried.unwrap();
-    bench.say(peer, &Message::Underway { id, requester: None });
+    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
     bench.wait(50 * MS);
     let hop = |number| Hop { node: node(9), number, held_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
     let say = |bench: &mut Bench, number| {

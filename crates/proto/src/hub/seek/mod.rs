@@ -241,7 +241,7 @@ impl Hub {
             let coverage = self.coverage(now, reach);
             return self.tell_found((link, id), &query, &[], coverage);
         }
-        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None });
+        self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Underway { id, requester: None, provider: None });
         let patience = self.time_to_answer(link, seek.patience_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { link, node: from.node, id, query };
         if !self.seek_at(now, query, plan, waiter, patience) {

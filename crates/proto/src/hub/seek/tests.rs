@@ -103,7 +103,7 @@ fn a_hub_that_is_searching_itself_is_given_the_time() {
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(asker, near(1, Mode::Locate)));
-    bench.say(peer, &Message::Underway { id, requester: None });
+    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
     match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
@@ -204,11 +204,11 @@ fn a_node_searches_at_other_hubs_only_so_often() {
 fn searching(bench: &mut Bench, peer: LinkId, asker: LinkId, request: Request, span: Duration) -> RequestId {
     let id = seek_of(&bench.ask(asker, request));
     let until = bench.now + span;
-    bench.say(peer, &Message::Underway { id, requester: None });
+    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
     while bench.now < until {
         for (to, message) in bench.wait(Duration::from_millis(50)) {
             match message {
-                Message::Seek(_) => drop(bench.say(peer, &Message::Underway { id, requester: None })),
+                Message::Seek(_) => drop(bench.say(peer, &Message::Underway { id, requester: None, provider: None })),
                 Message::Found(_) => panic!("{to:?} was answered after {:?}", span - until.since(bench.now)),
                 _ => {}
             }
@@ -237,7 +237,7 @@ fn a_hub_that_dies_while_it_searches_is_noticed() {
     let (peer, asker) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(asker, Request { deadline_ms: 20_000, ..near(1, Mode::Locate) }));
-    bench.say(peer, &Message::Underway { id, requester: None });
+    bench.say(peer, &Message::Underway { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
     assert!(matches!(sent.last(), Some((_, Message::Found(found))) if found.coverage == Coverage::Partial), "{sent:?}");
 }

@@ -10,6 +10,7 @@ use crate::address::{Address, SchemeSet};
 use crate::delivery::Profile;
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
+use crate::reflection::{Epoch, Secret, StreamId};
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
 use crate::wire::{Mode, Reception, Resume};
@@ -41,7 +42,8 @@ pub struct Wanted {
     pub deadline: Duration,
     /// Whom to ask, without a hub; `None` leaves the choice to the hub. Goes
     /// with [`Mode::Forward`] only, and not in the client/server baseline. The
-    /// area then has no meaning.
+    /// area then has no meaning. With [`Reflection::Always`] the hub is asked
+    /// nevertheless, for this provider's stream only; it looks for it in the area.
     pub provider: Option<Provider>,
     /// How far the provider may be.
     pub scope: Scope,
@@ -53,8 +55,22 @@ pub struct Wanted {
     /// Whether it is the object that `resume` names and the provider has
     /// offered: see [`Event::Offered`].
     pub pushed: bool,
+    /// Whether the stream is to be, or may be, one that super nodes reflect;
+    /// `None` is neither. What cannot be reflected comes as a stream of its own.
+    pub reflect: Option<Reflection>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
+}
+
+/// When a requester takes a stream that super nodes reflect, of which its
+/// provider sends one copy for all. Needs [`Config::media`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reflection {
+    /// From the beginning: it subscribes. Without a duration until it is cancelled.
+    Always,
+    /// When every provider is busy otherwise, or the one that serves wants to
+    /// serve more.
+    IfBusy,
 }
 
 /// A provider that the requester knows, from a lookup or an earlier request.
@@ -181,6 +197,30 @@ pub enum Command {
         /// The payload.
         payload: Bytes,
     },
+    /// The next epoch of a reflected stream has been drawn: everybody who has
+    /// the stream is told, and who comes later, too.
+    Rekey {
+        /// Of which session.
+        session: SessionId,
+        /// Greater than all before.
+        epoch: Epoch,
+        /// What will open it.
+        secret: Secret,
+    },
+    /// Nobody has taken a reflected stream for a while: its source is to stop.
+    Idle {
+        /// Of which session.
+        session: SessionId,
+    },
+    /// A reflected stream wants another way: the same is asked for again while
+    /// the old way, if there is one, goes on. Answered by [`Event::Reflected`];
+    /// if that is in vain and nothing comes any more, the ticket ends.
+    Resubscribe {
+        /// Of which request.
+        ticket: Ticket,
+        /// Whether nothing comes any more.
+        lost: bool,
+    },
     /// A stream is over.
     Ended {
         /// Which.
@@ -209,6 +249,21 @@ pub enum Opened {
         bits_per_second: u32,
         /// Media type or format of the payload.
         format: String,
+    },
+    /// A stream that the owner seals and sends where [`Event::Reflect`] says, until
+    /// [`Command::Ended`] or [`Event::Close`]. The answer to an [`Event::Open`]
+    /// that says so, and to no other.
+    Reflected {
+        /// Payload rate to expect.
+        bits_per_second: u32,
+        /// Media type or format of the payload.
+        format: String,
+        /// Its number.
+        stream: StreamId,
+        /// Its first epoch.
+        epoch: Epoch,
+        /// What opens that.
+        secret: Secret,
     },
     /// One object, here and whole; at most [`crate::flow::MAX_HELD_BYTES`].
     Object {

@@ -1,6 +1,7 @@
 //! Who a node is and what it does.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub struct Config {
     pub uplink_kbps: u32,
     /// How long a stream lasts that was requested without a duration. Usual: 10 s.
     pub stream_duration: Duration,
+    /// Where it takes in and sends reflected streams; an unspecified host is
+    /// filled in by its hub. `None`: it neither provides nor takes any.
+    pub media: Option<SocketAddr>,
     /// Whether it takes part in multicast on its link: answers what is asked
     /// there, and asks.
     pub multicast: bool,

@@ -1,5 +1,6 @@
 //! What a node tells its owner.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use crate::address::{Address, Scheme};
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
+use crate::reflection::{Epoch, Secret, StreamId, Tag};
 use crate::service::Service;
 use crate::wire::{Change, Found, Hop, Offer, Push, Reason, Reception};
 
@@ -41,10 +43,14 @@ pub enum Event {
         session: SessionId,
         /// What.
         service: Service,
-        /// How long a stream shall last; `None` for an object.
+        /// How long a stream shall last; `None` for an object, and for a
+        /// reflected stream, which lasts until the session is over.
         duration: Option<Duration>,
-        /// For whom.
+        /// For whom first.
         requester: NodeId,
+        /// Whether the stream is to be sealed and sent where [`Event::Reflect`]
+        /// says: answered by [`Opened::Reflected`](super::Opened::Reflected).
+        reflected: bool,
     },
     /// A piece of a session's object is to be read, and handed over by
     /// [`Command::Piece`]. One at a time for each session.
@@ -58,6 +64,24 @@ pub enum Event {
         offset: u64,
         /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
         length: u64,
+    },
+    /// A session's reflected stream is to be offered to somebody who wants it.
+    /// Comes again when the request for it does.
+    Reflect {
+        /// Which.
+        session: SessionId,
+        /// What.
+        stream: StreamId,
+        /// To whom.
+        to: SocketAddr,
+        /// By which it is recognised there.
+        tag: Tag,
+    },
+    /// Somebody who could open a session's reflected stream may read no
+    /// further: the next epoch is due ([`Command::Rekey`]).
+    MemberLeft {
+        /// Which.
+        session: SessionId,
     },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
@@ -84,6 +108,38 @@ pub enum Event {
         scheme: Scheme,
         /// Whether a hub carries the data.
         relayed: bool,
+    },
+    /// What is offered under `tag` from now on is for this request.
+    Expect {
+        /// Which request.
+        ticket: Ticket,
+        /// The tag. Those before it are void once [`Event::Reflected`] has come for it.
+        tag: Tag,
+    },
+    /// What was accepted comes as a reflected stream, whose packets do not pass
+    /// through the machine. Comes again when the stream has another way, or is
+    /// another one. Of such a request the numbers of [`Summary`] are for the
+    /// owner to give.
+    Reflected {
+        /// Which request.
+        ticket: Ticket,
+        /// The stream.
+        stream: StreamId,
+        /// Its epoch at present.
+        epoch: Epoch,
+        /// What opens it.
+        secret: Secret,
+        /// By which it is recognised.
+        tag: Tag,
+    },
+    /// What opens a further epoch of a reflected stream.
+    Key {
+        /// Which request.
+        ticket: Ticket,
+        /// The epoch.
+        epoch: Epoch,
+        /// What opens it.
+        secret: Secret,
     },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is

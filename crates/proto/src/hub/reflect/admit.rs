@@ -1,0 +1,72 @@
+//! Whether there is room for one more copy of a stream.
+
+use std::net::SocketAddr;
+
+use super::{MAX_RECEIVERS, Policy};
+use crate::hub::Hub;
+use crate::ids::NodeId;
+use crate::reflection::Kind;
+use crate::service::{Form, Service};
+use crate::time::Time;
+use crate::wire::Reason;
+
+impl Hub {
+    /// The owner says what is left of its uplink, and how many nodes are sent
+    /// something. What was granted before is in it.
+    pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
+        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (residual_kbps, subscribers);
+    }
+
+    /// Takes the room of a copy, unless it is there already: one who asks once
+    /// more, because it has another home or its way is broken, is sent no more.
+    pub(super) fn admit_copy(
+        &mut self,
+        now: Time,
+        (to, kind): (SocketAddr, Kind),
+        service: Service,
+        provider: Option<NodeId>,
+    ) -> Result<(), Reason> {
+        let receiver = provider.map(|provider| (to, service, provider));
+        if receiver.is_some_and(|receiver| self.reflecting.receivers.contains_key(&receiver)) {
+            return Ok(());
+        }
+        let kbps = self.rate(service, provider);
+        let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
+        let reflecting = &mut self.reflecting;
+        let is_subscriber = kind == Kind::Subscriber;
+        let has_room = match policy {
+            Policy::Residual => reflecting.residual_kbps >= kbps,
+            Policy::Count(most) => !is_subscriber || reflecting.subscribers < most,
+        };
+        if !has_room {
+            self.counters.saturated += 1;
+            return Err(Reason::Saturated);
+        }
+        if reflecting.residual_kbps != u32::MAX {
+            reflecting.residual_kbps = reflecting.residual_kbps.saturating_sub(kbps);
+        }
+        reflecting.subscribers += u32::from(is_subscriber);
+        self.counters.grants += 1;
+        if let Some(receiver) = receiver {
+            self.remember_receiver(now, receiver);
+        }
+        Ok(())
+    }
+
+    pub(super) fn remember_receiver(&mut self, now: Time, receiver: (SocketAddr, Service, NodeId)) {
+        let receivers = &mut self.reflecting.receivers;
+        if receivers.len() < MAX_RECEIVERS || receivers.contains_key(&receiver) {
+            receivers.insert(receiver, now);
+        }
+    }
+
+    /// What a stream takes: as its relay measures it, or as the service usually does.
+    fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
+        let carried = provider.and_then(|provider| self.reflecting.carried_of(service, provider));
+        let usual = match service.form() {
+            Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+            Form::Object { .. } => 0,
+        };
+        carried.map_or(usual, |carried| carried.kbps)
+    }
+}

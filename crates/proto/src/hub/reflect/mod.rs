@@ -1,0 +1,245 @@
+//! Streams that the hub reflects: what it lets its relay send on, to whom, and
+//! whether there is room for it. The packets are the relay's business, which
+//! the hub's owner runs.
+//!
+//! Who wants a copy says where, and by which tag it is recognised there
+//! ([`Reflect`]). A hub that reflects keeps that as a [`Grant`] and hands the
+//! request on with its own address and a tag of its own in their place: so
+//! each on the way knows its two neighbours, and the stream finds its way back.
+
+mod admit;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::requests::{Asked, Choice, Key};
+use super::{Event, Hub};
+use crate::grid::{Area, Cell};
+use crate::ids::{LinkId, NodeId};
+use crate::random::Unguessable;
+use crate::reflection::{Grant, Kind, Tag};
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Params, Reason, Reflect};
+
+/// The most super nodes that reflect a stream one after the other: the
+/// provider's home, the subscriber's, and one between them.
+const MAX_REFLECTING: u8 = 3;
+
+/// The most streams of which the owner says that they are carried. What is
+/// beyond is not preferred.
+pub const MAX_CARRIED: usize = 256;
+
+/// The most receivers that are remembered so that a second request of theirs
+/// takes no more room; the others are counted again.
+const MAX_RECEIVERS: usize = 4_096;
+
+/// How long a receiver of a stream that is not carried is remembered: until
+/// then it should have begun.
+const BEGINNING: Duration = Duration::from_secs(10);
+
+/// How a hub reflects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reflection {
+    /// Where its relay takes in and sends on; an unspecified host is filled in
+    /// by its neighbours, each with the one that it sees.
+    pub media: SocketAddr,
+    /// How many super nodes may reflect a stream between the one of the
+    /// subscriber and the one of the provider, plus one: 1, which is the
+    /// default, or 2 for a mesh of two layers, where fewer copies leave the
+    /// provider's super node and all go a longer way.
+    pub layers: u8,
+    /// When it has no more room.
+    pub policy: Policy,
+}
+
+/// When a hub has no more room for a copy of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// When its uplink is used up, as its owner says ([`Command::Reflecting`](super::Command::Reflecting)).
+    #[default]
+    Residual,
+    /// When it has so many subscribers, whatever they take.
+    Count(u32),
+}
+
+/// A stream that the hub's relay carries, as its owner says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// What.
+    pub service: Service,
+    /// Where its provider is, as its grants say.
+    pub cell: Option<Cell>,
+    /// Whose it is, as they say.
+    pub provider: Option<NodeId>,
+    /// Its rate.
+    pub kbps: u32,
+}
+
+/// What the hub knows of its relay.
+#[derive(Debug)]
+pub(super) struct Reflecting {
+    tags: Unguessable,
+    /// What is left of the uplink for copies, kbit/s, less what was granted since.
+    residual_kbps: u32,
+    /// How many nodes are sent something, and were granted it since.
+    subscribers: u32,
+    carried: Vec<Carried>,
+    /// Who was granted whose stream, and when.
+    receivers: BTreeMap<(SocketAddr, Service, NodeId), Time>,
+}
+
+/// What was granted for a request, as it was last handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    pub(super) tag: Tag,
+    pub(super) provider: Option<NodeId>,
+}
+
+impl Reflecting {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            tags: Unguessable::new(seed, "grant"),
+            residual_kbps: u32::MAX,
+            subscribers: 0,
+            carried: Vec::new(),
+            receivers: BTreeMap::new(),
+        }
+    }
+
+    /// Whether anything is carried at present.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.carried.is_empty()
+    }
+
+    /// Whether the relay carries this provider's stream.
+    pub(super) fn carries(&self, service: Service, provider: NodeId) -> bool {
+        self.carried_of(service, provider).is_some()
+    }
+
+    fn carried_of(&self, service: Service, provider: NodeId) -> Option<&Carried> {
+        self.carried.iter().find(|carried| carried.service == service && carried.provider == Some(provider))
+    }
+
+    /// A provider in `area` whose stream is carried, and where it is. Where the
+    /// nearest is asked for, none is preferred.
+    pub(super) fn carried_in(&self, service: Service, area: Area) -> Option<(NodeId, Cell)> {
+        let fits = |carried: &&Carried| carried.service == service && !matches!(area, Area::Near(_));
+        let named = self.carried.iter().filter(fits).filter_map(|carried| Some((carried.provider?, carried.cell?)));
+        named.into_iter().find(|(_, cell)| area.contains(*cell))
+    }
+}
+
+impl Hub {
+    /// The owner says what its relay carries.
+    pub(super) fn note_carried(&mut self, now: Time, mut streams: Vec<Carried>) {
+        streams.truncate(MAX_CARRIED);
+        let reflecting = &mut self.reflecting;
+        reflecting.carried = streams;
+        let mut receivers = std::mem::take(&mut reflecting.receivers);
+        receivers.retain(|(_, service, provider), granted| {
+            reflecting.carries(*service, *provider) || now < *granted + BEGINNING
+        });
+        reflecting.receivers = receivers;
+    }
+
+    /// Lets a copy of the stream that a request is for go on to whoever asked,
+    /// if this hub is one that reflects it. On an error there is no room.
+    pub(super) fn grant_copy(&mut self, now: Time, key: Key, choice: Choice) -> Result<(), Reason> {
+        let Some(asked) = self.requests.get(key) else { return Ok(()) };
+        let Some(reflect) = Params::reflect_of(asked.params).filter(|reflect| self.reflects(asked, *reflect, choice))
+        else {
+            self.requests.set_granted(key, None);
+            return Ok(());
+        };
+        let provider = choice.provider().or(asked.meant());
+        let to = self.seen_from(reflect.to, asked.link);
+        if asked.granted.is_none() {
+            let kind = kind_of(asked);
+            self.admit_copy(now, (to, kind), asked.service, provider)?;
+        }
+        // Another choice must not be taken for the one before.
+        let tag = Tag(self.reflecting.tags.next_u64());
+        self.requests.set_granted(key, Some(Granted { tag, provider }));
+        Ok(())
+    }
+
+    /// Another hub passes the same request on, and wants the copy: the one before
+    /// may be gone.
+    pub(super) fn grant_again(&mut self, key: Key, reflect: Option<Reflect>) {
+        let tag = Tag(self.reflecting.tags.next_u64());
+        let Some(params) = self.requests.get(key).and_then(|asked| asked.params) else { return };
+        if params.reflect != reflect {
+            self.requests.set_reflect(key, reflect, tag);
+        }
+    }
+
+    /// Tells the owner of what was granted for a request.
+    pub(super) fn tell_grant(&mut self, now: Time, key: Key) {
+        let Some(asked) = self.requests.get(key) else { return };
+        let (Some(granted), Some(reflect)) = (asked.granted, Params::reflect_of(asked.params)) else { return };
+        let Granted { tag, provider } = granted;
+        let (to, service) = (self.seen_from(reflect.to, asked.link), asked.service);
+        // Without a provider the place could mean another one's stream.
+        let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.aim()));
+        let cell = held.flatten();
+        let grant = Grant { tag, to, their_tag: reflect.tag, kind: kind_of(asked), service, cell, provider };
+        if let Some(provider) = provider {
+            self.remember_receiver(now, (to, service, provider));
+        }
+        self.events.push_back(Event::Reflect(grant));
+    }
+
+    /// Another hub says which provider has a request.
+    pub(super) fn found_provider(&mut self, now: Time, key: Key, provider: NodeId) {
+        let Some(granted) = self.requests.get(key).and_then(|asked| asked.granted) else { return };
+        if granted.provider.is_none() {
+            self.requests.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
+            self.tell_grant(now, key);
+        }
+    }
+
+    /// What goes on with a request in place of what came with it.
+    pub(super) fn params_onward(&self, asked: &Asked, relayed: bool) -> Option<Params> {
+        let mut params = asked.params?;
+        params.reflect = match (params.reflect, asked.granted, self.config.reflection) {
+            // Whoever relays an answer would see what opens the stream.
+            (_, _, _) if relayed => None,
+            (Some(reflect), Some(granted), Some(Reflection { media, .. })) => {
+                Some(Reflect { to: media, tag: granted.tag, hops: reflect.hops.saturating_add(1), provider: None })
+            }
+            (Some(reflect), _, _) => {
+                Some(Reflect { to: self.seen_from(reflect.to, asked.link), provider: None, ..reflect })
+            }
+            (None, _, _) => None,
+        };
+        Some(params).filter(|params| *params != Params::default())
+    }
+
+    /// Whether this hub reflects what is asked for: as the home of who asks, as
+    /// the home of who provides, or as the layer between. One that leaves does
+    /// not begin.
+    fn reflects(&self, asked: &Asked, reflect: Reflect, choice: Choice) -> bool {
+        let Some(Reflection { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
+            return false;
+        };
+        let at_an_end = !asked.is_carried() || choice.node().is_some();
+        reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops < 2)
+    }
+
+    /// An address with an unspecified host replaced by where the neighbour is seen.
+    fn seen_from(&self, mut to: SocketAddr, link: LinkId) -> SocketAddr {
+        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+        if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
+            to.set_ip(seen.ip());
+        }
+        to
+    }
+}
+
+fn kind_of(asked: &Asked) -> Kind {
+    if asked.is_carried() { Kind::Reflector } else { Kind::Subscriber }
+}

@@ -1,0 +1,358 @@
+//! What a hub grants, to whom, and what it hands on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::*;
+use crate::block::Patch;
+use crate::grid::Cell;
+use crate::hub::testing::{Bench, HERE, carried, copies, decline, forwarded, node, record, refused, request};
+use crate::hub::{Command, Config, Kind as HubKind};
+use crate::ids::{LinkId, RequestId};
+use crate::machine::Input;
+use crate::reflection::Kind;
+use crate::service::Role;
+use crate::wire::{Carry, Decline, Forward, Message, Mode, Request, Summary, Way};
+
+const VIDEO_KBPS: u32 = 700;
+
+fn media() -> SocketAddr {
+    ([0, 0, 0, 0], 7_777).into()
+}
+
+fn reflecting(layers: u8, policy: Policy) -> Bench {
+    let mut config = Config::new(node(200), HubKind::SuperNode, 1);
+    config.reflection = Some(Reflection { media: media(), layers, policy });
+    Bench::with(config)
+}
+
+fn bench() -> Bench {
+    reflecting(1, Policy::Residual)
+}
+
+fn wanted(hops: u8) -> Option<Params> {
+    let reflect = Some(Reflect { to: ([0, 0, 0, 0], 9_000).into(), tag: Tag(7), hops, provider: None });
+    Some(Params { reflect, ..Params::default() })
+}
+
+fn subscribe(id: u32) -> Request {
+    Request { service: Service::Video, params: wanted(0), ..request(id, Mode::Forward) }
+}
+
+fn naming(id: u32, provider: u8) -> Request {
+    let mut asked = subscribe(id);
+    if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
+        reflect.provider = Some(node(provider));
+    }
+    asked
+}
+
+fn reflect_of(params: Option<Params>) -> Reflect {
+    Params::reflect_of(params).unwrap()
+}
+
+/// What the owner was told to let pass since it was last asked.
+fn grants(bench: &mut Bench) -> Vec<Grant> {
+    let events = std::mem::take(&mut bench.events);
+    let grant = |event| if let Event::Reflect(grant) = event { Some(grant) } else { None };
+    events.into_iter().filter_map(grant).collect()
+}
+
+fn the_carry(sent: &[(LinkId, Message)]) -> (LinkId, Carry) {
+    let carry = |(link, message): &(LinkId, Message)| match message {
+        Message::Carry(carry) => Some((*link, carry.clone())),
+        _ => None,
+    };
+    sent.iter().find_map(carry).unwrap()
+}
+
+fn the_forward(sent: &[(LinkId, Message)]) -> (LinkId, Forward) {
+    let forward = |(link, message): &(LinkId, Message)| match message {
+        Message::Forward(forward) => Some((*link, forward.clone())),
+        _ => None,
+    };
+    sent.iter().find_map(forward).unwrap()
+}
+
+fn tell(bench: &mut Bench, command: Command) {
+    bench.input(Input::Command(command));
+}
+
+fn has_left(bench: &mut Bench, residual_kbps: u32) {
+    tell(bench, Command::Reflecting { residual_kbps, subscribers: 0 });
+}
+
+fn carries(bench: &mut Bench, provider: u8) {
+    let carried = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650 };
+    tell(bench, Command::Carries { streams: vec![carried] });
+}
+
+#[test]
+fn the_home_of_both_puts_itself_between_them() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let onward = reflect_of(forward.params);
+    assert_eq!((onward.to, onward.hops), (media(), 1));
+    let grant = Grant {
+        tag: onward.tag,
+        to: ([10, 0, 0, 2], 9_000).into(),
+        their_tag: Tag(7),
+        kind: Kind::Subscriber,
+        service: Service::Video,
+        cell: Some(HERE),
+        provider: Some(node(1)),
+    };
+    assert_eq!(grants(&mut bench), [grant]);
+    bench.wait(Duration::from_millis(150));
+    let (_, again) = forwarded(&bench.ask(asker, subscribe(1)));
+    assert_eq!(reflect_of(again.params), onward, "a repetition keeps its tag");
+    assert_eq!(grants(&mut bench), [grant]);
+    let (_, other) = forwarded(&bench.ask(asker, subscribe(2)));
+    assert_ne!(reflect_of(other.params).tag, onward.tag);
+}
+
+#[test]
+fn the_next_provider_sends_under_another_tag() {
+    let mut bench = bench();
+    let (first, _, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, second) = forwarded(&bench.say(first, &decline(&forward, Reason::SourceFailed)));
+    assert_ne!(reflect_of(forward.params).tag, reflect_of(second.params).tag);
+    assert_eq!(
+        grants(&mut bench).iter().map(|grant| grant.provider).collect::<Vec<_>>(),
+        [1, 2].map(|n| Some(node(n)))
+    );
+    assert_eq!(bench.hub.counters().grants, 1, "one copy, whoever sends it");
+}
+
+#[test]
+fn a_hub_without_a_relay_says_where_it_sees_who_asks() {
+    let mut bench = Bench::new();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let to = ([10, 0, 0, 2], 9_000).into();
+    assert_eq!(reflect_of(forward.params), Reflect { to, tag: Tag(7), hops: 0, provider: None });
+    assert!(grants(&mut bench).is_empty());
+}
+
+/// A hub that has a record of node 1 from its home, hub 101, and is asked by hub 100.
+fn between(bench: &mut Bench) -> (LinkId, LinkId) {
+    let (below, beyond) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    bench.say(beyond, &Message::Mirror(copies(vec![record(1)])));
+    (below, beyond)
+}
+
+fn passed_on(bench: &mut Bench, from: LinkId, hops: u8) -> Reflect {
+    let carry = Carry { service: Service::Video, params: wanted(hops), ..carried(1) };
+    reflect_of(the_carry(&bench.say(from, &Message::Carry(carry))).1.params)
+}
+
+#[test]
+fn a_hub_between_the_two_homes_reflects_only_as_a_layer() {
+    let seen = ([10, 0, 0, 100], 9_000).into();
+    for (layers, hops, reflects) in [(1, 1, false), (2, 1, true), (2, 2, false)] {
+        let mut bench = reflecting(layers, Policy::Residual);
+        let (below, _) = between(&mut bench);
+        let onward = passed_on(&mut bench, below, hops);
+        let granted = grants(&mut bench);
+        if reflects {
+            assert_eq!((onward.to, onward.hops), (media(), hops + 1));
+            assert_eq!((granted[0].to, granted[0].kind), (seen, Kind::Reflector));
+        } else {
+            assert_eq!((onward.to, onward.tag, onward.hops), (seen, Tag(7), hops));
+            assert!(granted.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_home_of_the_provider_reflects_to_other_hubs_and_says_whose_stream_it_is() {
+    let mut bench = bench();
+    let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let carry = Carry { service: Service::Video, provider: None, params: wanted(1), ..carried(1) };
+    let sent = bench.say(peer, &Message::Carry(carry));
+    let (to, forward) = the_forward(&sent);
+    assert_eq!((to, reflect_of(forward.params).hops), (provider, 2));
+    let (id, requester) = (RequestId(1), Some(node(50)));
+    assert!(sent.contains(&(peer, Message::Underway { id, requester, provider: Some(node(1)) })), "{sent:?}");
+    let granted = grants(&mut bench);
+    assert_eq!((granted[0].kind, granted[0].provider), (Kind::Reflector, Some(node(1))));
+}
+
+#[test]
+fn what_passes_three_hubs_is_reflected_by_no_more() {
+    let mut bench = bench();
+    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let carry = Carry { service: Service::Video, params: wanted(3), ..carried(1) };
+    let (_, forward) = the_forward(&bench.say(peer, &Message::Carry(carry)));
+    assert_eq!(reflect_of(forward.params).to, ([10, 0, 0, 100], 9_000).into());
+}
+
+#[test]
+fn where_a_hub_relays_the_answer_nothing_is_reflected() {
+    let mut bench = bench();
+    let (provider, asker) = (bench.provider(1), bench.requester(2));
+    let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
+    let (_, relayed) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
+    assert!(relayed.reply_to.is_empty() && relayed.params.is_none(), "{relayed:?}");
+}
+
+#[test]
+fn without_room_a_copy_is_refused_and_one_that_is_there_is_not() {
+    let mut bench = bench();
+    let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(a, naming(1, 1)));
+    let last = bench.ask(b, naming(1, 1));
+    assert_eq!(refused(&last), (b, Reason::Saturated));
+    assert!(matches!(last[0].1, Message::Decline(Decline { retry_after_ms: Some(5_000), .. })));
+    assert_eq!((bench.hub.counters().grants, bench.hub.counters().saturated), (1, 1));
+    forwarded(&bench.ask(a, naming(2, 1)));
+    // What the relay measures counts, both of what is left and of what a copy takes.
+    carries(&mut bench, 1);
+    has_left(&mut bench, 650);
+    forwarded(&bench.ask(b, naming(2, 1)));
+    forwarded(&bench.ask(b, naming(3, 1)));
+    let c = bench.requester(4);
+    assert_eq!(refused(&bench.ask(c, naming(1, 1))), (c, Reason::Saturated));
+}
+
+#[test]
+fn a_receiver_is_forgotten_with_its_stream() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(asker, subscribe(1)));
+    has_left(&mut bench, 0);
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    forwarded(&bench.ask(asker, subscribe(2)));
+    bench.wait(BEGINNING);
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    assert_eq!(refused(&bench.ask(asker, subscribe(3))), (asker, Reason::Saturated));
+}
+
+#[test]
+fn so_many_subscribers_are_a_limit_of_their_own() {
+    let mut bench = reflecting(1, Policy::Count(2));
+    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    has_left(&mut bench, 0);
+    let askers = [2, 3, 4].map(|number| bench.requester(number));
+    forwarded(&bench.ask(askers[0], subscribe(1)));
+    forwarded(&bench.ask(askers[1], subscribe(1)));
+    assert_eq!(refused(&bench.ask(askers[2], subscribe(1))), (askers[2], Reason::Saturated));
+    let carry = Carry { service: Service::Video, params: wanted(1), ..carried(1) };
+    the_forward(&bench.say(peer, &Message::Carry(carry)));
+}
+
+#[test]
+fn a_stream_that_is_here_already_comes_before_others() {
+    let mut bench = bench();
+    let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    carries(&mut bench, 2);
+    let left = |bench: &Bench| bench.hub.index(bench.now, None, 9)[1].capacity.streams;
+    let before = left(&bench);
+    for id in 1..9 {
+        assert_eq!(forwarded(&bench.ask(asker, subscribe(id))).0, second);
+    }
+    assert_eq!(left(&bench), before, "a copy costs the provider nothing");
+    let nearest = Request { area: Area::Near(HERE), ..subscribe(9) };
+    assert_eq!(forwarded(&bench.ask(asker, nearest)).0, LinkId(1), "the nearest is what was asked for");
+}
+
+#[test]
+fn a_full_provider_is_asked_for_a_copy_before_other_hubs_are() {
+    let mut bench = bench();
+    bench.up(100, Role::SuperNode);
+    let (provider, asker) = (bench.up(1, Role::Node), bench.requester(2));
+    let capacity = crate::record::Capacity { streams: 0, uplink_kbps: 0 };
+    bench.say(provider, &Message::Publish(crate::record::Record { capacity, ..record(1) }));
+    assert_eq!(forwarded(&bench.ask(asker, subscribe(1))).0, provider);
+}
+
+/// A hub below that has something at [`HERE`].
+fn child(bench: &mut Bench) -> LinkId {
+    bench.hub.config.tier = 1;
+    let child = bench.up(100, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    let patches = vec![(Patch::of(Service::Video, HERE), 2)];
+    bench.say(child, &Message::Summary(Summary { run: 1, version: 1, patches, since: None }));
+    child
+}
+
+#[test]
+fn whose_stream_comes_from_another_hub_is_known_once_that_says_it() {
+    let mut bench = bench();
+    let (child, asker) = (child(&mut bench), bench.requester(2));
+    let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    assert_eq!((to, carry.provider), (child, None));
+    let unknown = grants(&mut bench)[0];
+    assert_eq!((unknown.provider, unknown.cell), (None, None));
+    let (id, requester) = (RequestId(1), Some(node(2)));
+    bench.say(child, &Message::Underway { id, requester, provider: Some(node(77)) });
+    let known = grants(&mut bench)[0];
+    assert_eq!(known, Grant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
+    // The next one is meant for the same provider.
+    carries(&mut bench, 77);
+    let (_, carry) = the_carry(&bench.ask(asker, subscribe(2)));
+    assert_eq!((carry.provider, carry.cell), (Some(node(77)), HERE));
+}
+
+#[test]
+fn who_names_a_provider_gets_that_one_or_none() {
+    let mut bench = bench();
+    let (_, second, asker) = (bench.provider(1), bench.provider(2), bench.requester(3));
+    for id in 1..4 {
+        let (to, forward) = forwarded(&bench.ask(asker, naming(id, 2)));
+        assert_eq!((to, reflect_of(forward.params).provider), (second, None));
+    }
+    let (_, forward) = forwarded(&bench.ask(asker, naming(9, 2)));
+    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (asker, Reason::Busy));
+    assert_eq!(refused(&bench.ask(asker, naming(10, 77))), (asker, Reason::NotFound));
+    let child = child(&mut bench);
+    let (to, carry) = the_carry(&bench.ask(asker, naming(11, 77)));
+    assert_eq!((to, carry.provider, carry.way), (child, Some(node(77)), Way::Down));
+}
+
+#[test]
+fn a_second_hub_of_the_requester_gets_the_copy_when_it_asks_last() {
+    let mut bench = bench();
+    let (first, second) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
+    bench.provider(1);
+    let carry = |tag| {
+        let mut params = wanted(1);
+        if let Some(Params { reflect: Some(reflect), .. }) = &mut params {
+            reflect.tag = Tag(tag);
+        }
+        Message::Carry(Carry { service: Service::Video, params, ..carried(1) })
+    };
+    let (_, one) = the_forward(&bench.say(first, &carry(7)));
+    bench.wait(Duration::from_millis(300));
+    let (_, other) = the_forward(&bench.say(second, &carry(8)));
+    let granted = grants(&mut bench);
+    let last = granted.last().unwrap();
+    assert_eq!((last.to, last.their_tag), (([10, 0, 0, 101], 9_000).into(), Tag(8)));
+    assert_eq!(last.tag, reflect_of(other.params).tag);
+    assert_ne!(last.tag, reflect_of(one.params).tag);
+}
+
+#[test]
+fn a_hub_that_leaves_waits_for_what_it_reflects_and_begins_nothing() {
+    let mut bench = bench();
+    let (peer, link) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    carries(&mut bench, 1);
+    tell(&mut bench, Command::Leave);
+    bench.say(link, &Message::Withdraw(crate::hub::testing::version(2)));
+    assert!(!bench.events.contains(&Event::Left));
+    bench.say(peer, &Message::Claim { node: node(1), version: crate::hub::testing::version(2) });
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    assert_eq!(bench.events.last(), Some(&Event::Left));
+}
+
+#[test]
+fn far_cells_are_not_served_by_what_is_carried() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    carries(&mut bench, 1);
+    let away = Request { area: Area::At(Cell::new(1, 1)), ..subscribe(1) };
+    assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
+}

@@ -1,0 +1,322 @@
+//! Streams that super nodes reflect: one source and one sealed copy for all
+//! who want it. The packets are the owner's business; here is who may open
+//! them, and that the source runs as long as somebody wants it.
+//!
+//! A publication is a session of its own, with a source and without a
+//! requester; each request for its stream is a session without a source, a
+//! member. Of a publication only one copy leaves this node, so it counts once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Event, SessionId};
+use super::core::Core;
+use super::links::Link;
+use super::provide::{Provide, Wish};
+use super::session::{Phase, Session};
+use super::status::PublicationStatus;
+use super::timers::Timer;
+use crate::reflection::{Epoch, Secret, StreamId};
+use crate::service::{Form, Service};
+use crate::time::Time;
+use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
+
+/// The most requests that one publication serves: each costs a message per epoch.
+pub const MAX_MEMBERS: usize = 1_024;
+
+/// After so long without a word a member counts as gone: three of its reports,
+/// and some time.
+pub const MEMBER_SILENCE: Duration = Duration::from_secs(35);
+
+/// How long a source goes on that nobody wants any more: who comes next may
+/// come at once.
+pub const LINGER: Duration = Duration::from_secs(5);
+
+/// For how long after the next epoch was announced the one before is still
+/// told: its packets, and those that are repeated, are there by then.
+const OVERLAP: Duration = Duration::from_secs(10);
+
+/// What the node publishes: one stream of each service at most.
+#[derive(Debug)]
+pub(super) struct Publications {
+    all: BTreeMap<SessionId, Publication>,
+    /// Whether the owner can send such streams.
+    able: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Publication {
+    service: Service,
+    kbps: u32,
+    /// `None` while its source is being started.
+    live: Option<Live>,
+}
+
+/// A stream whose source has started.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) bits_per_second: u32,
+    pub(super) format: String,
+    stream: StreamId,
+    present: (Epoch, Secret),
+    next: Option<(Epoch, Secret)>,
+    /// When that was announced.
+    rekeyed: Time,
+}
+
+impl Live {
+    /// What opens the stream from now on.
+    pub(super) fn keys(&self, now: Time) -> Reflected {
+        let is_past = now.since(self.rekeyed) >= OVERLAP;
+        let ((epoch, secret), next) = match self.next {
+            Some(next) if is_past => (next, None),
+            next => (self.present, next),
+        };
+        Reflected { stream: self.stream, epoch, secret, next }
+    }
+
+    /// Takes over the next epoch; returns false if it is not later than all before.
+    fn rekey(&mut self, now: Time, next: (Epoch, Secret)) -> bool {
+        let last = self.next.unwrap_or(self.present);
+        if next.0 <= last.0 {
+            return false;
+        }
+        (self.present, self.next, self.rekeyed) = (last, Some(next), now);
+        true
+    }
+}
+
+impl Publications {
+    pub(super) fn new(able: bool) -> Self {
+        Self { all: BTreeMap::new(), able }
+    }
+
+    /// Where a copy is wanted, as seen from here, if it can be had.
+    pub(super) fn wanted(&self, service: Service, params: Option<Params>, from: &Link) -> Option<Reflect> {
+        let mut reflect = Params::reflect_of(params).filter(|_| self.able && service.is_stream())?;
+        let seen = from.address.primary().filter(|_| reflect.to.ip().is_unspecified());
+        if let Some(seen) = seen {
+            reflect.to.set_ip(seen.ip());
+        }
+        Some(reflect)
+    }
+
+    /// The publication of a service.
+    pub(super) fn of(&self, service: Service) -> Option<SessionId> {
+        self.all.iter().find(|(_, publication)| publication.service == service).map(|(id, _)| *id)
+    }
+
+    pub(super) fn has(&self, id: SessionId) -> bool {
+        self.all.contains_key(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<SessionId> {
+        self.all.keys().copied().collect()
+    }
+
+    /// How many there are, and what they take, kbit/s.
+    pub(super) fn load(&self) -> (usize, u32) {
+        let kbps = self.all.values().fold(0, |sum: u32, publication| sum.saturating_add(publication.kbps));
+        (self.all.len(), kbps)
+    }
+}
+
+impl Provide {
+    /// The sessions that are members of a service's publication, or become one.
+    pub(super) fn members(&self, service: Service) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.under_way().filter(move |(_, session)| session.wish.reflect.is_some() && session.wish.service == service)
+    }
+
+    fn member_ids(&self, service: Service, which: impl Fn(&Phase) -> bool) -> Vec<SessionId> {
+        self.members(service).filter(|(_, session)| which(&session.phase)).map(|(id, _)| id).collect()
+    }
+
+    /// Ends the streams of a service that are sent to one requester each, if
+    /// that makes room for one that all of them can have instead.
+    pub(super) fn make_room(&mut self, core: &mut Core, wish: &Wish) {
+        if wish.reflect.is_none() || self.publications.of(wish.service).is_some() || !self.is_busy(wish) {
+            return;
+        }
+        let (service, requester) = (wish.service, wish.requester);
+        let gives_way = |session: &Session| {
+            let wish = &session.wish;
+            matches!(session.phase, Phase::Streaming(_)) && wish.service == service && wish.reflectable
+        };
+        let freed = self.live_where(gives_way);
+        let kbps = freed.iter().filter_map(|id| self.sessions.get(id)).map(|session| session.kbps).sum::<u32>();
+        let load = self.load();
+        let fits = load.streams.saturating_sub(freed.len()) < usize::from(self.max_streams)
+            && load.kbps.saturating_sub(kbps).saturating_add(usual_kbps(service)) <= self.uplink_kbps;
+        if fits && requester != core.node {
+            for id in freed {
+                self.stop_requester(core, id, Reason::Reflected);
+            }
+        }
+    }
+
+    /// There is a way to who wants a reflected stream.
+    pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
+        let Some(Session { wish, .. }) = self.sessions.get(&id) else { return };
+        let (service, requester) = (wish.service, wish.requester);
+        if let Some(publication) = self.publications.of(service) {
+            core.counters.joined += 1;
+            core.timers.clear(Timer::Linger(publication));
+            return self.start_member(core, id);
+        }
+        if self.is_busy(wish) {
+            return self.refuse(core, id, Reason::Busy);
+        }
+        let session = self.number();
+        self.publications.all.insert(session, Publication { service, kbps: usual_kbps(service), live: None });
+        core.emit(Event::Open { session, service, duration: None, requester, reflected: true });
+    }
+
+    /// The source of a publication has started.
+    pub(super) fn published(
+        &mut self,
+        core: &mut Core,
+        id: SessionId,
+        (bits_per_second, format): (u32, String),
+        stream: StreamId,
+        present: (Epoch, Secret),
+    ) {
+        let Some(publication) = self.publications.all.get_mut(&id).filter(|publication| publication.live.is_none())
+        else {
+            return;
+        };
+        publication.kbps = bits_per_second.div_ceil(1000);
+        let live = Live { bits_per_second, format, stream, present, next: None, rekeyed: core.now };
+        publication.live = Some(live);
+        let service = publication.service;
+        for member in self.member_ids(service, |phase| matches!(phase, Phase::Opening)) {
+            self.start_member(core, member);
+        }
+        self.mind_members(core, service);
+    }
+
+    /// Gives a member what opens the stream, and has the stream sent its way,
+    /// once the source has started.
+    fn start_member(&mut self, core: &mut Core, id: SessionId) {
+        let cell = self.cell;
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let publication = self.publications.all.values().find(|other| other.service == session.wish.service);
+        let Some(live) = publication.and_then(|publication| publication.live.as_ref()) else { return };
+        core.counters.accepted += 1;
+        core.timers.clear(Timer::Expire(id));
+        session.start_member(core, id, cell, live);
+        self.offer_to(core, id);
+    }
+
+    /// Has the owner offer the stream to where a member wants it.
+    pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
+        let Some(Session { wish, phase: Phase::Member, .. }) = self.sessions.get(&id) else { return };
+        let of_service = self.publications.all.iter().find(|(_, other)| other.service == wish.service);
+        if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (of_service, wish.reflect) {
+            let (session, stream) = (*session, live.stream);
+            core.emit(Event::Reflect { session, stream, to: reflect.to, tag: reflect.tag });
+        }
+    }
+
+    /// The owner has drawn the next epoch.
+    pub(super) fn rekey(&mut self, core: &mut Core, id: SessionId, next: (Epoch, Secret)) {
+        let cell = self.cell;
+        let Some(Publication { service, live: Some(live), .. }) = self.publications.all.get_mut(&id) else { return };
+        if !live.rekey(core.now, next) {
+            return;
+        }
+        let (stream, (epoch, secret)) = (live.stream, next);
+        for member in self.live.iter() {
+            let Some(session) = self.sessions.get_mut(member) else { continue };
+            if matches!(session.phase, Phase::Member) && session.wish.service == *service {
+                session.give_keys(core, cell, live);
+                let id = session.wish.key.1;
+                session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret }));
+            }
+        }
+    }
+
+    /// A member, or who was to become one, is gone.
+    pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
+        let Some(requester) = self.sessions.get(&id).map(|session| session.wish.requester) else { return };
+        let Some(publication) = self.publications.of(service) else { return };
+        // It may have the stream by another request as well.
+        let is_in = self.members(service).any(|(_, other)| other.wish.requester == requester);
+        if could_open && !is_in {
+            core.emit(Event::MemberLeft { session: publication });
+        }
+        self.mind_members(core, service);
+    }
+
+    /// Has the source stop in a while if nobody wants it any more.
+    fn mind_members(&self, core: &mut Core, service: Service) {
+        if let Some(publication) = self.publications.of(service).filter(|_| self.members(service).next().is_none()) {
+            core.set(Timer::Linger(publication), LINGER);
+        }
+    }
+
+    pub(super) fn on_linger_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(publication) = self.publications.all.get(&id) else { return };
+        if self.members(publication.service).next().is_none() {
+            self.unpublish(core, id, None);
+        }
+    }
+
+    /// Nothing of it has gone anywhere for a while: the members that are left
+    /// have gone silently, or ask again. Not while somebody is about to join.
+    pub(super) fn on_idle(&mut self, core: &mut Core, id: SessionId) {
+        let Some(service) = self.publications.all.get(&id).map(|publication| publication.service) else { return };
+        let is_joining = |phase: &Phase| matches!(phase, Phase::Reaching | Phase::Opening);
+        if !self.member_ids(service, is_joining).is_empty() {
+            return;
+        }
+        self.close(core, id, None);
+        for member in self.member_ids(service, |_| true) {
+            self.finish(core, member, Some(Reason::TimedOut));
+        }
+    }
+
+    /// A publication is over, and its members hear of it.
+    pub(super) fn unpublish(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
+        let Some(service) = self.publications.all.get(&id).map(|publication| publication.service) else { return };
+        self.close(core, id, reason);
+        for member in self.member_ids(service, |phase| matches!(phase, Phase::Member | Phase::Opening)) {
+            let Some(session) = self.sessions.get(&member) else { continue };
+            match (&session.phase, reason) {
+                (Phase::Opening, reason) => self.refuse(core, member, reason.unwrap_or(Reason::SourceFailed)),
+                (_, Some(reason)) => self.stop_requester(core, member, reason),
+                (_, None) => {
+                    let id = session.wish.key.1;
+                    // Nobody counts what the others have sent on.
+                    session.send_reliably(core, &Message::End { id, packets: 0, bytes: 0, digest: [0; 32] });
+                    self.finish(core, member, None);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
+        if self.publications.all.remove(&id).is_some() {
+            core.timers.clear(Timer::Linger(id));
+            core.stream_freed();
+            core.emit(Event::Close { session: id, bytes: 0, reason });
+        }
+    }
+
+    pub(super) fn publication_status(&self) -> Vec<PublicationStatus> {
+        let one = |(id, publication): (&SessionId, &Publication)| PublicationStatus {
+            session: *id,
+            service: publication.service,
+            stream: publication.live.as_ref().map(|live| live.stream),
+            members: self.members(publication.service).count(),
+            kbps: publication.kbps,
+        };
+        self.publications.all.iter().map(one).collect()
+    }
+}
+
+fn usual_kbps(service: Service) -> u32 {
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+        Form::Object { .. } => 0,
+    }
+}

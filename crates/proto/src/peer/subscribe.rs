@@ -1,0 +1,330 @@
+//! Taking a stream that super nodes reflect. It is asked for as any other, with
+//! where it is wanted; what its provider says directly is what opens it. Its
+//! packets come another way, of which the owner knows how it does: when that
+//! way breaks or the home is another one, the same is asked for again while
+//! the old way goes on, and whichever is accepted takes its place.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::api::{Discovery, Event, Provider, Reflection, Ticket, Wanted};
+use super::asked::{Asked, Phase};
+use super::attach::Attach;
+use super::core::Core;
+use super::inquire::Ways;
+use super::receiving::Receiving;
+use super::requests::{MAX_REQUESTS, Requests};
+use super::timers::Timer;
+use crate::grid::Cell;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::reflection::{Epoch, Secret, StreamId, Tag};
+use crate::scope::Scope;
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Message, Mode, Reason, Reflect, Reflected, Rekey};
+
+/// Between two reports to the provider of a reflected stream, which only say
+/// that it is still wanted.
+pub(super) const REPORT_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long to wait for the acceptance of another way.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a stream of which nothing comes is asked for again.
+const LOST_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often another way is sought in vain while the old one goes on.
+const TRIES: u32 = 5;
+
+/// The pause after the first time in vain; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// How long the provider has to come back over another association.
+const RETURN: Duration = Duration::from_secs(5);
+
+/// What a request has to do with reflected streams.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
+    /// Whether this node can take one in answer.
+    pub(super) able: bool,
+    /// Whether one is asked for.
+    pub(super) wanted: bool,
+    /// Where it is to go, and by which tag it is recognised; another one for
+    /// each number of the request.
+    pub(super) leg: Option<(SocketAddr, Tag)>,
+    /// The only provider that is meant, and where it is.
+    pub(super) aim: Option<(NodeId, Cell)>,
+    /// The hub that was asked.
+    pub(super) hub: Option<NodeId>,
+    /// The request that has the stream already and wants another way for it.
+    pub(super) replaces: Option<RequestId>,
+    /// Until when it is wanted.
+    pub(super) ends: Option<Time>,
+    /// Since when nothing comes.
+    pub(super) lost: Option<Time>,
+    /// How often another way was sought in vain.
+    pub(super) tries: u32,
+}
+
+impl Taking {
+    /// Where a copy is wanted, in the words of requests.
+    pub(super) fn reflect(&self, wanted: &Wanted) -> Option<Reflect> {
+        let (to, tag) = self.leg?;
+        let named = wanted.provider.as_ref().map(|provider| provider.node);
+        Some(Reflect { to, tag, hops: 0, provider: self.aim.map(|(node, _)| node).or(named) })
+    }
+}
+
+/// A reflected stream, as the provider has told of it.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    stream: StreamId,
+    /// The latest epoch of which the owner knows what opens it.
+    latest: Epoch,
+    pub(super) ended: bool,
+}
+
+impl Subscription {
+    pub(super) fn new(reflected: &Reflected) -> Self {
+        Self { stream: reflected.stream, latest: reflected.epoch, ended: false }
+    }
+
+    /// Whether an epoch of the stream is one that the owner does not know yet.
+    fn is_news(&mut self, stream: StreamId, epoch: Epoch) -> bool {
+        let is_news = stream == self.stream && epoch > self.latest;
+        if is_news {
+            self.latest = epoch;
+        }
+        is_news
+    }
+}
+
+impl Receiving {
+    /// Takes what opens the next epoch; returns it if it is news.
+    pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, Secret)> {
+        let Rekey { stream, epoch, secret, .. } = *rekey;
+        self.subscription()?.is_news(stream, epoch).then_some((epoch, secret))
+    }
+
+    /// Takes what an acceptance says once more; returns what is news.
+    pub(super) fn keys(&mut self, reflected: &Reflected) -> Vec<(Epoch, Secret)> {
+        let Reflected { stream, epoch, secret, next } = *reflected;
+        let Some(subscription) = self.subscription() else { return Vec::new() };
+        let keys = [Some((epoch, secret)), next].into_iter().flatten();
+        keys.filter(|(epoch, _)| subscription.is_news(stream, *epoch)).collect()
+    }
+}
+
+impl Requests {
+    /// Why a request for a reflected stream cannot be made; `None` if it can,
+    /// or is none.
+    pub(super) fn not_reflected(&self, core: &Core, wanted: &Wanted) -> Option<&'static str> {
+        if wanted.reflect != Some(Reflection::Always) || self.can_take(core, wanted) {
+            return None;
+        }
+        Some(match () {
+            () if !wanted.service.is_stream() => "only streams are reflected",
+            () if core.hub_role == Role::Server => "a server reflects no streams: request it instead",
+            () if self.media.is_none() => "this node takes no reflected streams",
+            () => "a reflected stream comes through super nodes: neither relayed nor from the link alone",
+        })
+    }
+
+    /// Whether a request may be answered by a reflected stream.
+    pub(super) fn can_take(&self, core: &Core, wanted: &Wanted) -> bool {
+        let is_direct = wanted.provider.is_some() && wanted.reflect != Some(Reflection::Always);
+        wanted.reflect.is_some()
+            && self.media.is_some()
+            && core.hub_role == Role::SuperNode
+            && wanted.mode == Mode::Forward
+            && wanted.service.is_stream()
+            && wanted.scope != Scope::Link
+            && !(self.multicast && self.discovery == Discovery::Multicast)
+            && !is_direct
+    }
+
+    /// Draws a tag for a request that has a new number, and tells the owner.
+    pub(super) fn draw_leg(&mut self, core: &mut Core, asked: &mut Asked) {
+        asked.taking.leg = None;
+        if let Some(to) = self.media.filter(|_| asked.taking.wanted) {
+            let tag = Tag(self.tags.next_u64());
+            asked.taking.leg = Some((to, tag));
+            core.emit(Event::Expect { ticket: asked.ticket, tag });
+        }
+    }
+
+    /// Every provider is busy: asks for what one of them sends already, if that
+    /// may be. Returns whether it does.
+    pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.taking.able && !asked.taking.wanted) else {
+            return false;
+        };
+        asked.taking.wanted = true;
+        let id = self.renumber(core, id);
+        if let Some(asked) = self.asked.get_mut(&id) {
+            asked.ways = Ways::default();
+        }
+        self.begin_search(core, attach, id);
+        true
+    }
+
+    /// A reflected stream is accepted: its packets come under the tag that was
+    /// drawn for this number.
+    pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &Reflected) {
+        let Some(Asked { ticket, taking, .. }) = self.asked.get(&id) else { return };
+        let (ticket, Some((_, tag))) = (*ticket, taking.leg) else { return };
+        let Reflected { stream, epoch, secret, next } = *reflected;
+        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag });
+        if let Some((epoch, secret)) = next {
+            core.emit(Event::Key { ticket, epoch, secret });
+        }
+    }
+
+    /// The owner wants another way for a reflected stream.
+    pub(super) fn resubscribe(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, lost: bool) {
+        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_subscribed()) else { return };
+        if lost {
+            asked.taking.lost.get_or_insert(core.now);
+        }
+        asked.taking.tries = 0;
+        self.find_another_way(core, attach, id);
+    }
+
+    /// The provider sends this node no stream of its own any more, but one that
+    /// is reflected. Returns whether this node can take that.
+    pub(super) fn turns_to_reflected(&mut self, core: &mut Core, attach: &Attach, id: RequestId) -> bool {
+        let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.taking.able) else { return false };
+        asked.taking.lost.get_or_insert(core.now);
+        core.timers.clear(Timer::Receive(id));
+        core.timers.clear(Timer::Report(id));
+        self.find_another_way(core, attach, id);
+        true
+    }
+
+    /// Asks for the stream of a request again, under a number and a ticket of
+    /// its own, unless that is under way. Its provider is named; if it was not
+    /// found that way, it may be another one.
+    pub(super) fn find_another_way(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        core.timers.clear(Timer::Resubscribe(id));
+        if self.replacement(id).is_some() {
+            return;
+        }
+        let is_full = self.asked.len() >= MAX_REQUESTS;
+        let Some(Asked { ticket, wanted, commanded, phase: Phase::Receiving(receiving), taking, .. }) =
+            self.asked.get(&id)
+        else {
+            return;
+        };
+        if is_full {
+            return core.set(Timer::Resubscribe(id), LONGEST_PAUSE);
+        }
+        let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
+        let taking =
+            Taking { wanted: true, able: true, aim, replaces: Some(id), ends: taking.ends, ..Taking::default() };
+        let wanted = Wanted { trace: false, ..wanted.clone() };
+        let again = Asked { commanded: *commanded, taking, ..Asked::new(*ticket, wanted, core.now, PATIENCE) };
+        core.counters.resubscribed += 1;
+        let again = self.number(core, again);
+        self.begin_search(core, attach, again);
+    }
+
+    /// Who asks for another way for the stream of request `id`.
+    fn replacement(&self, id: RequestId) -> Option<RequestId> {
+        self.asked.iter().find(|(_, asked)| asked.taking.replaces == Some(id)).map(|(id, _)| *id)
+    }
+
+    /// Another way was sought in vain.
+    pub(super) fn found_no_other_way(
+        &mut self,
+        core: &mut Core,
+        id: RequestId,
+        reason: Reason,
+        after: Option<Duration>,
+    ) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let taking = &mut asked.taking;
+        taking.tries += 1;
+        let is_over = taking.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
+        if is_over || taking.lost.is_some() && reason == Reason::NotAllowed {
+            return self.finish(core, id, Some(reason));
+        }
+        if taking.lost.is_some() || taking.tries < TRIES {
+            let pause = (FIRST_PAUSE * (1 << taking.tries.min(6))).min(LONGEST_PAUSE);
+            core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
+        }
+    }
+
+    /// The stream of request `id` has another way, and that of the request
+    /// before is not wanted any more.
+    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let (ticket, Some(old)) = (asked.ticket, asked.taking.replaces.take()) else { return };
+        self.stop_provider(core, old, Reason::Cancelled);
+        self.remove(core, old);
+        self.tickets.insert(ticket, id);
+    }
+
+    /// A request has ended: nor is another way for it wanted.
+    pub(super) fn drop_replacement(&mut self, core: &mut Core, id: RequestId) {
+        if let Some(again) = self.replacement(id) {
+            self.remove(core, again);
+        }
+    }
+
+    pub(super) fn on_resubscribe_timer(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
+        let Some(Asked { phase: Phase::Receiving(receiving), taking, .. }) = self.asked.get(&id) else { return };
+        if receiving.is_broken() || taking.lost.is_some() || taking.tries > 0 {
+            self.find_another_way(core, attach, id);
+        }
+    }
+
+    /// There is another home: what is reflected comes through it from now on.
+    pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &Attach, home: LinkId) {
+        let Some(hub) = core.links.get(home).map(|link| link.peer.node) else { return };
+        let away = |asked: &Asked| asked.is_subscribed() && asked.taking.hub.is_some_and(|asked| asked != hub);
+        for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.find_another_way(core, attach, id);
+        }
+    }
+
+    /// The association with the provider of a reflected stream has gone; the
+    /// provider comes back, or is asked to.
+    pub(super) fn await_return(&self, core: &mut Core, id: RequestId) {
+        if self.asked.get(&id).is_some_and(Asked::is_subscribed) {
+            core.set(Timer::Resubscribe(id), RETURN);
+        }
+    }
+
+    /// The time of a reflected stream is over. Its provider does not know it.
+    pub(super) fn end_subscription(&mut self, core: &mut Core, id: RequestId) {
+        self.stop_provider(core, id, Reason::Cancelled);
+        if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+            && let Some(subscription) = receiving.subscription()
+        {
+            subscription.ended = true;
+        }
+        self.finish(core, id, None);
+    }
+}
+
+impl Asked {
+    /// Whether it has a reflected stream.
+    pub(super) fn is_subscribed(&self) -> bool {
+        matches!(&self.phase, Phase::Receiving(receiving) if receiving.is_reflected())
+    }
+
+    /// Whether `provider` is one that it means.
+    pub(super) fn may_be_of(&self, provider: NodeId) -> bool {
+        let named = self.wanted.provider.as_ref().map(|Provider { node, .. }| *node);
+        named.is_none_or(|named| named == provider)
+    }
+}
+
+/// The message that keeps a member of a stream one.
+pub(super) fn still_wanted(id: RequestId) -> Message {
+    Message::Report(crate::wire::Report { id, ..Default::default() })
+}

@@ -1,0 +1,98 @@
+//! What is said of a stream that super nodes reflect: where a copy of it is
+//! wanted, and what opens it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use minicbor::{Decode, Encode};
+
+use crate::ids::{NodeId, RequestId};
+use crate::reflection::{Epoch, Secret, StreamId, Tag};
+
+/// Where a copy of a reflected stream is wanted: see
+/// [`Params::reflect`](super::Params::reflect). From neighbour to neighbour,
+/// each of whom puts itself in the place of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Reflect {
+    /// Where to send it. An unspecified host means "where you see me".
+    #[cbor(n(0), with = "socket_codec")]
+    pub to: SocketAddr,
+    /// By which it is recognised there.
+    #[n(1)]
+    pub tag: Tag,
+    /// How many super nodes reflect it further on.
+    #[n(2)]
+    pub hops: u8,
+    /// From a requester to its home: the only provider that is meant.
+    #[n(3)]
+    pub provider: Option<NodeId>,
+}
+
+/// An acceptance's part about a reflected stream: what opens its packets, now
+/// and soon. Between provider and requester only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Reflected {
+    /// The stream.
+    #[n(0)]
+    pub stream: StreamId,
+    /// The epoch at present.
+    #[n(1)]
+    pub epoch: Epoch,
+    /// What opens it.
+    #[n(2)]
+    pub secret: Secret,
+    /// The epoch that follows, if it has been drawn already.
+    #[n(3)]
+    pub next: Option<(Epoch, Secret)>,
+}
+
+/// See [`Message::Rekey`](super::Message::Rekey).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Rekey {
+    /// The request by which the stream is had.
+    #[n(0)]
+    pub id: RequestId,
+    /// The stream.
+    #[n(1)]
+    pub stream: StreamId,
+    /// The epoch that follows.
+    #[n(2)]
+    pub epoch: Epoch,
+    /// What opens it.
+    #[n(3)]
+    pub secret: Secret,
+}
+
+/// A socket's address as the bytes of its host, 4 or 16, and of its port, 2.
+mod socket_codec {
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    use super::*;
+
+    pub(super) fn encode<C, W: Write>(
+        at: &SocketAddr,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        let mut bytes = match at.ip() {
+            IpAddr::V4(host) => host.octets().to_vec(),
+            IpAddr::V6(host) => host.octets().to_vec(),
+        };
+        bytes.extend(at.port().to_be_bytes());
+        e.bytes(&bytes)?.ok()
+    }
+
+    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<SocketAddr, DecodeError> {
+        let wrong = || DecodeError::message("a socket's address has 6 or 18 bytes");
+        let (host, port) = d.bytes()?.split_last_chunk::<2>().ok_or_else(wrong)?;
+        let host = match host.len() {
+            4 => IpAddr::from(<[u8; 4]>::try_from(host).map(Ipv4Addr::from).map_err(|_| wrong())?),
+            _ => IpAddr::from(<[u8; 16]>::try_from(host).map(Ipv6Addr::from).map_err(|_| wrong())?),
+        };
+        Ok(SocketAddr::new(host, u16::from_be_bytes(*port)))
+    }
+}

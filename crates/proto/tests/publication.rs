@@ -1,0 +1,373 @@
+//! A publication and its members, whatever they do: everybody who is in can open
+//! the stream, nobody who has left can open the epoch after, and the source
+//! runs while somebody wants it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests only")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use roost_proto::machine::{Input, Machine, Peer as Neighbour};
+use roost_proto::peer::{Command, Config, Discovery, Event, LINGER, MEMBER_SILENCE, Opened, Peer, SessionId};
+use roost_proto::wire::{Accept, Forward, Message, Params, Reason, Reflect, Reflected, Rekey, Report};
+use roost_proto::{
+    Address, Cell, Epoch, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Secret, Service, StreamId, Tag, Time,
+    Transmit,
+};
+
+const HUB: LinkId = LinkId(1);
+const NODES: u8 = 4;
+
+fn node(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 16])
+}
+
+fn address(number: u8) -> Address {
+    Address::single(Scheme::Udp, ([10, 0, 0, number], 7_700).into())
+}
+
+fn media(number: u8) -> SocketAddr {
+    ([10, 0, 0, number], 9_000).into()
+}
+
+fn secret(stream: StreamId, epoch: Epoch) -> Secret {
+    Secret::from_bytes([(stream.0 as u8).wrapping_mul(31).wrapping_add(epoch.0 as u8); 32])
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A node asks for the stream, by a further request.
+    Join(u8),
+    /// A request of a node comes once more.
+    Repeat(u8),
+    /// A node stops its latest request.
+    Leave(u8),
+    /// From now on a node is silent, or is not any more.
+    Silence(u8, bool),
+    /// A node's association goes, and comes again.
+    Lose(u8),
+    /// The next epoch is drawn.
+    Rekey,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = || 1..=NODES;
+    prop_oneof![
+        4 => node().prop_map(Step::Join),
+        1 => node().prop_map(Step::Repeat),
+        3 => node().prop_map(Step::Leave),
+        1 => (node(), any::<bool>()).prop_map(|(node, silent)| Step::Silence(node, silent)),
+        1 => node().prop_map(Step::Lose),
+        2 => Just(Step::Rekey),
+        3 => (1..20_000u64).prop_map(Step::Wait),
+    ]
+}
+
+/// A provider, the nodes around it, and what each of them knows.
+struct Scene {
+    peer: Peer,
+    now: Time,
+    links: BTreeMap<u8, LinkId>,
+    next_link: u64,
+    next_request: u32,
+    /// The requests that a node has under way, as it sees it, and when it last reported.
+    wanted: BTreeMap<u8, Vec<RequestId>>,
+    reported: Time,
+    silent: BTreeMap<u8, Time>,
+    /// Which epochs of which streams each node can open.
+    known: BTreeMap<u8, BTreeSet<(StreamId, Epoch)>>,
+    /// The source that runs, and its latest epoch.
+    source: Option<(SessionId, StreamId, Epoch)>,
+    streams: u64,
+    departures: usize,
+    offers: Vec<(SocketAddr, Tag)>,
+    /// Since when nobody wants the stream.
+    unwanted: Option<Time>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let config = Config {
+            node: node(100),
+            epoch: 1,
+            cell: Cell::new(0, 0),
+            services: [Service::Video].into_iter().collect(),
+            hubs: Vec::new(),
+            hub_role: Role::SuperNode,
+            addresses: vec![address(100)],
+            max_streams: 1,
+            uplink_kbps: 1_000,
+            stream_duration: Duration::from_secs(10),
+            media: Some(media(100)),
+            multicast: false,
+            discovery: Discovery::SuperNode,
+            seed: 1,
+        };
+        let mut scene = Self {
+            peer: Peer::new(config),
+            now: Time::from_nanos(1),
+            links: BTreeMap::new(),
+            next_link: 1,
+            next_request: 0,
+            wanted: BTreeMap::new(),
+            reported: Time::ZERO,
+            silent: BTreeMap::new(),
+            known: BTreeMap::new(),
+            source: None,
+            streams: 0,
+            departures: 0,
+            offers: Vec::new(),
+            unwanted: None,
+        };
+        scene.link_up(HUB, 200, Role::SuperNode);
+        (1..=NODES).for_each(|number| scene.meet(number));
+        scene
+    }
+
+    fn link_up(&mut self, link: LinkId, number: u8, role: Role) {
+        let peer = Neighbour { node: node(number), role, name: format!("n{number}") };
+        let (address, rtt) = (address(number), Duration::from_millis(20));
+        self.input(Input::LinkUp { link, dial: None, peer, address, rtt });
+    }
+
+    fn meet(&mut self, number: u8) {
+        self.next_link += 1;
+        let link = LinkId(self.next_link);
+        self.links.insert(number, link);
+        self.link_up(link, number, Role::Node);
+    }
+
+    fn input(&mut self, input: Input<Command>) {
+        self.peer.handle(self.now, input);
+        self.settle();
+    }
+
+    fn command(&mut self, command: Command) {
+        self.input(Input::Command(command));
+    }
+
+    fn say(&mut self, link: LinkId, message: &Message) {
+        self.input(Input::Message { link, message: message.encode() });
+    }
+
+    fn settle(&mut self) {
+        while let Some(transmit) = self.peer.poll_transmit() {
+            if let Transmit::Message { link, message, .. } = transmit
+                && let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number)
+            {
+                self.hear(number, Message::decode(&message).unwrap());
+            }
+        }
+        while let Some(event) = self.peer.poll_event() {
+            self.own(event);
+        }
+    }
+
+    /// What a node does with what the provider says to it.
+    fn hear(&mut self, number: u8, message: Message) {
+        let known = self.known.entry(number).or_default();
+        match message {
+            Message::Accept(Accept { reflected: Some(Reflected { stream, epoch, secret: key, next }), .. }) => {
+                for (epoch, key) in [Some((epoch, key)), next].into_iter().flatten() {
+                    assert_eq!(key, secret(stream, epoch));
+                    known.insert((stream, epoch));
+                }
+            }
+            Message::Rekey(Rekey { stream, epoch, secret: key, .. }) => {
+                assert_eq!(key, secret(stream, epoch));
+                known.insert((stream, epoch));
+            }
+            Message::Stop { id, .. } | Message::End { id, .. } => {
+                self.wanted.entry(number).or_default().retain(|wanted| *wanted != id);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the provider's owner does.
+    fn own(&mut self, event: Event) {
+        match event {
+            Event::Open { session, reflected, .. } => {
+                assert!(reflected && self.source.is_none(), "one source at a time");
+                self.streams += 1;
+                let (stream, epoch) = (StreamId(self.streams), Epoch(1));
+                self.source = Some((session, stream, epoch));
+                let (bits_per_second, format, secret) = (700_000, "synthetic".to_owned(), secret(stream, epoch));
+                let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
+                self.command(Command::Opened { session, opened });
+            }
+            Event::Reflect { to, tag, .. } => self.offers.push((to, tag)),
+            Event::MemberLeft { session } => {
+                assert_eq!(Some(session), self.source.map(|(session, ..)| session));
+                self.departures += 1;
+            }
+            Event::Close { session, .. } => {
+                assert_eq!(Some(session), self.source.take().map(|(session, ..)| session));
+            }
+            _ => {}
+        }
+    }
+
+    fn forward(&mut self, number: u8, id: RequestId) {
+        let tag = Tag(u64::from(id.0));
+        let reflect = Some(Reflect { to: media(number), tag, hops: 1, provider: None });
+        let forward = Forward {
+            id,
+            nonce: Nonce::from_u64(id.0.into()),
+            service: Service::Video,
+            requester: node(number),
+            reply_to: vec![address(number)],
+            deadline_ms: 5_000,
+            params: Some(Params { reflect, ..Params::default() }),
+        };
+        self.say(HUB, &Message::Forward(forward));
+        assert_eq!(self.offers.pop(), Some((media(number), tag)));
+    }
+
+    fn report_all(&mut self) {
+        let mut wanted = self.wanted.clone();
+        wanted.retain(|number, _| !self.silent.contains_key(number));
+        for (number, requests) in wanted {
+            for id in requests {
+                let report = Message::Report(Report { id, ..Report::default() });
+                self.say(self.links[&number], &report);
+            }
+        }
+        self.reported = self.now;
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            let report = self.reported + Duration::from_secs(10);
+            let due = self.peer.poll_deadline().map(|deadline| deadline.at);
+            let next = [Some(report), due].into_iter().flatten().min().unwrap_or(end).max(self.now).min(end);
+            self.now = next;
+            if self.now >= report {
+                self.report_all();
+            }
+            self.input(Input::Timeout);
+            if due.is_some_and(|due| due <= self.now) && self.peer.poll_deadline().is_some_and(|d| d.at <= self.now) {
+                continue;
+            }
+            self.look();
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Join(number) => {
+                self.next_request += 1;
+                let id = RequestId(self.next_request);
+                self.wanted.entry(number).or_default().push(id);
+                self.forward(number, id);
+                if !self.silent.contains_key(&number) {
+                    self.say(self.links[&number], &Message::Report(Report { id, ..Report::default() }));
+                }
+            }
+            Step::Repeat(number) => {
+                if let Some(id) = self.wanted.get(&number).and_then(|wanted| wanted.last()).copied() {
+                    self.forward(number, id);
+                }
+            }
+            Step::Leave(number) => {
+                if let Some(id) = self.wanted.get_mut(&number).and_then(Vec::pop) {
+                    self.say(self.links[&number], &Message::Stop { id, reason: Reason::Cancelled });
+                }
+            }
+            Step::Silence(number, true) => {
+                self.silent.entry(number).or_insert(self.now);
+            }
+            Step::Silence(number, false) => drop(self.silent.remove(&number)),
+            Step::Lose(number) => {
+                let link = self.links[&number];
+                let reason = "gone".to_owned();
+                self.input(Input::LinkDown { link, reason, refused: false });
+                self.meet(number);
+            }
+            Step::Rekey => self.rekey(),
+            Step::Wait(millis) => self.wait(Duration::from_millis(millis)),
+        }
+        self.look();
+    }
+
+    /// Nobody who has left before learns what opens the next epoch.
+    fn rekey(&mut self) {
+        let Some((session, stream, epoch)) = self.source else { return };
+        let next = Epoch(epoch.0 + 1);
+        self.source = Some((session, stream, next));
+        let is_out = |number: &u8| self.wanted.get(number).is_none_or(Vec::is_empty);
+        let out: Vec<u8> = (1..=NODES).filter(is_out).collect();
+        self.command(Command::Rekey { session, epoch: next, secret: secret(stream, next) });
+        for number in out {
+            let knows = self.known.get(&number).is_some_and(|known| known.contains(&(stream, next)));
+            assert!(!knows, "{number} has left and can open {next}");
+        }
+    }
+
+    /// What holds at any moment.
+    fn look(&mut self) {
+        let total: usize = self.wanted.values().map(Vec::len).sum();
+        match (total, self.source) {
+            (0, Some(_)) => {
+                let since = *self.unwanted.get_or_insert(self.now);
+                assert!(self.now.since(since) <= LINGER + MEMBER_SILENCE, "the source goes on for nobody");
+            }
+            (0, None) => {}
+            (_, source) => {
+                self.unwanted = None;
+                let (_, stream, latest) = source.expect("somebody wants the stream");
+                for (number, _) in self.wanted.iter().filter(|(_, wanted)| !wanted.is_empty()) {
+                    let known = &self.known[number];
+                    assert!(known.contains(&(stream, latest)), "{number} cannot open {latest}: {known:?}");
+                }
+            }
+        }
+        let status = self.peer.status(self.now);
+        let members = status.publications.first().map_or(0, |publication| publication.members);
+        assert_eq!(members, total, "as many members as requests under way");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn who_is_in_can_open_the_stream_and_who_has_left_cannot(steps in prop::collection::vec(step(), 1..60)) {
+        let mut scene = Scene::new();
+        for step in &steps {
+            scene.apply(step);
+        }
+        for number in 1..=NODES {
+            scene.silent.remove(&number);
+            while !scene.wanted.get(&number).is_none_or(Vec::is_empty) {
+                scene.apply(&Step::Leave(number));
+            }
+        }
+        scene.wait(LINGER);
+        prop_assert!(scene.source.is_none(), "nobody wants it and it goes on");
+    }
+
+    /// The owner hears of everybody who has left, once.
+    #[test]
+    fn each_departure_is_told_once(joins in prop::collection::vec(1..=NODES, 1..20)) {
+        let mut scene = Scene::new();
+        joins.iter().for_each(|number| scene.apply(&Step::Join(*number)));
+        let present: BTreeSet<u8> = joins.iter().copied().collect();
+        joins.iter().for_each(|number| scene.apply(&Step::Leave(*number)));
+        prop_assert_eq!(scene.departures, present.len());
+    }
+}
+
+#[test]
+fn who_falls_silent_has_left() {
+    let mut scene = Scene::new();
+    scene.apply(&Step::Join(1));
+    scene.apply(&Step::Join(2));
+    scene.apply(&Step::Silence(1, true));
+    scene.wait(MEMBER_SILENCE + Duration::from_secs(11));
+    assert_eq!((scene.departures, scene.wanted[&1].len(), scene.wanted[&2].len()), (1, 0, 1));
+    scene.apply(&Step::Rekey);
+}

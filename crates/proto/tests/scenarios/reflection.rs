@@ -1,0 +1,296 @@
+//! One copy for all who watch: a stream's way over super nodes, who may open
+//! it, and what befalls both.
+
+use std::time::Duration;
+
+use roost_proto::hub;
+use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::wire::Reason;
+use roost_proto::{Area, Cell, Epoch, Role, Service};
+
+use crate::world::seeds::for_seeds;
+use crate::world::{HostId, MS, SECOND, World};
+use crate::{finished, three};
+
+const PLACE: Cell = Cell::new(27, 92);
+const THERE: Area = Area::At(PLACE);
+
+/// Two hubs that know one another; a provider at the first, and subscribers at
+/// the second whose stand-by is the first.
+struct Two {
+    world: World,
+    hubs: [HostId; 2],
+    provider: HostId,
+    watchers: Vec<HostId>,
+}
+
+impl Two {
+    fn new(seed: u64, watchers: usize) -> Self {
+        let mut world = World::new(seed);
+        let hubs = world.mesh(2);
+        world.run(2 * SECOND);
+        let provider = world.node((PLACE.x, PLACE.y), &[Service::Video], &[hubs[0], hubs[1]]);
+        let watchers = (0..watchers).map(|_| world.node((0, 0), &[], &[hubs[1], hubs[0]])).collect();
+        world.settle();
+        // Past the time in which hubs are young and even out their nodes.
+        world.run(70 * SECOND);
+        Self { world, hubs: [hubs[0], hubs[1]], provider, watchers }
+    }
+
+    fn subscribe(&mut self, watcher: usize) -> Ticket {
+        let ticket = self.world.subscribe(self.watchers[watcher], Service::Video, THERE);
+        self.world.run_relays(SECOND);
+        ticket
+    }
+
+    fn is_watching(&self, watcher: usize, ticket: Ticket) -> bool {
+        self.world.is_watching(self.watchers[watcher], ticket, self.provider)
+    }
+
+    fn way(&self, watcher: usize, ticket: Ticket) -> Option<Vec<HostId>> {
+        self.world.way(self.watchers[watcher], ticket)
+    }
+}
+
+fn sources(world: &World, provider: HostId) -> usize {
+    world.hosts[provider.0].media.published.len()
+}
+
+#[test]
+fn all_who_subscribe_at_one_hub_share_one_source() {
+    let (mut world, hub, provider, first) = three(1, Role::SuperNode);
+    let second = world.node((1, 1), &[], &[hub]);
+    world.settle();
+    let tickets = [first, second].map(|node| (node, world.subscribe(node, Service::Video, THERE)));
+    world.run_relays(2 * SECOND);
+    for (node, ticket) in tickets {
+        assert!(world.is_watching(node, ticket, provider));
+        assert_eq!(world.way(node, ticket), Some(vec![hub]));
+    }
+    assert_eq!(world.hosts[provider.0].opened.len(), 1);
+    let status = world.status(provider);
+    assert_eq!((status.publications.len(), status.publications[0].members), (1, 2));
+    assert!(world.hosts[first.0].payloads(tickets[0].1).next().is_none(), "nothing comes over the association");
+    for (node, ticket) in tickets {
+        world.cancel(node, ticket);
+    }
+    world.run_relays(10 * SECOND);
+    assert_eq!(sources(&world, provider), 0, "nothing flows where nobody watches");
+}
+
+#[test]
+fn who_leaves_cannot_open_what_follows_and_who_stays_can() {
+    let mut two = Two::new(1, 3);
+    let tickets = [0, 1, 2].map(|watcher| two.subscribe(watcher));
+    two.world.cancel(two.watchers[1], tickets[1]);
+    two.world.run_relays(2 * SECOND);
+    let last = Epoch(2);
+    let epochs = |watcher: usize| two.world.hosts[two.watchers[watcher].0].epochs(tickets[watcher]);
+    assert!(two.is_watching(0, tickets[0]) && two.is_watching(2, tickets[2]));
+    assert_eq!((epochs(0).contains(&last), epochs(2).contains(&last)), (true, true));
+    let told = two.world.events(two.watchers[1]).iter();
+    let keys = told.filter(|(_, event)| matches!(event, Event::Key { epoch, .. } if *epoch == last));
+    assert_eq!(keys.count(), 0);
+    let late = two.subscribe(1);
+    assert!(two.is_watching(1, late));
+    assert_eq!(two.world.hosts[two.provider.0].opened.len(), 1, "the source goes on");
+}
+
+#[test]
+fn two_homes_are_the_way_and_each_is_told_whose_stream_it_is() {
+    let mut two = Two::new(2, 2);
+    let first = two.subscribe(0);
+    assert!(two.is_watching(0, first));
+    assert_eq!(two.way(0, first), Some(two.hubs.to_vec()));
+    let known =
+        |two: &Two, hub: HostId| two.world.hosts[hub.0].media.grants.iter().all(|grant| grant.provider.is_some());
+    assert!(known(&two, two.hubs[0]));
+    let second = two.subscribe(1);
+    assert!(two.is_watching(1, second));
+    assert_eq!(two.way(1, second), Some(two.hubs.to_vec()));
+}
+
+#[test]
+fn a_subscription_ends_with_its_time_and_without_one_lasts() {
+    let mut two = Two::new(3, 2);
+    let timed = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
+        wanted.duration = Some(5 * SECOND);
+    });
+    let endless = two.subscribe(1);
+    let summary = finished(&mut two.world, two.watchers[0], timed);
+    assert!(summary.complete && summary.reason.is_none(), "{summary:?}");
+    assert!(summary.elapsed >= 5 * SECOND && summary.elapsed < 6 * SECOND, "{summary:?}");
+    two.world.run_relays(300 * SECOND);
+    assert!(two.is_watching(1, endless));
+    assert_eq!(two.world.status(two.provider).publications[0].members, 1);
+    two.world.command(two.provider, Command::Leave);
+    let summary = finished(&mut two.world, two.watchers[1], endless);
+    assert_eq!(summary.reason, Some(Reason::Leaving));
+}
+
+#[test]
+fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
+    let mut two = Two::new(4, 2);
+    let full = hub::Command::Reflecting { residual_kbps: 800, subscribers: 0 };
+    two.world.command_hub(two.hubs[1], full);
+    let first = two.subscribe(0);
+    assert!(two.is_watching(0, first));
+    let second = two.world.subscribe(two.watchers[1], Service::Video, THERE);
+    match two.world.outcome(two.watchers[1], second) {
+        Event::Failed { reason, retry_after, .. } => {
+            assert_eq!((reason, retry_after), (Reason::Saturated, Some(5 * SECOND)));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_full_provider_serves_the_next_one_by_reflection_and_the_first_one_too() {
+    let mut world = World::new(5);
+    let hub = world.hub(Role::SuperNode);
+    let provider = world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        (config.cell, config.max_streams) = (PLACE, 1);
+    });
+    let nodes = [0, 1].map(|x| world.node((x, 0), &[], &[hub]));
+    world.settle();
+    let tickets = nodes.map(|node| {
+        let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
+            wanted.reflect = Some(roost_proto::peer::Reflection::IfBusy);
+            wanted.duration = Some(60 * SECOND);
+        });
+        world.run_relays(2 * SECOND);
+        ticket
+    });
+    for (node, ticket) in nodes.into_iter().zip(tickets) {
+        assert!(world.is_watching(node, ticket, provider), "{node:?}");
+    }
+    assert!(world.hosts[nodes[0].0].payloads(tickets[0]).next().is_some(), "it was a stream of its own at first");
+    let summary = finished(&mut world, nodes[0], tickets[0]);
+    assert!(summary.complete && summary.elapsed < 62 * SECOND, "{summary:?}");
+}
+
+/// What happens to one of the hosts of a subscription while it goes on.
+type Fault = fn(&mut World, HostId);
+
+/// The stream is there again in time, and its ticket is the same.
+fn survives(seed: u64, two: &mut Two, ticket: Ticket, fault: Fault, host: HostId, within: Duration) {
+    assert!(two.is_watching(0, ticket), "seed {seed}: it never began");
+    fault(&mut two.world, host);
+    two.world.run_relays(within);
+    assert!(two.is_watching(0, ticket), "seed {seed}: {:?}", two.world.status(two.watchers[0]).requests);
+    let way = two.way(0, ticket);
+    assert!(way.as_ref().is_some_and(|way| !way.contains(&host)), "seed {seed}: {way:?}");
+}
+
+#[test]
+fn the_home_of_either_dies() {
+    for_seeds(4, |seed| {
+        for hub in 0..2 {
+            let mut two = Two::new(seed, 1);
+            let ticket = two.subscribe(0);
+            let host = two.hubs[hub];
+            survives(seed, &mut two, ticket, World::kill, host, 10 * SECOND);
+        }
+    });
+}
+
+/// Neighbours notice by and by, so this takes as long as their time-outs.
+#[test]
+fn the_home_of_either_freezes() {
+    for_seeds(4, |seed| {
+        for hub in 0..2 {
+            let mut two = Two::new(seed, 1);
+            let ticket = two.subscribe(0);
+            let host = two.hubs[hub];
+            survives(seed, &mut two, ticket, World::freeze, host, 45 * SECOND);
+        }
+    });
+}
+
+#[test]
+fn while_the_home_of_either_drains_the_stream_always_has_a_way() {
+    for_seeds(4, |seed| {
+        for hub in 0..2 {
+            let mut two = Two::new(seed, 1);
+            let (ticket, host) = (two.subscribe(0), two.hubs[hub]);
+            two.world.leave_hub(host);
+            for _ in 0..200 {
+                two.world.run_relays(50 * MS);
+                let moving = two.way(0, ticket).is_some_and(|way| way.contains(&host));
+                if moving {
+                    let resubscribe = Command::Resubscribe { ticket, lost: false };
+                    two.world.command(two.watchers[0], resubscribe);
+                }
+                assert!(two.is_watching(0, ticket), "seed {seed}: broken while hub {hub} drains");
+            }
+            assert!(two.world.hosts[host.0].media.left, "seed {seed}: hub {hub} has not left");
+            assert!(two.way(0, ticket).is_some_and(|way| !way.contains(&host)), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn a_provider_that_is_gone_ends_the_stream_and_one_that_starts_again_goes_on_with_it() {
+    for_seeds(4, |seed| {
+        let mut two = Two::new(seed, 1);
+        let ticket = two.subscribe(0);
+        let (provider, hubs) = (two.provider, two.hubs);
+        let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
+        restart(&mut two.world, provider, &hubs, 5_000);
+        let services = [Service::Video].into_iter().collect();
+        two.world.command(provider, Command::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+        two.world.command(provider, Command::Move { cell: PLACE });
+        two.world.run_relays(30 * SECOND);
+        assert!(two.is_watching(0, ticket), "seed {seed}");
+        two.world.kill(provider);
+        two.world.run_relays(60 * SECOND);
+        let summary = finished(&mut two.world, two.watchers[0], ticket);
+        assert!(summary.reason.is_some() && !summary.complete, "seed {seed}: {summary:?}");
+    });
+}
+
+#[test]
+fn a_subscriber_that_is_gone_is_no_member_any_more() {
+    for_seeds(4, |seed| {
+        let mut two = Two::new(seed, 2);
+        let tickets = [0, 1].map(|watcher| two.subscribe(watcher));
+        let gone = two.watchers[0];
+        if seed % 2 == 0 {
+            two.world.kill(gone)
+        } else {
+            two.world.freeze(gone)
+        }
+        two.world.run_relays(60 * SECOND);
+        assert_eq!(two.world.status(two.provider).publications[0].members, 1, "seed {seed}");
+        assert!(two.is_watching(1, tickets[1]), "seed {seed}");
+        let epochs = two.world.hosts[two.watchers[1].0].epochs(tickets[1]);
+        assert!(epochs.contains(&Epoch(2)), "seed {seed}: {epochs:?}");
+    });
+}
+
+/// One message in ten is lost, one in ten comes twice, and all overtake one another.
+#[test]
+fn what_is_lost_or_comes_twice_is_made_good() {
+    for_seeds(8, |seed| {
+        let mut two = Two::new(seed, 3);
+        two.world.path.loss = 100;
+        two.world.path.duplication = 100;
+        two.world.path.spread = 10 * MS;
+        let tickets = [0, 1, 2].map(|watcher| {
+            let watcher = two.watchers[watcher];
+            two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.deadline = 30 * SECOND)
+        });
+        two.world.run_relays(20 * SECOND);
+        two.world.cancel(two.watchers[2], tickets[2]);
+        two.world.run_relays(60 * SECOND);
+        for (watcher, ticket) in tickets.into_iter().enumerate().take(2) {
+            assert!(two.is_watching(watcher, ticket), "seed {seed}: {watcher}");
+            let epochs = two.world.hosts[two.watchers[watcher].0].epochs(ticket);
+            assert!(epochs.contains(&Epoch(2)), "seed {seed}: {watcher} {epochs:?}");
+        }
+        assert_eq!(sources(&two.world, two.provider), 1, "seed {seed}");
+        let opened = two.world.hosts[two.provider.0].opened.len();
+        assert_eq!(opened, 1, "seed {seed}: nobody's loss stops the source");
+    });
+}

@@ -1,0 +1,236 @@
+//! What the relays of hosts would do, as far as the control plane can tell: a
+//! provider's offers and the hubs' grants are followed to the subscribers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use roost_proto::hub::{Carried, Command as HubCommand};
+use roost_proto::peer::{Command, Event, Reflection, SessionId, Ticket, Wanted};
+use roost_proto::{Area, Epoch, Grant, NodeId, Secret, Service, StreamId, Tag, Time};
+
+use super::host::{Host, HostId};
+use super::{MS, World, node_id};
+
+/// Host `n` takes in reflected streams at this port plus `n`.
+const MEDIA: u16 = 10_000;
+
+/// After so long without a way a subscriber's relay says that the stream is lost.
+const LOST: Duration = Duration::from_secs(3);
+
+/// The longest way: three hubs, and its end.
+const MOST_STEPS: usize = 5;
+
+pub fn media(host: usize) -> SocketAddr {
+    ([0, 0, 0, 0], MEDIA + host as u16).into()
+}
+
+/// What opens an epoch of a stream in these worlds.
+pub fn secret(stream: StreamId, epoch: Epoch) -> Secret {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&stream.0.to_be_bytes());
+    bytes[8..12].copy_from_slice(&epoch.0.to_be_bytes());
+    Secret::from_bytes(bytes)
+}
+
+/// What a host's relay would know.
+#[derive(Default)]
+pub struct Media {
+    /// What the hub has granted.
+    pub grants: Vec<Grant>,
+    /// What the node publishes, and the epoch that was drawn last.
+    pub published: BTreeMap<SessionId, (StreamId, Epoch)>,
+    /// To whom it was told to offer it.
+    offers: Vec<(SessionId, SocketAddr, Tag)>,
+    /// Since when a subscription has had no way.
+    broken: BTreeMap<Ticket, Time>,
+    /// Whether the hub has said goodbye.
+    pub left: bool,
+}
+
+impl Media {
+    /// A node's stream is opened, offered, rekeyed, closed.
+    pub fn note(&mut self, now: Time, of: NodeId, event: &Event) -> Option<Command> {
+        match event {
+            Event::Open { session, reflected: true, .. } => {
+                let stream = StreamId(now.as_nanos() ^ u64::from(of.as_bytes()[0]) << 56);
+                let epoch = Epoch(1);
+                self.published.insert(*session, (stream, epoch));
+                let (bits_per_second, format) = (700_000, "synthetic".to_owned());
+                let secret = secret(stream, epoch);
+                let opened = roost_proto::peer::Opened::Reflected { bits_per_second, format, stream, epoch, secret };
+                Some(Command::Opened { session: *session, opened })
+            }
+            Event::Reflect { session, to, tag, .. } => {
+                self.offers.push((*session, *to, *tag));
+                None
+            }
+            Event::MemberLeft { session } => {
+                let (stream, epoch) = self.published.get_mut(session)?;
+                epoch.0 += 1;
+                Some(Command::Rekey { session: *session, epoch: *epoch, secret: secret(*stream, *epoch) })
+            }
+            Event::Close { session, .. } => {
+                self.published.remove(session);
+                self.offers.retain(|(of, ..)| of != session);
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Host {
+    /// The tags under which a ticket's stream may come, the latest last.
+    fn tags(&self, ticket: Ticket) -> Vec<Tag> {
+        let tag = |(_, event): &(Time, Event)| match event {
+            Event::Expect { ticket: of, tag } if *of == ticket => Some(*tag),
+            _ => None,
+        };
+        self.events.iter().filter_map(tag).collect()
+    }
+
+    /// The stream that a ticket has, if it is a reflected one.
+    pub fn reflected(&self, ticket: Ticket) -> Option<StreamId> {
+        let stream = |(_, event): &(Time, Event)| match event {
+            Event::Reflected { ticket: of, stream, .. } if *of == ticket => Some(*stream),
+            _ => None,
+        };
+        self.events.iter().rev().find_map(stream).filter(|_| self.ending(ticket).is_none())
+    }
+
+    /// The epochs of its stream that a ticket can open.
+    pub fn epochs(&self, ticket: Ticket) -> Vec<Epoch> {
+        let Some(stream) = self.reflected(ticket) else { return Vec::new() };
+        let epoch = |(_, event): &(Time, Event)| match event {
+            Event::Reflected { ticket: of, stream: got, epoch, secret: key, .. } => {
+                (*of == ticket && *got == stream).then_some((*epoch, *key))
+            }
+            Event::Key { ticket: of, epoch, secret: key } => (*of == ticket).then_some((*epoch, *key)),
+            _ => None,
+        };
+        let keys = self.events.iter().filter_map(epoch);
+        keys.filter(|(epoch, key)| *key == secret(stream, *epoch)).map(|(epoch, _)| epoch).collect()
+    }
+
+    fn subscriptions(&self) -> Vec<Ticket> {
+        let tickets = self.events.iter().filter_map(|(_, event)| match event {
+            Event::Reflected { ticket, .. } => Some(*ticket),
+            _ => None,
+        });
+        let mut tickets: Vec<Ticket> = tickets.filter(|ticket| self.ending(*ticket).is_none()).collect();
+        tickets.sort_unstable();
+        tickets.dedup();
+        tickets
+    }
+}
+
+impl World {
+    pub fn subscribe(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
+        self.subscribe_with(host, service, area, |_| {})
+    }
+
+    pub fn subscribe_with(
+        &mut self,
+        host: HostId,
+        service: Service,
+        area: Area,
+        change: impl FnOnce(&mut Wanted),
+    ) -> Ticket {
+        self.request_with(host, service, area, |wanted| {
+            wanted.reflect = Some(Reflection::Always);
+            change(wanted);
+        })
+    }
+
+    /// The hubs that a ticket's stream passes, from its provider on; `None` if
+    /// it does not come.
+    pub fn way(&self, host: HostId, ticket: Ticket) -> Option<Vec<HostId>> {
+        let stream = self.hosts[host.0].reflected(ticket)?;
+        let tags = self.hosts[host.0].tags(ticket);
+        let providers = self.hosts.iter().filter(|host| host.alive);
+        let offers = providers.flat_map(|host| {
+            let is_it = |session: &SessionId| host.media.published.get(session).is_some_and(|(of, _)| *of == stream);
+            host.media.offers.iter().rev().filter(move |(session, ..)| is_it(session))
+        });
+        let mut ways = offers.filter_map(|(_, to, tag)| self.follow(host, &tags, (*to, *tag)));
+        ways.next()
+    }
+
+    fn follow(&self, end: HostId, tags: &[Tag], mut at: (SocketAddr, Tag)) -> Option<Vec<HostId>> {
+        let mut way = Vec::new();
+        for _ in 0..MOST_STEPS {
+            let (to, tag) = at;
+            assert!(!to.ip().is_unspecified(), "{to} is nowhere");
+            let next = HostId(usize::from(to.port().checked_sub(MEDIA)?));
+            if next == end {
+                return tags.contains(&tag).then_some(way);
+            }
+            let hub = self.hosts.get(next.0).filter(|hub| hub.alive && !hub.media.left)?;
+            let grant = hub.media.grants.iter().rev().find(|grant| grant.tag == tag)?;
+            way.push(next);
+            at = (grant.to, grant.their_tag);
+        }
+        None
+    }
+
+    /// Lets time pass; relays tell their owners what they find.
+    pub fn run_relays(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.run((500 * MS).min(end.since(self.now)));
+            self.tell_subscribers();
+            self.tell_hubs();
+        }
+    }
+
+    /// Those whose stream has had no way for a while say so.
+    fn tell_subscribers(&mut self) {
+        for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive).collect::<Vec<_>>() {
+            for ticket in self.hosts[host.0].subscriptions() {
+                let (now, whole) = (self.now, self.way(host, ticket).is_some());
+                let broken = &mut self.hosts[host.0].media.broken;
+                if whole {
+                    broken.remove(&ticket);
+                } else if now.since(*broken.entry(ticket).or_insert(now)) >= LOST {
+                    broken.remove(&ticket);
+                    self.command(host, Command::Resubscribe { ticket, lost: true });
+                }
+            }
+        }
+    }
+
+    /// Each hub hears what it carries.
+    fn tell_hubs(&mut self) {
+        let mut carried: BTreeMap<HostId, Vec<Carried>> = BTreeMap::new();
+        for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
+            for ticket in self.hosts[host.0].subscriptions() {
+                for hub in self.way(host, ticket).unwrap_or_default() {
+                    let known = self.hosts[hub.0].media.grants.iter().rev().find(|grant| grant.provider.is_some());
+                    let (service, cell, provider) =
+                        known.map_or((Service::Video, None, None), |grant| (grant.service, grant.cell, grant.provider));
+                    let one = Carried { service, cell, provider, kbps: 700 };
+                    let all = carried.entry(hub).or_default();
+                    if !all.contains(&one) {
+                        all.push(one);
+                    }
+                }
+            }
+        }
+        for hub in (0..self.hosts.len()).map(HostId) {
+            let streams = carried.remove(&hub).unwrap_or_default();
+            self.command_hub(hub, HubCommand::Carries { streams });
+        }
+    }
+
+    /// The stream of `ticket` is `provider`'s, comes, and can be opened.
+    pub fn is_watching(&self, host: HostId, ticket: Ticket, provider: HostId) -> bool {
+        let of = |event: &Event| matches!(event, Event::Accepted { ticket: of, provider: by, .. } if *of == ticket && *by == node_id(provider.0));
+        let published = &self.hosts[provider.0].media.published;
+        let stream = self.hosts[host.0].reflected(ticket);
+        let latest = published.values().find(|(of, _)| Some(*of) == stream).map(|(_, epoch)| *epoch);
+        let accepted = self.events(host).iter().any(|(_, event)| of(event));
+        let opens = latest.is_some_and(|latest| self.hosts[host.0].epochs(ticket).contains(&latest));
+        accepted && opens && self.way(host, ticket).is_some()
+    }
+}
