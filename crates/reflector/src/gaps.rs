@@ -32,13 +32,15 @@ pub struct Gaps {
     greatest: Option<u64>,
     missing: BTreeMap<u64, Missing>,
     given_up: u64,
+    /// The last that were given up: some come all the same.
+    late: BTreeSet<u64>,
 }
 
 impl Gaps {
     /// Of packets that are of use for so long after those that follow them: less than what the
     /// player holds back.
     pub const fn new(deadline: Duration) -> Self {
-        Self { deadline, greatest: None, missing: BTreeMap::new(), given_up: 0 }
+        Self { deadline, greatest: None, missing: BTreeMap::new(), given_up: 0, late: BTreeSet::new() }
     }
 
     /// Packets that never came.
@@ -51,6 +53,7 @@ impl Gaps {
         let greatest = *self.greatest.get_or_insert(counter);
         if counter <= greatest {
             self.missing.remove(&counter);
+            self.given_up -= u64::from(self.late.remove(&counter));
             return;
         }
         self.greatest = Some(counter);
@@ -63,13 +66,21 @@ impl Gaps {
 
     /// What to ask for now, where a round trip takes so long. What is too late is given up.
     pub fn poll_nack(&mut self, now: Time, round_trip: Duration) -> Option<Nack> {
-        let before = self.missing.len();
-        let deadline = self.deadline;
-        self.missing.retain(|_, missing| {
+        let Self { deadline, missing, late, .. } = self;
+        let before = missing.len();
+        missing.retain(|counter, missing| {
             let is_spent = missing.times >= TIMES && now >= missing.due;
-            now.since(missing.since) + round_trip < deadline && !is_spent || missing.times > 0 && now < missing.due
+            let is_kept = now.since(missing.since) + round_trip < *deadline && !is_spent
+                || missing.times > 0 && now < missing.due;
+            if !is_kept {
+                late.insert(*counter);
+            }
+            is_kept
         });
-        self.given_up += (before - self.missing.len()) as u64;
+        self.given_up += (before - missing.len()) as u64;
+        while self.late.len() as u64 > MAX_NACKED {
+            self.late.pop_first();
+        }
         let due = self.missing.iter().filter(|(_, missing)| now >= missing.due).map(|(counter, _)| *counter);
         let nack = Nack::of(&due.collect::<BTreeSet<u64>>())?;
         for counter in nack.counters() {
@@ -137,6 +148,15 @@ mod tests {
         let mut gaps = Gaps::new(Duration::from_millis(24));
         [10, 12].iter().for_each(|counter| gaps.arrived(at(0), *counter));
         assert_eq!(asked(&mut gaps, 5), []);
+        assert_eq!(gaps.given_up(), 1);
+    }
+
+    #[test]
+    fn what_comes_after_all_was_not_missed() {
+        let mut gaps = Gaps::new(Duration::from_millis(24));
+        [10, 13].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        assert_eq!((asked(&mut gaps, 5), gaps.given_up()), (vec![], 2));
+        [12, 12].iter().for_each(|counter| gaps.arrived(at(6), *counter));
         assert_eq!(gaps.given_up(), 1);
     }
 

@@ -19,12 +19,14 @@
 //! | [`Reflector`], [`Fan`] | one stream: each packet once, and to every target at its own pace |
 //! | [`Subscriber`] | opens, each packet once, across a change of epochs |
 //! | [`Gaps`] | which packets a receiver misses, and when it asks for them |
+//! | [`Parity`] | what makes up for lost packets where asking takes too long |
 //! | [`Socket`] | datagrams in batches |
 //!
 //! All but the socket are machines without I/O: time and secrets come in from
 //! outside. Who publishes, who is admitted, and how secrets travel is the overlay's business.
 
 mod fan;
+mod fec;
 mod gaps;
 pub mod packet;
 mod publisher;
@@ -39,6 +41,7 @@ mod target;
 pub mod words;
 
 pub use fan::{Config, Fan, MAX_TARGETS, Outcome, Refused, TargetId, Transmit};
+pub use fec::Parity;
 pub use gaps::Gaps;
 pub use packet::{Epoch, Flags, Header, Hop, Malformed, StreamId};
 pub use publisher::{Limits, Publisher, Reason, SealError};

@@ -134,13 +134,14 @@ impl Reflector {
         taken
     }
 
-    /// Takes a packet of this host's own publisher.
+    /// Takes a packet of this host's own publisher; returns its counter.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<(), Dropped> {
+    pub fn publish(&mut self, now: Time, packet: &[u8]) -> Result<u64, Dropped> {
         let (hop, header) = Header::decode(packet).map_err(|_| Dropped::Foreign)?;
-        self.try_take(now, None, hop, &header, packet)
+        self.try_take(now, None, hop, &header, packet)?;
+        Ok(header.counter)
     }
 
     fn count(&mut self, dropped: Option<Dropped>) {

@@ -7,10 +7,11 @@
 //! offer      10010000 | tag 8                    "this is what you asked for"
 //! alive      10010001 | depth 1                  nothing else to say for a second; hops from the publisher
 //! moving     10010010                            "find another way soon"
+//! parity     10010100 | first 8 | packets 1 | parities 1 | number 1 | shard
 //!
 //! from downstream to upstream
 //! answer     10011000 | tag 8 | next 8           "here; send", from this counter on if it is not 0
-//! report     10011001 | received 8 | lost 8 | highest 8 | jitter 4, in microseconds
+//! report     10011001 | received 8 | lost 8 | missed 8 | highest 8 | jitter 4, in microseconds
 //! nack       10011010 | first 8 | mask 1 to 32   bit n of byte m is first + 8 m + n
 //! key frame  10011011                            "I need one"
 //!
@@ -26,6 +27,7 @@ use std::collections::BTreeSet;
 use bytes::{BufMut, Bytes, BytesMut};
 use roost_proto::reflection::Tag;
 
+use crate::fec::{MAX_SHARD_BYTES, Parity};
 use crate::packet::{Malformed, StreamId, array};
 
 /// The most packets that one message says are missing.
@@ -35,6 +37,7 @@ const OFFER: u8 = 0b1001_0000;
 const ALIVE: u8 = 0b1001_0001;
 const MOVING: u8 = 0b1001_0010;
 const DONE: u8 = 0b1001_0011;
+const PARITY: u8 = 0b1001_0100;
 const ANSWER: u8 = 0b1001_1000;
 const REPORT: u8 = 0b1001_1001;
 const NACK: u8 = 0b1001_1010;
@@ -43,8 +46,12 @@ const KIND_MASK: u8 = 0b1111_0000;
 /// Kind, stream and word.
 const HEAD_BYTES: usize = 17;
 const MASK_BYTES: usize = MAX_NACKED as usize / 8;
-/// The longest of them all: a nack.
+/// What parity has before its shard.
+const PARITY_BYTES: usize = 11;
+/// All but parity are shorter.
 const MAX_BYTES: usize = HEAD_BYTES + 8 + MASK_BYTES;
+
+const _: () = assert!(HEAD_BYTES + PARITY_BYTES + MAX_SHARD_BYTES <= crate::packet::MAX_PACKET_BYTES);
 
 /// What only who is at an address can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +71,8 @@ pub struct Reported {
     pub received: u64,
     /// Packets that were lost on this hop, whether or not they were repaired.
     pub lost: u64,
+    /// Packets that were lost, here or before, and did not come in time.
+    pub missed: u64,
     /// The greatest counter.
     pub highest: u64,
     /// How unevenly frames come, microseconds: the mean deviation of RFC 3550, section 6.4.1.
@@ -79,6 +88,8 @@ pub enum Said {
     Alive(u8),
     /// Upstream will be gone soon.
     Moving,
+    /// What makes up for lost packets.
+    Parity(Parity),
     /// No more of it.
     Done,
     /// It is wanted here.
@@ -126,6 +137,7 @@ impl Said {
             Self::Offer(_) => OFFER,
             Self::Alive(_) => ALIVE,
             Self::Moving => MOVING,
+            Self::Parity(_) => PARITY,
             Self::Done => DONE,
             Self::Answer { .. } => ANSWER,
             Self::Report(_) => REPORT,
@@ -148,8 +160,13 @@ impl Said {
                 out.put_u64(tag.0);
                 out.put_u64(*next);
             }
-            Self::Report(Reported { received, lost, highest, jitter_us }) => {
-                for number in [received, lost, highest] {
+            Self::Parity(Parity { first, packets, parities, number, shard }) => {
+                out.put_u64(*first);
+                out.put_slice(&[*packets, *parities, *number]);
+                out.put_slice(shard);
+            }
+            Self::Report(Reported { received, lost, missed, highest, jitter_us }) => {
+                for number in [received, lost, missed, highest] {
                     out.put_u64(*number);
                 }
                 out.put_u32(*jitter_us);
@@ -176,12 +193,19 @@ impl Said {
             (MOVING, 0) => Self::Moving,
             (DONE, 0) => Self::Done,
             (ANSWER, 16) => Self::Answer { tag: Tag(number(rest)), next: number(&rest[8..]) },
-            (REPORT, 28) => Self::Report(Reported {
+            (REPORT, 36) => Self::Report(Reported {
                 received: number(rest),
                 lost: number(&rest[8..]),
-                highest: number(&rest[16..]),
-                jitter_us: u32::from_be_bytes(array(&rest[24..])),
+                missed: number(&rest[16..]),
+                highest: number(&rest[24..]),
+                jitter_us: u32::from_be_bytes(array(&rest[32..])),
             }),
+            (PARITY, PARITY_BYTES..) => {
+                let shard = Bytes::copy_from_slice(&rest[PARITY_BYTES..]);
+                let parity =
+                    Parity { first: number(rest), packets: rest[8], parities: rest[9], number: rest[10], shard };
+                Self::Parity(Some(parity).filter(Parity::is_possible).ok_or(Malformed("parity of no block"))?)
+            }
             (NACK, 9..) if rest.len() <= 8 + MASK_BYTES => {
                 let mut mask = [0; MASK_BYTES];
                 mask[..rest.len() - 8].copy_from_slice(&rest[8..]);
@@ -200,8 +224,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn words() -> impl Strategy<Value = Said> {
-        let reported = (any::<[u64; 3]>(), any::<u32>()).prop_map(|([received, lost, highest], jitter_us)| {
-            Said::Report(Reported { received, lost, highest, jitter_us })
+        let reported = (any::<[u64; 4]>(), any::<u32>()).prop_map(|([received, lost, missed, highest], jitter_us)| {
+            Said::Report(Reported { received, lost, missed, highest, jitter_us })
         });
         prop_oneof![
             any::<u64>().prop_map(|tag| Said::Offer(Tag(tag))),
@@ -211,6 +235,10 @@ mod tests {
             any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: Tag(tag), next }),
             reported,
             Just(Said::KeyFrame),
+            proptest::collection::vec(any::<u8>(), 2..600).prop_map(|mut bytes| {
+                bytes.truncate(bytes.len() / 2 * 2);
+                Said::Parity(Parity { first: 7, packets: 16, parities: 3, number: 2, shard: bytes.into() })
+            }),
         ]
     }
 

@@ -104,12 +104,30 @@ impl Relay {
 
     /// A report is an answer as well, if that was lost.
     pub(super) fn hear_report(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, said: Reported) {
+        let missed = self.streams.get(&stream).map_or(0, |known| known.gaps.given_up());
         let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };
-        member.reported = said;
         let is_first = !member.has_answered();
-        member.renew(now);
+        member.report(now, said, missed);
+        let parity = member.parity;
+        if let Some(known) = self.streams.get_mut(&stream) {
+            known.note_parity(now, parity);
+        }
         if is_first {
             self.start(now, from, stream, Start::At(said.highest.saturating_add(1)), false);
+        }
+    }
+
+    /// Sends the parity of the block that ends with this packet to whoever needs it.
+    pub(super) fn protect(&mut self, now: Time, stream: StreamId, counter: u64, packet: &[u8]) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let mut sent = Vec::new();
+        for parity in known.protect(now, counter, packet) {
+            let takers =
+                known.members.iter_mut().filter_map(|(to, member)| member.takes(&parity).then_some((*to, member.word)));
+            sent.extend(takers.map(|(to, word)| (to, word, parity.clone())));
+        }
+        for (to, word, parity) in sent {
+            self.say(to, stream, word, &Said::Parity(parity));
         }
     }
 

@@ -148,9 +148,10 @@ impl Leg {
         }
     }
 
-    pub(super) fn reported(&self) -> Reported {
+    /// What it is told, with how much of the stream has been missed.
+    pub(super) fn reported(&self, missed: u64) -> Reported {
         let Self { received, lost, highest, .. } = *self;
-        Reported { received, lost, highest, jitter_us: self.jitter as u32 }
+        Reported { received, lost, missed, highest, jitter_us: self.jitter as u32 }
     }
 
     pub(super) fn note_moving(&mut self, now: Time) {

@@ -7,6 +7,7 @@ use roost_proto::Time;
 use roost_proto::reflection::{Kind, Tag};
 
 use crate::fan::TargetId;
+use crate::fec::{BLOCK_PACKETS, Parity, Share};
 use crate::words::{Reported, Word};
 
 /// How long a downstream gets the stream after its last report, of which there is one a second.
@@ -41,6 +42,10 @@ pub(super) struct Member {
     /// Until when it wants the stream; none before it has answered.
     lease: Option<Time>,
     pub(super) reported: Reported,
+    share: Share,
+    /// How much parity it gets for a full block, and how much it was sent.
+    pub(super) parity: u8,
+    pub(super) parities: u64,
     /// How many packets it had been sent when it was last looked at, and when that was.
     sent: u64,
     looked: Time,
@@ -59,8 +64,20 @@ pub(super) enum Answered {
 
 impl Member {
     pub(super) fn new(now: Time, kind: Kind, word: Word) -> Self {
-        let (offered, reported) = (BTreeMap::new(), Reported::default());
-        Self { kind, word, target: None, offered, since: now, lease: None, reported, sent: 0, looked: now }
+        Self {
+            kind,
+            word,
+            target: None,
+            offered: BTreeMap::new(),
+            since: now,
+            lease: None,
+            reported: Reported::default(),
+            share: Share::default(),
+            parity: 0,
+            parities: 0,
+            sent: 0,
+            looked: now,
+        }
     }
 
     /// It is to be offered the stream under this tag too. One that has answered under it need not.
@@ -102,6 +119,22 @@ impl Member {
 
     pub(super) fn renew(&mut self, now: Time) {
         self.lease = Some(now + LEASE);
+    }
+
+    /// It says what has come, of a stream of which so much was missed here.
+    pub(super) fn report(&mut self, now: Time, reported: Reported, own_missed: u64) {
+        self.renew(now);
+        self.reported = reported;
+        self.share.report(now, reported, own_missed);
+        self.parity = self.share.parity(now);
+    }
+
+    /// Whether it gets this parity; then it is counted.
+    pub(super) fn takes(&mut self, parity: &Parity) -> bool {
+        let share = (u32::from(parity.packets) * u32::from(self.parity)).div_ceil(BLOCK_PACKETS.into());
+        let takes = self.target.is_some() && u32::from(parity.number) < share;
+        self.parities += u64::from(takes);
+        takes
     }
 
     pub(super) fn has_answered(&self) -> bool {

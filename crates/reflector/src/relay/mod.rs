@@ -198,7 +198,10 @@ impl Relay {
     pub fn push(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
         let published = self.streams.get_mut(&stream).filter(|known| known.is_published);
         match published.map(|known| known.reflector.publish(now, packet)) {
-            Some(Ok(())) => drop(self.busy.insert(stream)),
+            Some(Ok(counter)) => {
+                self.busy.insert(stream);
+                self.protect(now, stream, counter, packet);
+            }
             Some(Err(_)) | None => self.rejected.foreign += 1,
         }
     }

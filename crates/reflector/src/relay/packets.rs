@@ -9,6 +9,7 @@ use roost_proto::reflection::StreamId;
 use super::timers::Timer;
 use super::{Event, Relay};
 use crate::fan::{Outcome, Transmit};
+use crate::fec::Parity;
 use crate::packet::{Header, Hop};
 use crate::words::Said;
 
@@ -28,8 +29,14 @@ impl Relay {
         mut deliver: impl FnMut(StreamId, &[u8]),
     ) {
         if Said::is(datagram) {
-            return self.hear(now, from, datagram);
+            self.hear(now, from, datagram, &mut deliver);
+        } else {
+            self.take(now, from, datagram, &mut deliver);
         }
+    }
+
+    /// Takes a packet, and those that come back with it.
+    fn take(&mut self, now: Time, from: SocketAddr, datagram: &[u8], deliver: &mut dyn FnMut(StreamId, &[u8])) {
         let Ok((hop, header)) = Header::decode(datagram) else {
             self.rejected.malformed += 1;
             return;
@@ -46,13 +53,46 @@ impl Relay {
             return;
         }
         known.gaps.arrived(now, header.counter);
+        let back = known.decoder.packet(now, header.counter, datagram);
         if known.is_local {
             deliver(stream, datagram);
         }
         self.busy.insert(stream);
+        self.protect(now, stream, header.counter, datagram);
+        self.take_back(now, from, stream, back, deliver);
     }
 
-    fn hear(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+    /// Takes packets that parity has brought back: as if they had come from this upstream, repaired.
+    /// Each belongs to a block that is solved, so that there is an end to it.
+    fn take_back(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        back: Vec<Vec<u8>>,
+        deliver: &mut dyn FnMut(StreamId, &[u8]),
+    ) {
+        for mut packet in back {
+            let hops = self.streams.get_mut(&stream).and_then(|known| known.leg(from)).map_or(0, |leg| leg.depth);
+            packet[0] = Hop { hops, catch_up: true }.byte();
+            self.take(now, from, &packet, deliver);
+        }
+    }
+
+    fn hear_parity(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        parity: Parity,
+        deliver: &mut dyn FnMut(StreamId, &[u8]),
+    ) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let back = known.decoder.parity(now, parity);
+        self.take_back(now, from, stream, back, deliver);
+    }
+
+    fn hear(&mut self, now: Time, from: SocketAddr, datagram: &[u8], deliver: &mut dyn FnMut(StreamId, &[u8])) {
         let Ok((stream, word, said)) = Said::decode(datagram) else {
             self.rejected.malformed += 1;
             return;
@@ -61,6 +101,10 @@ impl Relay {
             Said::Offer(tag) => self.hear_offer(now, from, stream, word, tag),
             Said::Alive(depth) => self.hear_alive(now, from, stream, word, depth),
             Said::Moving => self.hear_moving(now, from, stream, word),
+            Said::Parity(parity) if self.known_leg(from, stream, word).is_some() => {
+                self.hear_parity(now, from, stream, parity, deliver);
+            }
+            Said::Parity(_) => self.unknown_upstream(now, from, stream),
             Said::Done => {
                 let was_known = self.hear_over(now, from, stream, word) || self.hear_done(now, from, stream, word);
                 self.rejected.unknown += u64::from(!was_known);

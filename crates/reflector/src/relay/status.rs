@@ -63,6 +63,8 @@ pub struct MemberStatus {
     pub statistics: Statistics,
     /// What it says has come.
     pub reported: Reported,
+    /// Packets of parity for each 16 that it gets now, and how many it was sent in all.
+    pub parity: (u8, u64),
 }
 
 impl Relay {
@@ -82,7 +84,7 @@ impl Relay {
                 .map(|leg| LegStatus {
                     address: leg.address,
                     is_moving: leg.is_moving(now),
-                    reported: leg.reported(),
+                    reported: leg.reported(stream.gaps.given_up()),
                     nacks: leg.nacks,
                     round_trip: leg.round_trip,
                 })
@@ -99,6 +101,7 @@ impl Relay {
                         .and_then(|target| stream.reflector.targets().statistics(target))
                         .unwrap_or_default(),
                     reported: member.reported,
+                    parity: (member.parity, member.parities),
                 })
                 .collect(),
         })

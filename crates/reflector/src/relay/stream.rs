@@ -11,6 +11,7 @@ use roost_proto::{Cell, NodeId, Service};
 use super::leg::Leg;
 use super::member::Member;
 use crate::fan::Config;
+use crate::fec::{Decoder, Encoder, Parity};
 use crate::gaps::Gaps;
 use crate::reflector::Reflector;
 
@@ -18,6 +19,8 @@ use crate::reflector::Reflector;
 const KEY_FRAME: Duration = Duration::from_secs(1);
 /// How often those who have no way are told so, or told again.
 const MOVING_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is looked who gets parity.
+const PARITY: Duration = Duration::from_secs(1);
 /// The most ways of asking for a stream that are remembered.
 const MAX_NAMES: usize = 8;
 
@@ -63,6 +66,10 @@ pub(super) struct Stream {
     /// Oldest first.
     pub(super) legs: Vec<Leg>,
     pub(super) gaps: Gaps,
+    pub(super) decoder: Decoder,
+    pub(super) encoder: Encoder,
+    /// The most parity that a downstream gets, and when that was last looked at.
+    parity: (u8, Time),
     key_frame: Option<Time>,
     /// When its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
@@ -82,6 +89,9 @@ impl Stream {
             members: BTreeMap::new(),
             legs: Vec::new(),
             gaps: Gaps::new(config.patience.repair),
+            decoder: Decoder::default(),
+            encoder: Encoder::default(),
+            parity: (0, Time::ZERO),
             key_frame: None,
             moving: None,
             is_lost: false,
@@ -133,6 +143,24 @@ impl Stream {
             self.key_frame = Some(now);
         }
         asks
+    }
+
+    /// A downstream gets so much parity from now on.
+    pub(super) fn note_parity(&mut self, now: Time, parity: u8) {
+        let (most, looked) = self.parity;
+        self.parity.0 = most.max(parity);
+        if now.since(looked) >= PARITY {
+            let most = self.members.values().map(|member| member.parity).max();
+            self.parity = (most.unwrap_or(0), now);
+        }
+    }
+
+    /// The parity of the block that ends with this packet, if somebody gets it.
+    pub(super) fn protect(&mut self, now: Time, counter: u64, packet: &[u8]) -> Vec<Parity> {
+        match self.parity.0 {
+            0 => Vec::new(),
+            most => self.encoder.push(now, counter, packet, most),
+        }
     }
 
     /// Bits per second that it takes of the uplink.

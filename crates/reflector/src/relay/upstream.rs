@@ -99,7 +99,7 @@ impl Relay {
         true
     }
 
-    fn known_leg(&mut self, from: SocketAddr, stream: StreamId, word: Word) -> Option<&mut Leg> {
+    pub(super) fn known_leg(&mut self, from: SocketAddr, stream: StreamId, word: Word) -> Option<&mut Leg> {
         self.streams.get_mut(&stream)?.leg(from).filter(|leg| leg.word == word)
     }
 
@@ -131,10 +131,11 @@ impl Relay {
                 known.legs.push(leg);
             }
         }
+        let missed = known.gaps.given_up();
         let mut reports = Vec::new();
         for leg in known.legs.iter_mut().filter(|leg| leg.report_due <= now) {
             leg.report_due = now + REPORT;
-            reports.push((leg.address, leg.word, leg.reported()));
+            reports.push((leg.address, leg.word, leg.reported(missed)));
         }
         self.time_legs(now, stream);
         for (address, word) in parted {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use roost_reflector::words::Said;
+
 use crate::world::{Link, World, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +44,42 @@ fn loss_on_every_hop_is_repaired_within_the_deadline() {
             "{missed} of {all} at a loss of {loss} in a thousand on each of three hops"
         );
     }
+}
+
+/// A satellite: who asks again has the answer when it is of no use any more.
+#[test]
+fn parity_makes_up_for_loss_where_asking_takes_too_long() {
+    for_seeds(3, |seed| {
+        let mut world = World::new(seed);
+        world.link(HP, HS, Link { delay: Duration::from_millis(300), loss: 20, ..Link::default() });
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.subscribe(&[P, HP, S + 1]);
+        world.passes(20 * SECOND);
+        world.forget_traffic();
+        world.passes(60 * SECOND);
+        let (missing, span) = missing(&world, S);
+        assert!(missing * 500 <= span, "{missing} of {span}, and a fiftieth is lost");
+        // It costs what it must, where it must.
+        let parity = |from, to| {
+            let said = world.said.get(&(from, to)).into_iter().flatten();
+            said.filter(|said| matches!(said, Said::Parity(_))).count() as u64
+        };
+        let cost = parity(HP, HS) as f64 / world.carried(HP, HS) as f64;
+        assert!((0.06..0.3).contains(&cost), "{cost}");
+        assert_eq!([parity(P, HP), parity(HP, S + 1), parity(HS, S)], [0; 3]);
+        world.assert_whole(S + 1);
+    });
+}
+
+#[test]
+fn what_is_repaired_in_time_gets_no_parity() {
+    let mut world = World::new(1);
+    world.all_links(Link { loss: 20, ..Link::default() });
+    world.publish(P);
+    world.subscribe(&[P, HP, HS, S]);
+    world.passes(60 * SECOND);
+    assert!(world.said.values().flatten().all(|said| !matches!(said, Said::Parity(_))));
 }
 
 #[test]
