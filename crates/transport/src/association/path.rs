@@ -222,7 +222,7 @@ impl Path {
             return None;
         }
         // A slow path needs its time for a single chunk.
-        let first = 2 * self.pace.of(self.outstanding.min(CHUNK_BYTES));
+        let first = self.pace.patience(self.outstanding.min(CHUNK_BYTES));
         let patience = first.max(self.pace.of(self.outstanding) / 2);
         Some(self.progress + SLACK + self.measured.rtt * 5 / 4 + patience)
     }
@@ -264,14 +264,19 @@ impl Path {
 struct Pace {
     /// What the congestion control begins with, seconds per byte.
     guess: f64,
+    /// The same if the handshake's round trip was nothing but the time for its packets.
+    bound: f64,
     /// What the last chunks took.
     seconds: f64,
     /// What was under way before them, and their own.
     bytes: f64,
 }
 
-/// Counted on until it is measured: 100 kbit/s.
-const ASSUMED_PACE: f64 = 1.0 / 12_500.0;
+/// The slowest path that is counted on until it is measured: 100 kbit/s.
+const SLOWEST_PACE: f64 = 1.0 / 12_500.0;
+/// What the round trip of a handshake carries both ways together: a full packet
+/// each (RFC 9000, section 14.1, has Initial packets padded).
+const HANDSHAKE_BYTES: f64 = 2.0 * 1200.0;
 /// What a chunk costs beside its bytes.
 const CHUNK_COST: usize = 200;
 /// How many bytes the guess weighs.
@@ -281,14 +286,20 @@ const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
 
 impl Pace {
     fn new(measured: Measured) -> Self {
-        let guess = measured.rtt.as_secs_f64() / measured.window.max(1) as f64;
-        Self { guess, seconds: 0.0, bytes: 0.0 }
+        let rtt = measured.rtt.as_secs_f64();
+        let guess = rtt / measured.window.max(1) as f64;
+        Self { guess, bound: (rtt / HANDSHAKE_BYTES).min(SLOWEST_PACE), seconds: 0.0, bytes: 0.0 }
     }
 
     /// To be counted on.
     fn of(&self, bytes: usize) -> Duration {
-        let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { ASSUMED_PACE };
+        let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { self.bound };
         Duration::from_secs_f64(bytes as f64 * pace)
+    }
+
+    /// To be waited for: twice as long as it takes. What is not measured yet is a bound as it is.
+    fn patience(&self, bytes: usize) -> Duration {
+        self.of(bytes) * if self.bytes > 0.0 { 2 } else { 1 }
     }
 
     /// To be tried.

@@ -174,6 +174,24 @@ fn a_slow_path_is_not_taken_for_a_dead_one() {
     }
 }
 
+/// Nothing was measured of it but the handshake's round trip.
+#[test]
+fn a_new_path_that_falls_silent_is_given_up_within_a_few_round_trips() {
+    for (mbit_s, delay_ms) in [(100.0, 0.1), (10.0, 10.0), (40.0, 50.0), (20.0, 300.0)] {
+        let line = || Line::new(mbit_s, delay_ms);
+        let mut world = World::new(vec![line().down(0, 60_000), line()]);
+        (0..4).for_each(|frame| world.send(message(frame, Some(0), 8_000)));
+        world.run_until(10_000 * MS);
+        let round_trip = Duration::from_secs_f64(2.0 * delay_ms / 1e3 + 2400.0 / (mbit_s * 125_000.0));
+        let bound = 10 * MS + 5 * round_trip;
+        let (lost, event) = world.path_events[0];
+        assert!(event == PathEvent::Lost(PathId(0)) && lost < bound, "{lost:?}, {bound:?}");
+        assert_eq!(world.delivered.len(), 4);
+        let (last, _) = world.delivered.back().unwrap();
+        assert!(*last < bound + 2 * round_trip, "{last:?}, {bound:?}");
+    }
+}
+
 #[test]
 fn a_backup_is_idle_until_it_is_needed() {
     let mut world = World::new(vec![Line::new(10.0, 10.0).down(2000, 4000), Line::new(10.0, 10.0)]);

@@ -108,10 +108,17 @@ impl World {
             counter: 0,
         };
         for path in 0..count {
-            let measured = world.measured(path);
+            let measured = world.greeted(path);
             world.sender.add_path(origin, PathId(path as u32), path as u8, measured);
         }
         world
+    }
+
+    /// What is known after the handshake, which carried a packet of 1200 bytes
+    /// each way: the window is what a congestion control begins with.
+    fn greeted(&self, path: usize) -> Measured {
+        let rtt = self.measured(path).rtt + Duration::from_secs_f64(2400.0 / self.lines[path].rate);
+        Measured { rtt, window: 32 * 1200 }
     }
 
     fn measured(&self, path: usize) -> Measured {
@@ -133,7 +140,7 @@ impl World {
 
     /// A path that was removed is there again, as another one.
     pub(super) fn add_again(&mut self, path: usize) {
-        let (at, measured) = (self.at(), self.measured(path));
+        let (at, measured) = (self.at(), self.greeted(path));
         self.lines.push(self.lines[path].clone());
         self.busy.push(Duration::ZERO);
         self.sent.push(0);
