@@ -84,8 +84,6 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         None => None,
     };
     let wanted = Wanted {
-        service: query.service,
-        area: query.area,
         mode: query.mode,
         count: query.count,
         duration: query.duration,
@@ -95,10 +93,10 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         provider,
         scope: query.scope,
         profile: query.profile,
+        class: query.class,
         resume: query.resume,
-        pushed: false,
-        reflect: None,
         trace: query.trace,
+        ..Wanted::new(query.service, query.area)
     };
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
 use roost_proto::peer::Discovery;
-use roost_proto::{Cell, Endpoint, Role, Service, ServiceSet};
+use roost_proto::{Cell, Class, Classes, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 
@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) offer: Offer,
     /// How long a stream lasts that was requested without a duration.
     pub(crate) stream_duration: Duration,
+    /// Over which paths data leaves that was asked for without saying that.
+    pub(crate) classes: Classes,
     /// How it takes part in multicast; `None` if it does not.
     pub(crate) multicast: Option<MulticastConfig>,
     /// How it finds providers.
@@ -49,6 +51,9 @@ pub(crate) struct Offer {
 /// The durations that streams may have; requests may ask for no longer ones.
 const STREAM_DURATIONS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
 
+/// How to choose the class of a service.
+const CLASS_CHOICE: &str = "stripe for the most that all carry; duplicate for what must be there at the first attempt; backup where the others cost: the next while the first does not answer. Requests may say otherwise.";
+
 /// The rows that a node adds to the common settings.
 pub(crate) fn settings() -> Vec<Setting> {
     let row = |key, kind, default: &str, doc, choose, reload| Setting {
@@ -60,6 +65,8 @@ pub(crate) fn settings() -> Vec<Setting> {
         reload,
     };
     let kind = |check| Kind::Other { name: "source", check, example: "synthetic" };
+    let class =
+        |key, doc| row(key, Kind::Choice(&["stripe", "duplicate", "backup"]), "stripe", doc, CLASS_CHOICE, false);
     let source = |key, check, doc, choose| row(key, kind(check), "", doc, choose, true);
     vec![
         row(
@@ -158,6 +165,10 @@ pub(crate) fn settings() -> Vec<Setting> {
             "Less than the disk has left; take files out of the inbox to make room.",
             false,
         ),
+        class("delivery.video", "Over which paths of `quic://` video leaves."),
+        class("delivery.track", "The same of track."),
+        class("delivery.image", "The same of images and files."),
+        class("delivery.sensor", "The same of sensor readings."),
         source(
             "sources.video",
             |text| check(Service::Video, text),
@@ -229,6 +240,17 @@ fn check(service: Service, text: &str) -> Result<(), String> {
     SourceSpec::parse(service, text).map(drop).map_err(|error| error.to_string())
 }
 
+/// Over which paths each service's data leaves.
+fn classes(settings: &Settings) -> Result<Classes, ConfigError> {
+    let class = |key| settings.required::<Class>(key);
+    Ok(Classes {
+        video: class("delivery.video")?,
+        track: class("delivery.track")?,
+        image: class("delivery.image")?,
+        sensor: class("delivery.sensor")?,
+    })
+}
+
 /// The setting of a service's source.
 const fn source_key(service: Service) -> &'static str {
     match service {
@@ -270,7 +292,8 @@ impl Config {
         let limit = size_bytes(&settings.required::<String>("inbox_limit")?).map_err(ConfigError::Conflict)?;
         let folder = settings.text("inbox").filter(|folder| !folder.is_empty());
         let inbox = folder.map(|folder| Arc::new(Inbox::new(folder.into(), limit)));
-        Ok(Self { cell, hubs, hub_role, offer, stream_duration, multicast, discovery, inbox })
+        let classes = classes(settings)?;
+        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, inbox })
     }
 }
 
@@ -331,6 +354,15 @@ mod tests {
     }
 
     #[test]
+    fn each_service_has_a_class_of_its_own() {
+        let asked =
+            [("super", "udp://h:1"), ("at", "1,2"), ("delivery.video", "backup"), ("delivery.track", "duplicate")];
+        let classes = Classes { video: Class::Backup, track: Class::Duplicate, ..Classes::default() };
+        assert_eq!(read(&asked).unwrap().classes, classes);
+        assert_eq!(read(&asked[..2]).unwrap().classes, Classes::default());
+    }
+
+    #[test]
     fn what_does_not_make_sense_is_said_in_a_sentence() {
         let hub = ("super", "udp://h:1");
         for (flags, part) in [
@@ -345,6 +377,7 @@ mod tests {
             (vec![hub, ("at", "here")], "not a location"),
             (vec![hub, ("at", "1,2"), ("stream_duration", "0s")], "between 100ms and 1day"),
             (vec![hub, ("at", "1,2"), ("services", "videos")], "unknown service"),
+            (vec![hub, ("at", "1,2"), ("delivery.video", "both")], "stripe"),
             (vec![hub, ("at", "1,2"), ("sources.video", "tape:1")], "is no video source"),
         ] {
             let error = read(&flags).unwrap_err();

@@ -12,7 +12,7 @@ use roost_daemon::driver::Mailbox;
 use roost_proto::flow::digest_text;
 use roost_proto::peer::{Command, Peer, Provider, Wanted};
 use roost_proto::wire::{Mode, Offer, Push, Reception, Resume};
-use roost_proto::{Area, NodeId, SchemeSet, Scope, Service};
+use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, Part, SinkError, Whole};
 
 use crate::tickets::{Purpose, Reply, Tickets, ask};
@@ -156,20 +156,11 @@ impl Drop for Place {
 async fn receive(desk: &Desk, from: NodeId, push: &Push, part: Part, folder: &Path) -> Reception {
     let resume = Resume { digest: push.digest, offset: part.bytes() };
     let wanted = Wanted {
-        service: Service::Image,
-        area: Area::Anywhere,
-        mode: Mode::Forward,
-        count: 0,
-        duration: None,
-        transports: SchemeSet::ALL,
         deadline: PATIENCE,
         provider: Some(Provider { node: from, addresses: push.addresses.clone() }),
-        scope: Scope::Anywhere,
-        profile: None,
         resume: Some(resume),
         pushed: true,
-        reflect: None,
-        trace: false,
+        ..Wanted::new(Service::Image, Area::Anywhere)
     };
     let purpose = Purpose::Request(Service::Image, Mode::Forward);
     let asked = ask(&desk.tickets, &desk.mailbox, purpose, |ticket| Command::Request { ticket, wanted }).await;

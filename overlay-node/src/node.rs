@@ -150,6 +150,7 @@ fn machine_config(
         uplink_kbps: config.offer.uplink_kbps,
         stream_duration: config.stream_duration,
         media: None,
+        classes: config.classes,
         multicast: config.multicast.is_some(),
         discovery: config.discovery,
         seed: random_seed().map_err(Failure::failed)?,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_proto::wire::{Mode, Resume};
-use roost_proto::{Area, Cell, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
+use roost_proto::{Area, Cell, Class, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
 
 /// How long a request waits for an acceptance, and a lookup for an answer,
 /// unless the query says so.
@@ -63,6 +63,8 @@ pub struct RequestQuery {
     pub transport: Option<Scheme>,
     /// `profile=piloting|surveillance|command`: what matters most of its delivery.
     pub profile: Option<Profile>,
+    /// `class=stripe|duplicate|backup`: over which paths the data comes.
+    pub class: Option<Class>,
     /// `timeout=10s`: how long to wait for an acceptance.
     pub timeout: Duration,
     /// `resume=SHA256@BYTES`: what of an object is there already.
@@ -110,8 +112,20 @@ impl LookupQuery {
 }
 
 impl RequestQuery {
-    const KNOWN: [&'static str; 11] =
-        ["service", "provider", "k", "mode", "scope", "for", "transport", "profile", "timeout", "resume", "trace"];
+    const KNOWN: [&'static str; 12] = [
+        "service",
+        "provider",
+        "k",
+        "mode",
+        "scope",
+        "for",
+        "transport",
+        "profile",
+        "class",
+        "timeout",
+        "resume",
+        "trace",
+    ];
 
     /// A request with the defaults.
     pub fn new(service: Service, area: Area) -> Self {
@@ -125,6 +139,7 @@ impl RequestQuery {
             duration: None,
             transport: None,
             profile: None,
+            class: None,
             timeout: DEFAULT_TIMEOUT,
             resume: None,
             trace: false,
@@ -153,6 +168,7 @@ impl RequestQuery {
             duration: params.duration("for")?,
             transport: params.parsed("transport")?,
             profile: params.parsed("profile")?,
+            class: params.parsed("class")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
             trace: params.parsed("trace")?.unwrap_or(false),
@@ -180,6 +196,9 @@ impl RequestQuery {
         }
         if let Some(profile) = self.profile {
             push(&mut text, "profile", profile);
+        }
+        if let Some(class) = self.class {
+            push(&mut text, "class", class);
         }
         if let Some(resume) = self.resume {
             push(&mut text, "resume", ResumeText(resume));
@@ -372,6 +391,7 @@ mod tests {
                 duration: Some(Duration::from_millis(2500)),
                 transport: Some(Scheme::Quic),
                 profile: Some(Profile::Piloting),
+                class: Some(Class::Backup),
                 ..RequestQuery::new(Service::Video, area)
             };
             assert_eq!(RequestQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
@@ -408,6 +428,7 @@ mod tests {
             ("service=video&any=true&for=0s", "more than nothing"),
             ("service=video&any=true&transport=sctp", "unknown transport"),
             ("service=video&any=true&profile=watching", "unknown profile"),
+            ("service=video&any=true&class=both", "unknown class"),
             ("service=video&any=true&mode=fast", "unknown mode"),
             ("service=video&any=true&scope=world", "unknown scope"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),

@@ -11,16 +11,100 @@ use crate::machine::Channel;
 use crate::service::Service;
 
 /// Over which of its paths an association sends a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
 pub enum Class {
     /// Each chunk over the path where it is through first: for throughput.
+    #[n(0)]
     #[default]
     Stripe,
     /// Over all paths at once: for what must be there at the first attempt.
+    #[n(1)]
     Duplicate,
     /// Over the first path, and the next only while that does not answer: for
     /// networks where the others cost.
+    #[n(2)]
     Backup,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Stripe, Self::Duplicate, Self::Backup];
+
+    /// The class's name in flags, settings and queries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stripe => "stripe",
+            Self::Duplicate => "duplicate",
+            Self::Backup => "backup",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text names no class.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown class {0:?}: expected stripe, duplicate or backup")]
+pub struct ParseClassError(String);
+
+impl FromStr for Class {
+    type Err = ParseClassError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|class| class.name() == text).ok_or_else(|| ParseClassError(text.to_owned()))
+    }
+}
+
+/// The classes in which a provider sends what is asked for without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    /// Of video.
+    pub video: Class,
+    /// Of track.
+    pub track: Class,
+    /// Of images and files.
+    pub image: Class,
+    /// Of sensor readings.
+    pub sensor: Class,
+}
+
+impl Classes {
+    /// That of a service.
+    pub const fn of(self, service: Service) -> Class {
+        match service {
+            Service::Video => self.video,
+            Service::Track => self.track,
+            Service::Image => self.image,
+            Service::Sensor => self.sensor,
+        }
+    }
+}
+
+/// How a request wants its data delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// What matters most.
+    pub profile: Option<Profile>,
+    /// Over which paths, whatever the profile says of that.
+    pub class: Option<Class>,
+}
+
+impl Terms {
+    /// The same with this class, if neither the request nor its profile has one.
+    pub fn or_class(self, usual: Class) -> Self {
+        let asked = self.class.or_else(|| self.profile.and_then(Profile::class));
+        Self { class: Some(asked.unwrap_or(usual)), ..self }
+    }
+
+    /// Whether a stream must come whole and in order.
+    pub fn is_whole(self) -> bool {
+        self.profile.is_some_and(Profile::is_whole)
+    }
 }
 
 /// How a message is to be delivered, beside its channel. A transport does what
@@ -67,16 +151,16 @@ impl Delivery {
     }
 
     /// The data of a request that asked for it in a particular way.
-    pub fn asked(service: Service, profile: Option<Profile>) -> Self {
+    pub fn asked(service: Service, terms: Terms) -> Self {
         let usual = Self::of(service);
-        match profile {
-            None | Some(Profile::Surveillance) => usual,
-            Some(Profile::Command) => Self { priority: LAST, ..usual },
-            Some(Profile::Piloting) => {
-                let life = Profile::Piloting.life().filter(|_| service.is_stream());
-                Self { class: Class::Duplicate, priority: FIRST, life }
-            }
-        }
+        let Terms { class, profile } = terms.or_class(usual.class);
+        let priority = match profile {
+            None | Some(Profile::Surveillance) => usual.priority,
+            Some(Profile::Command) => LAST,
+            Some(Profile::Piloting) => FIRST,
+        };
+        let life = profile.and_then(Profile::life).filter(|_| service.is_stream());
+        Self { class: class.unwrap_or(usual.class), priority, life }
     }
 
     /// The same for what takes this channel: what is said reliably, such as how a
@@ -133,6 +217,14 @@ impl Profile {
         }
     }
 
+    /// Over which paths, if it says something of that.
+    pub const fn class(self) -> Option<Class> {
+        match self {
+            Self::Piloting => Some(Class::Duplicate),
+            Self::Surveillance | Self::Command => None,
+        }
+    }
+
     /// Whether a stream must come whole and in order.
     pub const fn is_whole(self) -> bool {
         matches!(self, Self::Surveillance | Self::Command)
@@ -173,17 +265,39 @@ mod tests {
     fn piloting_goes_before_all_data_and_command_after_it() {
         for service in Service::ALL {
             let [first, usual, last] = [Some(Profile::Piloting), None, Some(Profile::Command)]
-                .map(|profile| Delivery::asked(service, profile).priority);
+                .map(|profile| Delivery::asked(service, Terms { profile, class: None }).priority);
             let all = Service::ALL.map(|service| Delivery::of(service).priority);
             assert!(all.iter().all(|other| first < *other && *other < last) && all.contains(&usual));
             assert!(Delivery::CONTROL.priority < first);
         }
         // An object is of no use in parts.
-        assert_eq!(Delivery::asked(Service::Image, Some(Profile::Piloting)).life, None);
-        let video = Delivery::asked(Service::Video, Some(Profile::Piloting));
+        let piloting = Terms { profile: Some(Profile::Piloting), class: None };
+        assert_eq!(Delivery::asked(Service::Image, piloting).life, None);
+        let video = Delivery::asked(Service::Video, piloting);
         assert!(
             video.over(Channel::Datagram).life.is_some() && video.over(Channel::Reliable { flow: 1 }).life.is_none()
         );
+    }
+
+    #[test]
+    fn a_request_chooses_the_class_before_its_profile_and_that_before_the_provider() {
+        let class =
+            |profile, class, usual| Delivery::asked(Service::Video, Terms { profile, class }.or_class(usual)).class;
+        let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
+        assert_eq!(class(None, None, backup), backup);
+        assert_eq!(class(Some(Profile::Command), None, backup), backup);
+        assert_eq!(class(Some(Profile::Piloting), None, backup), duplicate);
+        assert_eq!(class(Some(Profile::Piloting), Some(stripe), backup), stripe);
+        assert_eq!(class(None, Some(backup), stripe), backup);
+        // It takes nothing else of the profile away.
+        let terms = Terms { profile: Some(Profile::Piloting), class: Some(backup) };
+        let usual = Terms { class: None, ..terms };
+        let [asked, usual] = [terms, usual].map(|terms| Delivery::asked(Service::Video, terms));
+        assert_eq!(asked, Delivery { class: backup, ..usual });
+        for class in Class::ALL {
+            assert_eq!(class.to_string().parse(), Ok(class));
+        }
+        assert!("both".parse::<Class>().is_err());
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub mod wire;
 
 pub use address::{Address, Endpoint, Scheme, SchemeSet};
 pub use congestion::Congestion;
-pub use delivery::{Class, Delivery, Profile};
+pub use delivery::{Class, Classes, Delivery, Profile, Terms};
 pub use grid::{Area, Cell};
 pub use ids::{DialId, LinkId, NodeId, Nonce, RequestId};
 pub use machine::{Channel, Deadline, Input, Machine, Traffic, Transmit};

@@ -13,8 +13,8 @@ use roost_proto::machine::{Input, Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Discovery, Event, LINGER, MEMBER_SILENCE, Opened, Peer, SessionId};
 use roost_proto::wire::{Accept, Forward, Message, Params, Reason, Reflect, Reflected, Rekey, Report};
 use roost_proto::{
-    Address, Cell, Epoch, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Secret, Service, StreamId, Tag, Time,
-    Transmit,
+    Address, Cell, Classes, Epoch, LinkId, NodeId, Nonce, RequestId, Role, Scheme, Secret, Service, StreamId, Tag,
+    Time, Transmit,
 };
 
 const HUB: LinkId = LinkId(1);
@@ -101,6 +101,7 @@ impl Scene {
             max_streams: 1,
             uplink_kbps: 1_000,
             stream_duration: Duration::from_secs(10),
+            classes: Classes::default(),
             media: Some(media(100)),
             multicast: false,
             discovery: Discovery::SuperNode,

@@ -14,8 +14,8 @@ use roost_proto::wire::{
     Request, Resume, Retell, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, Epoch, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope, Secret,
-    Service, ServiceSet, StreamId, Tag, Version,
+    Address, Area, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope,
+    Secret, Service, ServiceSet, StreamId, Tag, Version,
 };
 
 fn cell() -> impl Strategy<Value = Cell> {
@@ -81,11 +81,12 @@ fn params() -> BoxedStrategy<Option<Params>> {
     let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), prop::option::of(node())).prop_map(
         |(host, port, tag, hops, provider)| Reflect { to: (host, port).into(), tag: Tag(tag), hops, provider },
     );
+    let class = prop::option::of(prop::sample::select(Class::ALL.to_vec()));
     let reflection = (prop::option::of(reflect), reflectable);
     let duration = prop::option::of(any::<u32>());
     prop::option::of(
-        (duration, transports, prop::option::of(any::<bool>()), profile, resume, pushed, reflection).prop_map(
-            |(duration_ms, transports, trace, profile, resume, pushed, (reflect, reflectable))| Params {
+        (duration, transports, prop::option::of(any::<bool>()), profile, resume, pushed, class, reflection).prop_map(
+            |(duration_ms, transports, trace, profile, resume, pushed, class, (reflect, reflectable))| Params {
                 duration_ms,
                 transports,
                 trace,
@@ -94,6 +95,7 @@ fn params() -> BoxedStrategy<Option<Params>> {
                 pushed,
                 reflect,
                 reflectable,
+                class,
             },
         ),
     )

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use roost_proto::machine::Transmit;
 use roost_proto::peer::{Command, Event, Ticket, Wanted};
-use roost_proto::wire::{Message, Mode, Reason, Renew};
-use roost_proto::{Area, Channel, Delivery, SchemeSet, Scope, Service, Time, Traffic, Version};
+use roost_proto::wire::{Message, Reason, Renew};
+use roost_proto::{Area, Channel, Delivery, Service, Time, Traffic, Version};
 
 use std::path::Path;
 use std::time::Duration;
@@ -123,22 +123,7 @@ fn a_request_that_does_not_end_is_found() {
     let what = found(8, "node1", |world| {
         let cell = world.prepared.placement.nodes[OTHER - 1].cell;
         let hour = Duration::from_secs(3600);
-        let wanted = Wanted {
-            service: Service::Track,
-            area: Area::At(cell),
-            mode: Mode::Forward,
-            count: 0,
-            duration: Some(hour),
-            transports: SchemeSet::ALL,
-            deadline: 2 * hour,
-            provider: None,
-            scope: Scope::default(),
-            profile: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
-        };
+        let wanted = Wanted { duration: Some(hour), deadline: 2 * hour, ..Wanted::new(Service::Track, Area::At(cell)) };
         world.command(NODE, Command::Request { ticket: TICKET, wanted });
     });
     assert_eq!(what, ["its request 1000000 has not ended with the run"]);

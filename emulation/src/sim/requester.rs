@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use roost_control::error::Code;
 use roost_proto::peer::{Event, Summary, Ticket, Wanted as Wish};
-use roost_proto::wire::Mode;
-use roost_proto::{Area, NodeId, Scheme, SchemeSet, Scope, Time};
+use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::plan::Transport;
 use crate::experiment::requester::{name_of, outcome_of};
@@ -95,20 +94,10 @@ impl Requester {
         });
         let is_stream = wanted.service.is_stream();
         let wish = Wish {
-            service: wanted.service,
-            area: Area::At(stage.placement.nodes[wanted.target].cell),
-            mode: Mode::Forward,
-            count: 0,
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.of(is_stream)),
             deadline: wanted.deadline - now,
-            provider: None,
-            scope: Scope::default(),
-            profile: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
+            ..Wish::new(wanted.service, Area::At(stage.placement.nodes[wanted.target].cell))
         };
         Todo::Ask(ticket, wish, wanted.deadline)
     }

@@ -10,7 +10,7 @@ use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Event, Peer, SessionId, Ticket};
 use roost_proto::random::SplitMix64;
-use roost_proto::{Address, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
+use roost_proto::{Address, Classes, NodeId, Role, Scheme, ServiceSet, Time, Traffic, Transmit};
 
 use super::calendar::Calendar;
 use super::checks::Checks;
@@ -424,6 +424,7 @@ impl<'a> World<'a> {
             uplink_kbps: u32::MAX,
             stream_duration: self.prepared.plan.stream,
             media: None,
+            classes: Classes::default(),
             multicast: self.architecture().discovery().is_some(),
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),

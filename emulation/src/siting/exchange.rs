@@ -92,6 +92,7 @@ impl Exchanges {
                 pushed: None,
                 reflect: None,
                 reflectable: None,
+                class: None,
             })
         };
         // One stands for all: services differ by a byte or two.
@@ -241,7 +242,7 @@ impl Pair {
         self.now = self.now.max(at);
         if air.is_some_and(|air| air <= self.now) {
             if let Some((_, end, content)) = self.air.pop_front() {
-                self.ends[end].handle_packet(self.now, &content);
+                self.ends[end].handle_packet(self.now, 0, &content);
             }
         } else {
             self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));

@@ -34,6 +34,9 @@ pub(crate) struct RequestArgs {
     /// What matters most: with none, a stream's datagrams may be lost or overtake one another
     #[arg(long, value_enum, value_name = "WHAT-FOR")]
     pub(crate) profile: Option<Profile>,
+    /// Over which of several paths the data comes [default: the profile's, or the provider's]
+    #[arg(long, value_enum, value_name = "PATHS")]
+    pub(crate) class: Option<Class>,
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
@@ -82,6 +85,27 @@ impl From<Profile> for roost_proto::Profile {
             Profile::Piloting => Self::Piloting,
             Profile::Surveillance => Self::Surveillance,
             Profile::Command => Self::Command,
+        }
+    }
+}
+
+/// See [`RequestArgs::class`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Class {
+    /// Each piece over the path where it is there first
+    Stripe,
+    /// All over all paths at once
+    Duplicate,
+    /// Over the first path; over the next only while that does not answer
+    Backup,
+}
+
+impl From<Class> for roost_proto::Class {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Stripe => Self::Stripe,
+            Class::Duplicate => Self::Duplicate,
+            Class::Backup => Self::Backup,
         }
     }
 }

@@ -89,6 +89,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         duration: args.duration,
         transport: args.transport,
         profile: args.profile.map(Into::into),
+        class: args.class.map(Into::into),
         timeout: args.timeout,
         ..RequestQuery::new(args.service, area)
     }

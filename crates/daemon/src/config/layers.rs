@@ -13,11 +13,15 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 40] = [
+pub const FAMILY: [&str; 44] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
     "ROOST_CONFIG",
+    "ROOST_DELIVERY_IMAGE",
+    "ROOST_DELIVERY_SENSOR",
+    "ROOST_DELIVERY_TRACK",
+    "ROOST_DELIVERY_VIDEO",
     "ROOST_DISCOVERY",
     "ROOST_DRAIN",
     "ROOST_IDENTITY",

@@ -133,6 +133,7 @@ impl Asked {
             pushed: self.wanted.pushed.then_some(true),
             reflect: self.taking.reflect(&self.wanted),
             reflectable: (self.taking.able && !self.taking.wanted).then_some(true),
+            class: self.wanted.class,
         }
     }
 

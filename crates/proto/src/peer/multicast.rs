@@ -143,7 +143,7 @@ impl Multicast {
             addresses: inquiry.reply_to.clone(),
             schemes: schemes(inquiry.params),
             traced: false,
-            profile: Params::profile_of(inquiry.params),
+            terms: provide.terms(inquiry.service, inquiry.params),
             resume: Params::resume_of(inquiry.params),
             pushed: None,
             reflect: None,

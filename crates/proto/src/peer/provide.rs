@@ -13,7 +13,7 @@ use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreached::Unreached;
 use crate::address::SchemeSet;
-use crate::delivery::Profile;
+use crate::delivery::{Classes, Terms};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::service::{Form, Role, Service, ServiceSet};
@@ -59,6 +59,7 @@ pub(super) struct Provide {
     pub(super) max_streams: u16,
     pub(super) uplink_kbps: u32,
     stream_duration: Duration,
+    classes: Classes,
     pub(super) cell: Cell,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Wish {
     pub(super) deadline: Duration,
     /// Whether the requester wants to know how it is served.
     pub(super) traced: bool,
-    pub(super) profile: Option<Profile>,
+    pub(super) terms: Terms,
     /// What the requester has of an object already.
     pub(super) resume: Option<Resume>,
     /// The object that is wanted, if it was offered.
@@ -108,6 +109,7 @@ impl Provide {
             max_streams: config.max_streams,
             uplink_kbps: config.uplink_kbps,
             stream_duration: config.stream_duration,
+            classes: config.classes,
             cell: config.cell,
         }
     }
@@ -133,7 +135,7 @@ impl Provide {
             duration: self.duration(forward.service, forward.params),
             deadline: Duration::from_millis(forward.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(forward.params),
-            profile: Params::profile_of(forward.params),
+            terms: self.terms(forward.service, forward.params),
             resume: Params::resume_of(forward.params),
             pushed: None,
             reflect,
@@ -161,7 +163,7 @@ impl Provide {
             duration: self.duration(request.service, request.params),
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
             traced: Params::is_traced(request.params),
-            profile: Params::profile_of(request.params),
+            terms: self.terms(request.service, request.params),
             resume: Params::resume_of(request.params),
             pushed,
             reflect: self.publications.wanted(request.service, request.params, entry),
@@ -179,6 +181,11 @@ impl Provide {
     pub(super) fn duration(&self, service: Service, params: Option<Params>) -> Option<Duration> {
         let asked = params.and_then(|params| params.duration_ms).map(|millis| Duration::from_millis(millis.into()));
         service.is_stream().then(|| asked.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION))
+    }
+
+    /// How the data that is asked for is delivered.
+    pub(super) fn terms(&self, service: Service, params: Option<Params>) -> Terms {
+        Params::terms_of(params).or_class(self.classes.of(service))
     }
 
     /// Takes a request on, or says why not.

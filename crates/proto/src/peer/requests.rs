@@ -21,7 +21,6 @@ use crate::address::SchemeSet;
 use crate::grid::Area;
 use crate::ids::{Nonce, RequestId};
 use crate::random::Unguessable;
-use crate::scope::Scope;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{MAX_CANDIDATES, Message, Mode, Reason};
@@ -109,22 +108,7 @@ impl Requests {
         let count = count.min(MAX_CANDIDATES as u8);
         let deadline = if attach.home().is_some() { LOOKUP_DEADLINE } else { HOMELESS_LOOKUP };
         let (mode, transports) = (Mode::Locate, SchemeSet::ALL);
-        let wanted = Wanted {
-            service,
-            area,
-            mode,
-            count,
-            duration: None,
-            transports,
-            deadline,
-            provider: None,
-            scope: Scope::Anywhere,
-            profile: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
-        };
+        let wanted = Wanted { mode, count, transports, deadline, ..Wanted::new(service, area) };
         let id = self.insert(core, ticket, wanted);
         self.begin_search(core, attach, id);
     }

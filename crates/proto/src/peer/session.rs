@@ -9,7 +9,7 @@ use super::core::Core;
 use super::provide::Wish;
 use super::publish::{Live, MEMBER_SILENCE};
 use super::timers::Timer;
-use crate::delivery::{Delivery, Profile};
+use crate::delivery::Delivery;
 use crate::flow::{ObjectSender, Room, SILENCE, StreamSender};
 use crate::grid::Cell;
 use crate::ids::{LinkId, RequestId};
@@ -134,7 +134,7 @@ impl Session {
 
     fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
         if let Some(link) = self.link {
-            core.transmit(link, channel, Delivery::asked(self.wish.service, self.wish.profile), message);
+            core.transmit(link, channel, Delivery::asked(self.wish.service, self.wish.terms), message);
         }
     }
 
@@ -284,7 +284,7 @@ impl Session {
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let offer = Offer::Stream { duration_ms, bits_per_second, format };
         self.accept = Some(self.acceptance(core, cell, offer));
-        let is_whole = self.wish.profile.is_some_and(Profile::is_whole);
+        let is_whole = self.wish.terms.is_whole();
         let make = if is_whole { StreamSender::whole } else { StreamSender::new };
         self.phase = Phase::Streaming(make(self.wish.key.1, core.now));
         self.report(core);

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use super::bytes_codec;
 use super::reflect::{Reflect, Reflected};
 use crate::address::{Address, SchemeSet};
-use crate::delivery::Profile;
+use crate::delivery::{Class, Profile, Terms};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, Nonce, RequestId};
 use crate::scope::Scope;
@@ -62,6 +62,10 @@ pub struct Params {
     /// [`Reason::Reflected`], so that it asks for the reflected one; `None` is no.
     #[n(7)]
     pub reflectable: Option<bool>,
+    /// Over which paths the data shall come; `None` leaves it to the profile and
+    /// the provider. Who does not know this field serves without it.
+    #[n(8)]
+    pub class: Option<Class>,
 }
 
 /// The beginning of an object that a requester has.
@@ -82,9 +86,9 @@ impl Params {
         this.and_then(|params| params.trace).unwrap_or(false)
     }
 
-    /// What matters to who asks.
-    pub fn profile_of(this: Option<Self>) -> Option<Profile> {
-        this.and_then(|params| params.profile)
+    /// How who asks wants the data delivered.
+    pub fn terms_of(this: Option<Self>) -> Terms {
+        this.map(|Self { profile, class, .. }| Terms { profile, class }).unwrap_or_default()
     }
 
     /// Whether an object is wanted that was offered.

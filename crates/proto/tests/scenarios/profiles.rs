@@ -1,7 +1,7 @@
 //! What requests ask of their delivery, and get.
 
 use roost_proto::peer::Summary;
-use roost_proto::{Profile, Role, Service};
+use roost_proto::{Class, Classes, Profile, Role, Service, ServiceSet};
 
 use crate::world::seeds::for_few_seeds;
 use crate::world::{HostId, MS, SECOND, World};
@@ -84,4 +84,45 @@ fn an_object_is_whole_under_every_profile() {
         let ticket = world.request_with(requester, Service::Image, ANYWHERE, wanted);
         is_whole(1, &finished(&mut world, requester, ticket));
     }
+}
+
+/// The class in which most of what a host sends for a second of video leaves.
+fn class_of_video(
+    role: Role,
+    of_hub: bool,
+    usual: Class,
+    profile: Option<Profile>,
+    class: Option<Class>,
+) -> &'static str {
+    let mut world = World::new(1);
+    let hub = world.hub(role);
+    let provider = world.node_with(&[hub], |config| {
+        (config.services, config.classes) = (ServiceSet::ALL, Classes { video: usual, ..Classes::default() });
+    });
+    let requester = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
+        (wanted.duration, wanted.profile, wanted.class) = (Some(SECOND), profile, class);
+    });
+    is_whole(1, &finished(&mut world, requester, ticket));
+    let host = if of_hub { hub } else { provider };
+    let most = world.classes.iter().filter(|((of, _), _)| *of == host).max_by_key(|(_, bytes)| **bytes);
+    most.map_or("nothing", |((_, class), _)| class)
+}
+
+#[test]
+fn data_leaves_in_the_class_that_was_asked_for_or_in_the_providers() {
+    let (stripe, duplicate, backup) = (Class::Stripe, Class::Duplicate, Class::Backup);
+    let piloting = Some(Profile::Piloting);
+    for role in [Role::SuperNode, Role::Server] {
+        let of = |usual, profile, class| class_of_video(role, false, usual, profile, class);
+        assert_eq!(of(stripe, None, None), "stripe");
+        assert_eq!(of(stripe, None, Some(backup)), "backup");
+        assert_eq!(of(backup, None, None), "backup");
+        assert_eq!(of(backup, piloting, None), "duplicate");
+        assert_eq!(of(duplicate, piloting, Some(backup)), "backup");
+    }
+    // A hub that relays knows what was asked for, and nothing of the provider's choice.
+    let relayed = |usual, class| class_of_video(Role::Server, true, usual, None, class);
+    assert_eq!((relayed(stripe, Some(backup)), relayed(backup, None)), ("backup", "stripe"));
 }

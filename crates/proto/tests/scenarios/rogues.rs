@@ -7,7 +7,7 @@ use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
-use roost_proto::{Area, Cell, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time};
+use roost_proto::{Area, Cell, Classes, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Time};
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
 use crate::{ANYWHERE, finished, three};
@@ -195,6 +195,7 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
         uplink_kbps: u32::MAX,
         stream_duration: SECOND,
         media: None,
+        classes: Classes::default(),
         multicast: false,
         discovery: Discovery::SuperNode,
         seed: 1,
@@ -218,20 +219,10 @@ fn a_node_that_dials_without_end_takes_no_place_from_others() {
     // Its own dial to that neighbour makes no exception.
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
     let wanted = Wanted {
-        service: Service::Sensor,
-        area: ANYWHERE,
-        mode: Mode::Forward,
-        count: 0,
-        duration: None,
         transports: SchemeSet::only(Scheme::Tcp),
         deadline: SECOND,
         provider,
-        scope: Scope::Anywhere,
-        profile: None,
-        resume: None,
-        pushed: false,
-        reflect: None,
-        trace: false,
+        ..Wanted::new(Service::Sensor, ANYWHERE)
     };
     peer.handle(Time::from_nanos(10_001), Input::Command(Command::Request { ticket: Ticket(1), wanted }));
     let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {

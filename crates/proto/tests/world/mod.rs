@@ -19,10 +19,7 @@ use roost_proto::hub::{self, Hub, Kind};
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::peer::{Command, Config, Discovery, Event, Status, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::Mode;
-use roost_proto::{
-    Address, Area, Cell, DialId, LinkId, NodeId, Role, Scheme, SchemeSet, Scope, Service, ServiceSet, Time,
-};
+use roost_proto::{Address, Area, Cell, Classes, DialId, LinkId, NodeId, Role, Scheme, Service, ServiceSet, Time};
 
 pub use check::Checker;
 pub use host::{Host, HostId, object};
@@ -58,6 +55,8 @@ pub struct World {
     pub messages: u64,
     pub bytes: u64,
     pub log: bool,
+    /// Bytes that each host sent in each class.
+    pub classes: BTreeMap<(HostId, &'static str), usize>,
     /// Every message that was delivered, if one wants them.
     pub corpus: Option<Vec<bytes::Bytes>>,
     /// Damages every chunk that passes, to see that it is noticed.
@@ -101,6 +100,7 @@ impl World {
             multicasts: 0,
             messages: 0,
             bytes: 0,
+            classes: BTreeMap::new(),
             corpus: None,
             log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
@@ -146,6 +146,7 @@ impl World {
             uplink_kbps: u32::MAX,
             stream_duration: 2 * SECOND,
             media: Some(reflect::media(id)),
+            classes: Classes::default(),
             multicast: false,
             discovery: Discovery::SuperNode,
             seed: self.random.next_u64(),
@@ -242,22 +243,7 @@ impl World {
         change: impl FnOnce(&mut Wanted),
     ) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        let mut wanted = Wanted {
-            service,
-            area,
-            mode: Mode::Forward,
-            count: 0,
-            duration: None,
-            transports: SchemeSet::ALL,
-            deadline: 10 * SECOND,
-            provider: None,
-            scope: Scope::Anywhere,
-            profile: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
-        };
+        let mut wanted = Wanted::new(service, area);
         change(&mut wanted);
         self.command(host, Command::Request { ticket, wanted });
         ticket

@@ -74,7 +74,10 @@ impl World {
 
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
         match transmit {
-            Transmit::Message { link, channel, message, .. } => self.send(link, channel, message),
+            Transmit::Message { link, channel, delivery, message, .. } => {
+                *self.classes.entry((from, delivery.class.name())).or_default() += message.len();
+                self.send(link, channel, message);
+            }
             Transmit::Multicast { message, .. } => self.fan_out(from, &message),
             Transmit::Dial { dial, addresses, expect, node } => self.dial(from, dial, &addresses, expect, node),
             Transmit::Close { link, .. } => {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use roost_proto::peer::{Command, Event, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::Mode;
-use roost_proto::{Area, Cell, NodeId, SchemeSet, Scope, Service, Time, Traffic};
+use roost_proto::{Area, Cell, NodeId, Service, Time, Traffic};
 
 use super::{Holds, Lookups, MOVE_EVERY, Requests};
 use crate::experiment::{NodePlace, Placement, Prepared};
@@ -240,20 +239,9 @@ impl<'a> Crowd<'a> {
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
             let wanted = Wanted {
-                service: Service::Track,
-                area: Area::At(self.cells[*target]),
-                mode: Mode::Forward,
-                count: 0,
                 duration: Some(TRACK),
-                transports: SchemeSet::ALL,
                 deadline: PATIENCE,
-                provider: None,
-                scope: Scope::default(),
-                profile: None,
-                resume: None,
-                pushed: false,
-                reflect: None,
-                trace: false,
+                ..Wanted::new(Service::Track, Area::At(self.cells[*target]))
             };
             let machine = self.world.machine_of(Part::Node(*asker));
             self.world.command(machine, Command::Request { ticket, wanted });

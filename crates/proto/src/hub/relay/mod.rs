@@ -19,7 +19,7 @@ use self::table::{Relay, Side};
 use super::requests::Key;
 use super::{Hub, MAX_PER_WAKE, Sender};
 use crate::address::SchemeSet;
-use crate::delivery::Profile;
+use crate::delivery::Terms;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic, Transmit};
 use crate::service::Service;
@@ -42,7 +42,7 @@ impl Hub {
         key: Key,
         asker_link: LinkId,
         (provider, provider_link): (NodeId, LinkId),
-        (service, profile): (Service, Option<Profile>),
+        (service, terms): (Service, Terms),
     ) -> Result<RequestId, Reason> {
         let (total, limits) = (self.relays.len(), &self.config.limits);
         let neighbour = self.neighbours.get_mut(key.asker).ok_or(Reason::Unreachable)?;
@@ -57,8 +57,7 @@ impl Hub {
         let id = self.relays.next_id(self.config.node, provider);
         let (accepted, ended, listed) = (false, false, now + IDLE);
         let heard = now;
-        let relay =
-            Relay { key, asker_link, provider, provider_link, service, profile, accepted, ended, heard, listed };
+        let relay = Relay { key, asker_link, provider, provider_link, service, terms, accepted, ended, heard, listed };
         self.relays.insert(id, relay);
         self.counters.relays += 1;
         Ok(id)

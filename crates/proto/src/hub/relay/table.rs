@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::header::kind;
 use super::{IDLE, LINGER};
-use crate::delivery::{Delivery, Profile};
+use crate::delivery::{Delivery, Terms};
 use crate::hub::requests::Key;
 use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::Channel;
@@ -32,7 +32,7 @@ pub(super) struct Relay {
     pub(super) provider: NodeId,
     pub(super) provider_link: LinkId,
     pub(super) service: Service,
-    pub(super) profile: Option<Profile>,
+    pub(super) terms: Terms,
     pub(super) accepted: bool,
     pub(super) ended: bool,
     pub(super) heard: Time,
@@ -42,11 +42,11 @@ pub(super) struct Relay {
 
 impl Relay {
     fn delivery(&self) -> Delivery {
-        Delivery::asked(self.service, self.profile)
+        Delivery::asked(self.service, self.terms)
     }
 
     fn must_be_whole(&self) -> bool {
-        !self.service.is_stream() || self.profile.is_some_and(Profile::is_whole)
+        !self.service.is_stream() || self.terms.is_whole()
     }
 }
 

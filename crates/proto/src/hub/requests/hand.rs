@@ -34,7 +34,7 @@ impl Hub {
         }
         let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let (service, asker_link) = (asked.service, asked.link);
-        let what = (service, Params::profile_of(asked.params));
+        let what = (service, Params::terms_of(asked.params));
         let Some(link) = self.neighbours.best_link(choice.neighbour(), wanted) else {
             return self.dial_for(key, choice, allowed);
         };

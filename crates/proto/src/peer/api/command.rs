@@ -7,7 +7,7 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::{Config, Event};
 use crate::address::{Address, SchemeSet};
-use crate::delivery::Profile;
+use crate::delivery::{Class, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, Secret, StreamId};
@@ -49,6 +49,8 @@ pub struct Wanted {
     pub scope: Scope,
     /// What matters most of its delivery.
     pub profile: Option<Profile>,
+    /// Over which paths its data comes; `None` leaves it to the profile and the provider.
+    pub class: Option<Class>,
     /// What of an object the owner has already, from an earlier request; the
     /// acceptance says whether it goes on from there.
     pub resume: Option<Resume>,
@@ -60,6 +62,30 @@ pub struct Wanted {
     pub reflect: Option<Reflection>,
     /// Whether its way is traced: [`Event::Traced`] comes before its last event.
     pub trace: bool,
+}
+
+impl Wanted {
+    /// A service of somewhere, as requests are without more words: from the
+    /// nearest provider, directly, within 10 s.
+    pub const fn new(service: Service, area: Area) -> Self {
+        Self {
+            service,
+            area,
+            mode: Mode::Forward,
+            count: 0,
+            duration: None,
+            transports: SchemeSet::ALL,
+            deadline: Duration::from_secs(10),
+            provider: None,
+            scope: Scope::Anywhere,
+            profile: None,
+            class: None,
+            resume: None,
+            pushed: false,
+            reflect: None,
+            trace: false,
+        }
+    }
 }
 
 /// When a requester takes a stream that super nodes reflect, of which its

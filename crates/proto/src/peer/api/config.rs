@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::delivery::Classes;
 use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::service::{Role, ServiceSet};
@@ -42,6 +43,8 @@ pub struct Config {
     /// Where it takes in and sends reflected streams; an unspecified host is
     /// filled in by its hub. `None`: it neither provides nor takes any.
     pub media: Option<SocketAddr>,
+    /// Over which paths it sends what was asked for without saying that.
+    pub classes: Classes,
     /// Whether it takes part in multicast on its link: answers what is asked
     /// there, and asks.
     pub multicast: bool,
