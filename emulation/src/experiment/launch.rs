@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use roost_proto::address::MAX_HOSTS;
 use roost_proto::{Scheme, Service};
 
 use super::daemon::{Launch, Role};
@@ -13,7 +14,7 @@ use super::plan::Plan;
 use super::private::RUN_FOLDER;
 use super::siblings::Binaries;
 use crate::lab::Lab;
-use crate::scenario::topology::HostIndex;
+use crate::scenario::topology::{HostIndex, Net};
 
 /// The port of a hub for UDP and TCP, and the one for QUIC.
 const PORT: u16 = 7700;
@@ -80,12 +81,12 @@ impl Maker<'_> {
     }
 
     fn common(&self, name: &str, host: HostIndex, port: impl Fn(Scheme) -> u16) -> Result<Vec<OsString>, RunError> {
-        let address = self.address(host)?;
+        let hosts = self.hosts(host)?;
         let mut args: Vec<OsString> = vec!["--config".into(), self.empty.into()];
         args.extend(["--identity".into(), identity(name).into()]);
         args.extend(["--socket".into(), socket(name).into()]);
         for scheme in Scheme::ALL {
-            args.extend(["--listen".into(), format!("{scheme}://{address}:{}", port(scheme)).into()]);
+            args.extend(["--listen".into(), format!("{scheme}://{}:{}", hosts(scheme), port(scheme)).into()]);
         }
         args.extend(["--drain".into(), format!("{}s", LEAVE.as_secs()).into()]);
         Ok(args)
@@ -93,11 +94,28 @@ impl Maker<'_> {
 
     /// A hub's endpoints as one entry, the preferred one first.
     fn endpoints(&self, hub: &HubPlace) -> Result<String, RunError> {
-        let address = self.address(hub.host)?;
+        let hosts = self.hosts(hub.host)?;
         let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
         let schemes = self.plan.transport.preference();
-        let endpoints = schemes.into_iter().map(|scheme| format!("{scheme}://{address}:{}", port(scheme)));
+        let endpoints = schemes.into_iter().map(|scheme| format!("{scheme}://{}:{}", hosts(scheme), port(scheme)));
         Ok(endpoints.collect::<Vec<_>>().join(","))
+    }
+
+    /// Where a daemon on a host listens: over QUIC at each net that it shares with
+    /// a host with which it shares several, else where it is known.
+    fn hosts(&self, host: HostIndex) -> Result<impl Fn(Scheme) -> String, RunError> {
+        let main = self.address(host)?;
+        let is_on = |net: &Net, host| net.members.iter().any(|member| member.host == host);
+        let nets: Vec<&Net> = self.lab.topology().nets.iter().filter(|net| is_on(net, host)).collect();
+        let is_doubled = |net: &Net| {
+            let mut others = net.members.iter().filter(|member| member.host != host);
+            others.any(|other| nets.iter().filter(|net| is_on(net, other.host)).count() > 1)
+        };
+        let doubled = nets.iter().filter(|net| nets.len() > 1 && is_doubled(net));
+        let own = doubled.flat_map(|net| &net.members).filter(|member| member.host == host);
+        let more = own.filter_map(|member| member.address).filter(|address| *address != main);
+        let all: Vec<String> = [main].into_iter().chain(more).take(MAX_HOSTS).map(|at| at.to_string()).collect();
+        Ok(move |scheme| if scheme == Scheme::Quic { all.join("+") } else { main.to_string() })
     }
 
     fn address(&self, host: HostIndex) -> Result<std::net::Ipv4Addr, RunError> {

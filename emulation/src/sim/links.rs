@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_proto::address::MAX_HOSTS;
 use roost_proto::machine::Peer as Neighbour;
 use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
 use roost_transport::simulated::{Detail, Happening, LinkEnd, multicast_bytes};
@@ -57,7 +58,7 @@ pub(super) struct Packet {
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// The end of a link.
-    Link { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId },
+    Link { from: MachineId, to: SocketAddrV4, scheme: Scheme, link: LinkId, path: u8 },
     /// All who take part in multicast, from this address.
     Group(Ipv4Addr),
 }
@@ -99,8 +100,8 @@ struct Held {
 struct End {
     machine: MachineId,
     scheme: Scheme,
-    /// Where its packets go.
-    to: SocketAddrV4,
+    /// Where its packets go, by path.
+    to: Vec<SocketAddrV4>,
     far: MachineId,
     state: LinkEnd,
     /// The dial that it is an attempt of, until it is up.
@@ -136,8 +137,10 @@ impl Links {
     pub(super) fn new(wire: Wire<Packet>, sites: Vec<Site>, detail: Detail) -> Self {
         let mut listeners = BTreeMap::new();
         for (machine, site) in sites.iter().enumerate() {
-            for scheme in Scheme::ALL {
-                listeners.insert((site.address, (site.port)(scheme)), machine);
+            for (scheme, address) in
+                Scheme::ALL.into_iter().flat_map(|scheme| wire.addresses(site.host).map(move |at| (scheme, at)))
+            {
+                listeners.insert((address, (site.port)(scheme)), machine);
             }
         }
         let count = sites.len();
@@ -258,12 +261,24 @@ impl Links {
         }
         let to = (*to.ip(), to.port());
         let far = self.listeners.get(&to).copied().unwrap_or(machine);
-        let state = LinkEnd::dial(address.scheme, self.detail, now);
+        let ways = self.ways(machine, far, address.scheme, to.0);
+        let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
+        let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
         let end = End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), is_up: false, armed: None };
         let link = LinkId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
         self.of_machine[machine].insert(link);
         self.settle(now, link);
+    }
+
+    /// The ways of a link from one machine to another: of QUIC's, each net that
+    /// both hosts are on, as for daemons that listen on all their addresses.
+    fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+        let (from, to) = (self.sites[from].host, self.sites[to].host);
+        let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
+        let mut ways = if is_several { self.wire.ways(from, to, first) } else { Vec::new() };
+        ways.truncate(MAX_HOSTS);
+        ways
     }
 
     /// Whether a dial has addresses that were not tried yet.
@@ -390,23 +405,26 @@ impl Links {
     /// A machine takes a packet.
     fn take_in(&mut self, now: Time, machine: MachineId, packet: Packet) {
         let content = packet.content;
-        let (from, scheme, link) = match packet.way {
-            Way::Link { from, scheme, link, .. } => (from, scheme, link),
+        let (from, to, scheme, link, path) = match packet.way {
+            Way::Link { from, to, scheme, link, path } => (from, to, scheme, link, path),
             Way::Group(from) => {
                 return self.news.push_back((machine, News::Multicast { from: from.into(), message: content }));
             }
         };
-        if self.slot(link).is_none() && link.0 % 2 == 1 && LinkEnd::begins(&content) {
+        if self.slot(link).is_none() && link.0 % 2 == 1 && path == 0 && LinkEnd::begins(&content) {
             let site = &self.sites[from];
-            let back = (site.address, (site.port)(scheme));
-            let state = LinkEnd::accept(scheme, self.detail, now);
+            let port = (site.port)(scheme);
+            let back = (site.address, port);
+            let ways = self.ways(from, machine, scheme, to.0);
+            let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
+            let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
             let end = End { machine, scheme, to: back, far: from, state, dial: None, is_up: false, armed: None };
             *self.slot(link) = Some(Box::new(end));
             self.of_machine[machine].insert(link);
         }
         // What comes for a link that is no more is not answered.
         let Some(end) = self.slot(link).as_mut().filter(|end| end.machine == machine) else { return };
-        end.state.handle_packet(now, &content);
+        end.state.handle_packet(now, path, &content);
         self.settle(now, link);
     }
 
@@ -433,10 +451,12 @@ impl Links {
     fn post(&mut self, now: Time, link: LinkId, end: &mut End) {
         let site = &self.sites[end.machine];
         while let Some(parcel) = end.state.poll_packet(now) {
-            let way = Way::Link { from: end.machine, to: end.to, scheme: end.scheme, link: LinkId(link.0 ^ 1) };
+            let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
+            let (from, scheme, path) = (end.machine, end.scheme, parcel.path);
+            let way = Way::Link { from, to, scheme, link: LinkId(link.0 ^ 1), path };
             let packet = Packet { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
-            let addressed = Addressed { to: end.to.0, bytes: parcel.bytes, hops: 0, packet };
+            let addressed = Addressed { to: to.0, bytes: parcel.bytes, hops: 0, packet };
             self.wire.send(now, site.host, addressed);
         }
     }
@@ -479,7 +499,7 @@ impl Links {
                     self.wishes.remove(&(end.machine, dial));
                 }
                 end.is_up = true;
-                let address = Address::single(end.scheme, SocketAddr::from(end.to));
+                let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
                 News::Up { link, dial, peer, address, rtt }
             }
         };

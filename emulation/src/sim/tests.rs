@@ -8,7 +8,7 @@ use super::*;
 use crate::experiment::{NodePlace, Targets};
 use crate::report;
 use crate::report::record;
-use crate::scenario::topology::{Host, Member};
+use crate::scenario::topology::{Host, Member, Net};
 
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
@@ -287,4 +287,25 @@ fn a_crowd_on_one_lan_breaks_no_rule() {
     assert_eq!(violations, []);
     let ended = by_service.values().map(|one| one.completed + one.failed + one.cut).sum::<u64>();
     assert!(requested > 200 && ended == requested, "{ended} of {requested}");
+}
+
+/// The same plan on a second LAN beside the first, which falls silent for a while.
+#[test]
+fn hosts_on_two_nets_go_on_over_the_other_when_one_falls_silent() {
+    let text =
+        format!("{STAR}transport = 'quic'\n[[faults]]\nat = '6s'\ndown = 'net'\n[[faults]]\nat = '12s'\nup = 'net'\n");
+    let run = |nets: usize| {
+        let mut prepared = prepared(&text);
+        let first = prepared.topology.nets[0].clone();
+        for number in 1..nets {
+            let mut net = Net { name: format!("net{number}"), ..first.clone() };
+            net.members.iter_mut().for_each(|member| member.address = None);
+            prepared.topology.nets.push(net);
+        }
+        prepared.network = prepared.topology.clone();
+        simulate(&prepared, Detail::Packet).unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    assert!(one.completed < one.requested, "nothing happened: {one:?}");
+    assert_eq!((two.completed, &two.violations[..]), (two.requested, &[][..]));
 }

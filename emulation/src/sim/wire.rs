@@ -102,6 +102,22 @@ impl<P: Clone> Wire<P> {
         self.mains.get(host).copied().flatten()
     }
 
+    /// The addresses of a host, one for each net that it is on.
+    pub(super) fn addresses(&self, host: HostIndex) -> impl Iterator<Item = Ipv4Addr> {
+        self.ports[host].iter().map(|(_, port)| self.addresses[port.index()])
+    }
+
+    /// The ways between two hosts: their addresses on each net that both are on,
+    /// that of `first` before the others.
+    pub(super) fn ways(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+        let address = |port: &Port| self.addresses[port.index()];
+        let on = |net: usize| self.ports[to].iter().find(|(other, _)| *other == net);
+        let shared = self.ports[from].iter().filter_map(|(net, here)| Some((here, &on(*net)?.1)));
+        let mut ways: Vec<_> = shared.map(|(here, there)| (address(here), address(there))).collect();
+        ways.sort_by_key(|(_, there)| *there != first);
+        ways
+    }
+
     /// Schedules what the topology does to its nets, from `begin` on.
     pub(super) fn begin(&mut self, begin: Time) -> Result<(), WiringError> {
         self.wiring.begin(&mut self.network, begin)

@@ -1,37 +1,39 @@
-//! An end that is a real QUIC connection, driven without its runtime. Messages
-//! travel as in `quic://`: a datagram, or a stream for each.
+//! An end that is real QUIC connections, one for each path, driven without their
+//! runtime. Messages travel as in `quic://`: a datagram of the only path, or chunks
+//! on streams of their own.
 
+mod path;
+mod settings;
 mod streams;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use aws_lc_rs::{hkdf, hmac};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, SendDatagramError, ServerConfig, StreamEvent, StreamId, Transmit,
+    ConnectionError, DatagramEvent, Dir, Endpoint, Event, SendDatagramError, StreamEvent, StreamId, Transmit,
 };
 use roost_proto::{Channel, Congestion, Delivery};
 
-use self::streams::Streams;
+use self::path::Path;
 use super::greeting::{Hello, Welcome};
-use super::link::{CLOSE_TIMEOUT, CLOSED};
-use super::plain::Plain;
+use super::link::{CLOSE_TIMEOUT, CLOSED, GIVEN_UP};
 use super::probing::Probing;
 use super::sentence;
-use super::settings::{DATAGRAM_BUFFER, transport};
+use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
-use crate::association::{Action, Association, Measured, PathId};
+use crate::association::{Action, Association, MAX_PATHS, PathId};
 use crate::config::Limits;
 use crate::simulated::{End, Happening, Parcel, UDP_BYTES};
 
-/// The only path.
-const PATH: PathId = PathId(0);
-/// The other end, which is the only one that there is.
-const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 7701);
+/// The path on which a link begins.
+const FIRST: u8 = 0;
+
+/// The other end, which has an address for each path.
+const fn peer(path: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, path, 1)), 7701)
+}
 
 /// Whether a packet is the first of a connection: a long header, type Initial.
 pub(crate) const fn begins(first: u8) -> bool {
@@ -40,15 +42,16 @@ pub(crate) const fn begins(first: u8) -> bool {
 
 pub(crate) struct QuicEnd {
     endpoint: Endpoint,
-    connection: Option<(ConnectionHandle, Connection)>,
+    paths: BTreeMap<u8, Path>,
+    /// How many the dialler uses.
+    count: u8,
+    congestion: Congestion,
     by_peer: bool,
     phase: Phase,
-    /// What the endpoint answers by itself.
-    loose: VecDeque<Bytes>,
+    /// What the endpoint answers by itself, and on which path.
+    loose: VecDeque<(u8, Bytes)>,
     happenings: VecDeque<Happening>,
     association: Association,
-    probing: Probing,
-    streams: Streams,
     buffer: Vec<u8>,
 }
 
@@ -60,168 +63,171 @@ enum Phase {
     Over,
 }
 
-/// Connection ids of the length of quinn's own, which only have to differ.
-struct Numbered(u64);
-
-impl ConnectionIdGenerator for Numbered {
-    fn generate_cid(&mut self) -> ConnectionId {
-        self.0 += 1;
-        ConnectionId::new(&self.0.to_be_bytes())
-    }
-
-    fn cid_len(&self) -> usize {
-        size_of::<u64>()
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
-    }
-}
-
 impl QuicEnd {
-    pub(crate) fn dial(now: Instant, congestion: Congestion) -> Self {
-        let mut end = Self::new(now, congestion, false);
-        let mut config = ClientConfig::new(Arc::new(Plain));
-        config.transport_config(transport(Limits::default().packet(), &end.probing, false));
-        config.initial_dst_cid_provider(Arc::new(|| ConnectionId::new(&[7; 20])));
-        // The address is one, and there are ids left.
-        end.connection = end.endpoint.connect(now, config, PEER, "peer").ok();
+    /// Dials over so many paths, at least one and at most as many as a link may have.
+    pub(crate) fn dial(now: Instant, congestion: Congestion, count: u8) -> Self {
+        let mut end = Self::new(now, congestion, false, count.clamp(1, MAX_PATHS as u8));
+        end.connect(now, FIRST);
         end
     }
 
-    pub(crate) fn accept(now: Instant, congestion: Congestion) -> Self {
-        Self::new(now, congestion, true)
+    /// Accepts the paths that the dialler uses; whether they are `several`.
+    pub(crate) fn accept(now: Instant, congestion: Congestion, several: bool) -> Self {
+        Self::new(now, congestion, true, 1 + u8::from(several))
     }
 
-    fn new(now: Instant, congestion: Congestion, by_peer: bool) -> Self {
-        let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(by_peer); 64]);
-        let mut config = EndpointConfig::new(Arc::new(reset));
-        // A greased bit would make a packet look like none of QUIC, and tells nothing here.
-        config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
-        let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
-        let mut server = ServerConfig::new(Arc::new(Plain), Arc::new(token));
-        let probing = Probing::new(congestion);
-        server.transport_config(transport(Limits::default().packet(), &probing, false));
+    fn new(now: Instant, congestion: Congestion, by_peer: bool, count: u8) -> Self {
         Self {
-            endpoint: Endpoint::new(Arc::new(config), by_peer.then(|| Arc::new(server)), false, None),
-            connection: None,
+            endpoint: settings::endpoint(by_peer),
+            paths: BTreeMap::new(),
+            count,
+            congestion,
             by_peer,
             phase: Phase::Greeting { until: now + Limits::default().handshake_timeout },
             loose: VecDeque::new(),
             happenings: VecDeque::new(),
             association: Association::new(Limits::default().link_queue_bytes),
-            probing,
-            streams: Streams::default(),
             buffer: Vec::new(),
+        }
+    }
+
+    /// Begins a path.
+    fn connect(&mut self, now: Instant, path: u8) {
+        let probing = Probing::new(self.congestion);
+        let config = settings::client(path, &probing, self.count > 1);
+        // The address is one, and there are ids left.
+        if let Ok((handle, connection)) = self.endpoint.connect(now, config, peer(path), "peer") {
+            self.paths.insert(path, Path::new(handle, connection, probing));
         }
     }
 
     /// Sends a message; `false` if there is no room for it.
     pub(crate) fn offer(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) -> bool {
-        let (Phase::Up, Some((_, connection))) = (&self.phase, &mut self.connection) else { return false };
-        if channel == Channel::Datagram && self.association.is_idle() {
-            let mut datagrams = connection.datagrams();
+        if self.phase != Phase::Up {
+            return false;
+        }
+        if channel == Channel::Datagram
+            && self.association.is_idle()
+            && let Some(path) = self.only_path()
+        {
+            let mut datagrams = path.connection.datagrams();
             let is_free = DATAGRAM_BUFFER - datagrams.send_buffer_space() <= DIRECT_AHEAD;
             if is_free && !matches!(datagrams.send(message.clone(), true), Err(SendDatagramError::TooLarge)) {
                 self.settle(now);
                 return true;
             }
         }
-        let rtt = self.measured().rtt;
+        let rtt = self.association.paths().map(|path| path.measured.rtt).max().unwrap_or_default();
         let is_taken = self.association.send(now, as_sent(channel, delivery, message, now, rtt));
         self.settle(now);
         is_taken
+    }
+
+    /// The path of a link that has one.
+    fn only_path(&mut self) -> Option<&mut Path> {
+        let mut joined = self.paths.values_mut().filter(|path| path.is_joined);
+        joined.next().filter(|_| joined.next().is_none())
     }
 
     /// Does all that follows from what has just been done.
     fn settle(&mut self, now: Instant) {
         loop {
             self.pass_endpoint_events();
-            match self.connection.as_mut().and_then(|(_, connection)| connection.poll()) {
-                Some(event) => self.happened(now, event),
-                None => break,
-            }
+            let event = self.paths.iter_mut().find_map(|(path, it)| Some((*path, it.connection.poll()?)));
+            let Some((path, event)) = event else { break };
+            self.happened(now, path, event);
         }
         while let Some(message) = self.association.poll_message() {
             self.deliver(message);
         }
-        // There is one path, and nobody to tell.
+        // Nobody is told which paths answer.
         while self.association.poll_event().is_some() {}
         while let Some(action) = self.association.poll_action() {
             self.carry_out(action);
         }
-        if let Some((_, connection)) = &mut self.connection {
-            self.streams.write(connection);
-        }
+        self.paths.values_mut().for_each(Path::write);
         self.end_if_drained(now);
         self.pass_endpoint_events();
     }
 
     fn carry_out(&mut self, action: Action) {
+        let (Action::Transmit { path, .. } | Action::Cancel { path, .. } | Action::Probe { path, .. }) = action;
+        let Some(path) = self.paths.get_mut(&(path.0 as u8)) else { return };
         match action {
             Action::Transmit { copy, content, priority, .. } => {
-                self.streams.waiting.push_back((Some(copy), content, priority));
+                path.streams.waiting.push_back((Some(copy), content, priority));
             }
-            Action::Cancel { copy, .. } => {
-                if let Some((_, connection)) = &mut self.connection {
-                    self.streams.cancel(connection, copy);
-                }
-            }
-            Action::Probe { on, .. } => self.probing.set(on),
+            Action::Cancel { copy, .. } => path.streams.cancel(&mut path.connection, copy),
+            Action::Probe { on, .. } => path.probing.set(on),
         }
     }
 
     fn pass_endpoint_events(&mut self) {
-        let Some((handle, connection)) = &mut self.connection else { return };
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(answer) = self.endpoint.handle_event(*handle, event) {
-                connection.handle_event(answer);
+        for Path { handle, connection, .. } in self.paths.values_mut() {
+            while let Some(event) = connection.poll_endpoint_events() {
+                if let Some(answer) = self.endpoint.handle_event(*handle, event) {
+                    connection.handle_event(answer);
+                }
             }
         }
     }
 
-    fn happened(&mut self, now: Instant, event: Event) {
+    fn happened(&mut self, now: Instant, number: u8, event: Event) {
+        let Some(path) = self.paths.get_mut(&number) else { return };
         match event {
             // Each side greets; who dials is up when it has been answered.
-            Event::Connected if !self.by_peer => self.say(Hello::Link.write()),
-            Event::Stream(StreamEvent::Opened { .. }) => self.accept_streams(now),
-            Event::Stream(StreamEvent::Readable { id }) => self.read(now, id),
+            Event::Connected if !self.by_peer => path.say(hello(number).write()),
+            Event::Stream(StreamEvent::Opened { .. }) => self.accept_streams(now, number),
+            Event::Stream(StreamEvent::Readable { id }) => self.read(now, number, id),
             Event::Stream(StreamEvent::Finished { id }) => {
-                if let Some(copy) = self.streams.sent.remove(&id) {
-                    let measured = self.measured();
+                if let Some(copy) = path.streams.sent.remove(&id) {
+                    let measured = path.measured();
                     self.association.acknowledged(now, copy, measured);
                 }
             }
             Event::DatagramReceived => {
-                while let Some(message) = self.connection.as_mut().and_then(|(_, it)| it.datagrams().recv()) {
+                while let Some(message) = self.paths.get_mut(&number).and_then(|it| it.connection.datagrams().recv()) {
                     self.deliver(message);
                 }
             }
-            Event::ConnectionLost { reason } => {
-                if self.phase == Phase::Up {
-                    self.happenings.push_back(Happening::Down { reason: sentence(&reason) });
-                }
-                self.phase = Phase::Over;
-            }
+            Event::ConnectionLost { reason } => self.lose(now, number, &reason),
             _ => {}
         }
     }
 
-    fn say(&mut self, greeting: Vec<u8>) {
-        self.streams.waiting.push_front((None, [greeting.into(), Bytes::new()], 0));
+    /// A connection is over; the link goes on with the others, unless the other
+    /// end has closed it.
+    fn lose(&mut self, now: Instant, number: u8, reason: &ConnectionError) {
+        if let Some(path) = self.paths.get_mut(&number) {
+            path.is_joined = false;
+        }
+        self.association.remove_path(now, PathId(number.into()));
+        let is_closed = matches!(reason, ConnectionError::ApplicationClosed(close) if close.error_code != GIVEN_UP);
+        if self.paths.values().any(|path| path.is_joined) && !is_closed {
+            return;
+        }
+        if self.phase == Phase::Up {
+            self.happenings.push_back(Happening::Down { reason: sentence(reason) });
+        }
+        self.phase = Phase::Over;
+        self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, Bytes::new()));
     }
 
-    fn measured(&self) -> Measured {
-        let path = self.connection.as_ref().map(|(_, connection)| connection.stats().path).unwrap_or_default();
-        Measured { rtt: path.rtt, window: path.cwnd }
-    }
-
-    fn go_up(&mut self, now: Instant) {
+    /// A path can be used; with the first the link is up.
+    fn join(&mut self, now: Instant, number: u8) {
+        if !matches!(self.phase, Phase::Greeting { .. } | Phase::Up) {
+            return;
+        }
+        let Some(path) = self.paths.get_mut(&number).filter(|path| !path.is_joined) else { return };
+        path.is_joined = true;
+        let measured = path.measured();
+        self.association.add_path(now, PathId(number.into()), number, measured);
         if let Phase::Greeting { .. } = &self.phase {
-            let measured = self.measured();
-            self.association.add_path(now, PATH, 0, measured);
             self.happenings.push_back(Happening::Up { rtt: measured.rtt });
             self.phase = Phase::Up;
+            if !self.by_peer {
+                (FIRST + 1..self.count).for_each(|other| self.connect(now, other));
+            }
         }
     }
 
@@ -231,22 +237,24 @@ impl QuicEnd {
         }
     }
 
-    fn accept_streams(&mut self, now: Instant) {
-        while let Some(id) = self.connection.as_mut().and_then(|(_, it)| it.streams().accept(Dir::Uni)) {
-            self.streams.reading.insert(id, Vec::new());
-            self.read(now, id);
+    fn accept_streams(&mut self, now: Instant, number: u8) {
+        while let Some(path) = self.paths.get_mut(&number)
+            && let Some(id) = path.connection.streams().accept(Dir::Uni)
+        {
+            path.streams.reading.insert(id, Vec::new());
+            self.read(now, number, id);
         }
     }
 
     /// Reads what there is of a stream, and takes what is whole.
-    fn read(&mut self, now: Instant, id: StreamId) {
-        let Some((_, connection)) = &mut self.connection else { return };
-        let Some(body) = self.streams.read(connection, id) else { return };
+    fn read(&mut self, now: Instant, number: u8, id: StreamId) {
+        let Some(path) = self.paths.get_mut(&number) else { return };
+        let Some(body) = path.streams.read(&mut path.connection, id) else { return };
         if id.index() == 0 {
             if self.by_peer {
-                self.say(Welcome { link: 1, hosts: Vec::new() }.write());
+                path.say(Welcome { link: 1, hosts: Vec::new() }.write());
             }
-            return self.go_up(now);
+            return self.join(now, number);
         }
         // The other end is like this one, and keeps to the protocol.
         let _ = self.association.received(&body.into());
@@ -255,28 +263,29 @@ impl QuicEnd {
     /// Says farewell once the other end has everything.
     fn end_if_drained(&mut self, now: Instant) {
         let Phase::Draining { reason, until } = &self.phase else { return };
-        if let Some((_, connection)) = &mut self.connection
-            && (self.association.is_idle() || *until <= now)
-        {
-            connection.close(now, CLOSED, Bytes::copy_from_slice(reason.as_bytes()));
+        if self.association.is_idle() || *until <= now {
+            let reason = Bytes::copy_from_slice(reason.as_bytes());
+            self.paths.values_mut().for_each(|path| path.connection.close(now, CLOSED, reason.clone()));
             self.phase = Phase::Over;
         }
     }
 
-    /// Hands a packet to the connection, or begins one with it; what the
+    /// Hands a packet to its connection, or begins one with it; what the
     /// endpoint answers by itself.
-    fn dispatch(&mut self, now: Instant, content: &[u8]) -> Option<Transmit> {
+    fn dispatch(&mut self, now: Instant, number: u8, content: &[u8]) -> Option<Transmit> {
         self.buffer.clear();
-        match self.endpoint.handle(now, PEER, None, None, BytesMut::from(content), &mut self.buffer)? {
-            DatagramEvent::ConnectionEvent(_, event) => {
-                let (_, connection) = self.connection.as_mut()?;
-                connection.handle_event(event);
+        match self.endpoint.handle(now, peer(number), None, None, BytesMut::from(content), &mut self.buffer)? {
+            DatagramEvent::ConnectionEvent(handle, event) => {
+                let path = self.paths.values_mut().find(|path| path.handle == handle)?;
+                path.connection.handle_event(event);
                 None
             }
             DatagramEvent::NewConnection(incoming) => {
-                match self.endpoint.accept(incoming, now, &mut self.buffer, None) {
-                    Ok(accepted) => {
-                        self.connection = Some(accepted);
+                let probing = Probing::new(self.congestion);
+                let config = settings::server(Some(&probing), self.count > 1);
+                match self.endpoint.accept(incoming, now, &mut self.buffer, Some(config)) {
+                    Ok((handle, connection)) => {
+                        self.paths.insert(number, Path::new(handle, connection, probing));
                         None
                     }
                     Err(error) => error.response,
@@ -285,6 +294,11 @@ impl QuicEnd {
             DatagramEvent::Response(transmit) => Some(transmit),
         }
     }
+}
+
+/// What the dialler says on a path; nobody has secrets here to prove anything with.
+fn hello(path: u8) -> Hello {
+    if path == FIRST { Hello::Link } else { Hello::Path { link: 1, code: vec![0; 32] } }
 }
 
 impl End for QuicEnd {
@@ -296,7 +310,7 @@ impl End for QuicEnd {
         self.phase = match self.phase {
             Phase::Up => Phase::Draining { reason: reason.to_owned(), until: now + CLOSE_TIMEOUT },
             Phase::Greeting { .. } => {
-                self.connection = None;
+                self.paths.clear();
                 Phase::Over
             }
             _ => return,
@@ -311,9 +325,9 @@ impl End for QuicEnd {
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, content: &[u8]) {
-        if let Some(transmit) = self.dispatch(now, content) {
-            self.loose.push_back(Bytes::copy_from_slice(&self.buffer[..transmit.size]));
+    fn handle_packet(&mut self, now: Instant, path: u8, content: &[u8]) {
+        if let Some(transmit) = self.dispatch(now, path, content) {
+            self.loose.push_back((path, Bytes::copy_from_slice(&self.buffer[..transmit.size])));
         }
         self.settle(now);
     }
@@ -321,12 +335,12 @@ impl End for QuicEnd {
     fn handle_timeout(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Greeting { until } if until <= now) {
             self.phase = Phase::Over;
-            self.connection = None;
+            self.paths.clear();
         }
-        if let Some((_, connection)) = &mut self.connection
-            && connection.poll_timeout().is_some_and(|at| at <= now)
-        {
-            connection.handle_timeout(now);
+        for Path { connection, .. } in self.paths.values_mut() {
+            if connection.poll_timeout().is_some_and(|at| at <= now) {
+                connection.handle_timeout(now);
+            }
         }
         if self.association.deadline().is_some_and(|at| at <= now) {
             self.association.handle_timeout(now);
@@ -335,14 +349,15 @@ impl End for QuicEnd {
     }
 
     fn poll_packet(&mut self, now: Instant) -> Option<Parcel> {
-        let content = self.loose.pop_front().or_else(|| {
-            let (_, connection) = self.connection.as_mut()?;
-            self.buffer.clear();
-            let transmit = connection.poll_transmit(now, 1, &mut self.buffer)?;
-            Some(Bytes::copy_from_slice(&self.buffer[..transmit.size]))
+        let packet = self.loose.pop_front().or_else(|| {
+            self.paths.iter_mut().find_map(|(path, it)| {
+                self.buffer.clear();
+                let transmit = it.connection.poll_transmit(now, 1, &mut self.buffer)?;
+                Some((*path, Bytes::copy_from_slice(&self.buffer[..transmit.size])))
+            })
         });
         self.pass_endpoint_events();
-        content.map(|content| Parcel { bytes: content.len() as u32 + UDP_BYTES, content })
+        packet.map(|(path, content)| Parcel { path, bytes: content.len() as u32 + UDP_BYTES, content })
     }
 
     fn poll_happening(&mut self) -> Option<Happening> {
@@ -354,12 +369,12 @@ impl End for QuicEnd {
             Phase::Greeting { until } | Phase::Draining { until, .. } => Some(*until),
             Phase::Up | Phase::Over => None,
         };
-        let own = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
+        let own = self.paths.values_mut().filter_map(|path| path.connection.poll_timeout()).min();
         [until, own, self.association.deadline()].into_iter().flatten().min()
     }
 
     fn is_over(&self) -> bool {
-        let is_drained = self.connection.as_ref().is_none_or(|(_, connection)| connection.is_drained());
+        let is_drained = self.paths.values().all(|path| path.connection.is_drained());
         self.phase == Phase::Over && is_drained && self.loose.is_empty() && self.happenings.is_empty()
     }
 }

@@ -88,7 +88,7 @@ pub(crate) trait End {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
     fn abort(&mut self, now: Instant, reason: &str);
-    fn handle_packet(&mut self, now: Instant, content: &[u8]);
+    fn handle_packet(&mut self, now: Instant, path: u8, content: &[u8]);
     fn handle_timeout(&mut self, now: Instant);
     fn poll_packet(&mut self, now: Instant) -> Option<Parcel>;
     fn poll_happening(&mut self) -> Option<Happening>;
@@ -125,6 +125,8 @@ pub fn multicast_bytes(message: usize) -> Option<u32> {
 /// A packet for the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
+    /// Over which path, from 0 on.
+    pub path: u8,
     /// What the other end needs of it.
     pub content: Bytes,
     /// How long it would be, headers of IP and above included.
@@ -134,18 +136,30 @@ pub struct Parcel {
 impl LinkEnd {
     /// The end that dials: it has its first packets to send at once.
     pub fn dial(scheme: Scheme, detail: Detail, now: Time) -> Self {
+        Self::dial_over(1, scheme, detail, now)
+    }
+
+    /// The same over so many paths, at most 8, if it is one of QUIC's in full
+    /// detail; others have one. The first packets are of path 0, and others follow
+    /// when the link is up.
+    pub fn dial_over(paths: u8, scheme: Scheme, detail: Detail, now: Time) -> Self {
         let now = instant(now);
         Self(match (scheme, detail) {
-            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now, Congestion::default())),
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::dial(now, Congestion::default(), paths)),
             _ => Box::new(SessionEnd::dial(Attire::of(scheme), now)),
         })
     }
 
     /// The end that is dialled, before its first packet.
     pub fn accept(scheme: Scheme, detail: Detail, now: Time) -> Self {
+        Self::accept_over(1, scheme, detail, now)
+    }
+
+    /// The same by who has addresses for so many paths.
+    pub fn accept_over(paths: u8, scheme: Scheme, detail: Detail, now: Time) -> Self {
         let now = instant(now);
         Self(match (scheme, detail) {
-            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now, Congestion::default())),
+            (Scheme::Quic, Detail::Packet) => Box::new(QuicEnd::accept(now, Congestion::default(), paths > 1)),
             _ => Box::new(SessionEnd::accept(Attire::of(scheme), now)),
         })
     }
@@ -176,9 +190,9 @@ impl LinkEnd {
         self.0.abort(instant(now), reason);
     }
 
-    /// Takes a packet of the other end.
-    pub fn handle_packet(&mut self, now: Time, content: &[u8]) {
-        self.0.handle_packet(instant(now), content);
+    /// Takes a packet of the other end that came over a path.
+    pub fn handle_packet(&mut self, now: Time, path: u8, content: &[u8]) {
+        self.0.handle_packet(instant(now), path, content);
     }
 
     /// Does what is due.

@@ -6,8 +6,8 @@ use roost_proto::flow::digest;
 use roost_proto::machine::{Machine, Peer as Neighbour};
 use roost_proto::peer::{Command, Config, Discovery, Event, Opened, Peer, Provider, Summary, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::Mode;
-use roost_proto::{Address, Area, Cell, Input, LinkId, NodeId, Role, SchemeSet, Scope, Service, ServiceSet, Transmit};
+
+use roost_proto::{Address, Area, Cell, Classes, Input, LinkId, NodeId, Role, Service, ServiceSet, Transmit};
 
 use super::*;
 
@@ -72,6 +72,7 @@ fn peer(number: u8) -> Peer {
         uplink_kbps: u32::MAX,
         stream_duration: Duration::from_secs(1),
         media: None,
+        classes: Classes::default(),
         multicast: true,
         discovery: Discovery::Multicast,
         seed: u64::from(number),
@@ -130,7 +131,7 @@ impl Path {
             Transmit::Dial { dial, .. } => {
                 self.dial = Some(dial);
                 let (now, rate) = (instant(self.now), Congestion::Rate);
-                let ends = [QuicEnd::accept(now, rate), QuicEnd::dial(now, rate)];
+                let ends = [QuicEnd::accept(now, rate, false), QuicEnd::dial(now, rate, 1)];
                 self.ends = Some(ends.map(|end| LinkEnd(Box::new(end))));
             }
             Transmit::Message { channel, delivery, message, .. } => {
@@ -147,7 +148,7 @@ impl Path {
         for side in 0..2 {
             while self.ways[1 - side].wire.front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, content) = self.ways[1 - side].wire.pop_front().unwrap();
-                self.ends.as_mut().unwrap()[side].handle_packet(self.now, &content);
+                self.ends.as_mut().unwrap()[side].handle_packet(self.now, 0, &content);
             }
             self.drive(side);
         }
@@ -191,20 +192,9 @@ impl Path {
     /// The rate at which the second half of the object came, bits per second.
     fn carry(&mut self) -> f64 {
         let wanted = Wanted {
-            service: Service::Image,
-            area: Area::Anywhere,
-            mode: Mode::Forward,
-            count: 0,
-            duration: None,
-            transports: SchemeSet::ALL,
             deadline: Duration::from_secs(30),
             provider: Some(Provider { node: node(0), addresses: vec![address(0)] }),
-            scope: Scope::Anywhere,
-            profile: None,
-            resume: None,
-            pushed: false,
-            reflect: None,
-            trace: false,
+            ..Wanted::new(Service::Image, Area::Anywhere)
         };
         self.input(1, Input::Command(Command::Request { ticket: TICKET, wanted }));
         while self.summary.is_none() {

@@ -239,7 +239,7 @@ impl SessionEnd {
         for (part, size) in parts.iter().enumerate() {
             // What is in it does not matter, only how long it would be.
             let content = Bytes::copy_from_slice(&[FLIGHT | flight, part as u8, parts.len() as u8]);
-            self.out.push_back(Parcel { content, bytes: u32::from(*size) + self.attire.bare });
+            self.out.push_back(Parcel { path: 0, content, bytes: u32::from(*size) + self.attire.bare });
         }
     }
 
@@ -249,7 +249,7 @@ impl SessionEnd {
 
     fn push_sealed(&mut self, content: Bytes) {
         let bytes = self.attire.packet_length(&content);
-        self.out.push_back(Parcel { content, bytes });
+        self.out.push_back(Parcel { path: 0, content, bytes });
     }
 }
 
@@ -290,7 +290,7 @@ impl End for SessionEnd {
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, content: &[u8]) {
+    fn handle_packet(&mut self, now: Instant, _path: u8, content: &[u8]) {
         match content {
             [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
             _ => self.handle_sealed(now, content),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use roost_proto::random::SplitMix64;
-use roost_proto::{Profile, Service};
+use roost_proto::{Class, Profile, Service, Terms};
 
 use super::*;
 
@@ -12,39 +12,49 @@ const DELAY: Duration = Duration::from_millis(30);
 const FAR: Duration = Duration::from_millis(620);
 const MS: Duration = Duration::from_millis(1);
 
-type Kind = (Scheme, Detail);
+/// A transport, its detail, and over how many paths.
+type Kind = (Scheme, Detail, u8);
 
-const UDP: Kind = (Scheme::Udp, Detail::Packet);
-const TCP: Kind = (Scheme::Tcp, Detail::Packet);
-const QUIC: Kind = (Scheme::Quic, Detail::Packet);
-const COARSE_QUIC: Kind = (Scheme::Quic, Detail::Message);
-const ALL: [Kind; 4] = [UDP, TCP, QUIC, COARSE_QUIC];
+const UDP: Kind = (Scheme::Udp, Detail::Packet, 1);
+const TCP: Kind = (Scheme::Tcp, Detail::Packet, 1);
+const QUIC: Kind = (Scheme::Quic, Detail::Packet, 1);
+const COARSE_QUIC: Kind = (Scheme::Quic, Detail::Message, 1);
+const MULTIHOMED: Kind = (Scheme::Quic, Detail::Packet, 2);
+const ALL: [Kind; 5] = [UDP, TCP, QUIC, COARSE_QUIC, MULTIHOMED];
 
 /// Both ends, and what is on its way to each.
 struct Pair {
     now: Time,
     ends: [LinkEnd; 2],
-    wire: [VecDeque<(Time, Bytes)>; 2],
+    wire: [VecDeque<(Time, u8, Bytes)>; 2],
     seen: [Vec<(Time, Happening)>; 2],
     bytes: u64,
     random: SplitMix64,
     delay: Duration,
     /// Per cent.
     loss: u64,
+    /// The path that carries nothing.
+    dead: Option<u8>,
+    all_dead: bool,
+    /// Bytes by path.
+    carried: [u64; 8],
 }
 
 impl Pair {
-    fn new((scheme, detail): Kind, loss: u64, seed: u64) -> Self {
+    fn new((scheme, detail, paths): Kind, loss: u64, seed: u64) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         Self {
             now,
-            ends: [LinkEnd::dial(scheme, detail, now), LinkEnd::accept(scheme, detail, now)],
+            ends: [LinkEnd::dial_over(paths, scheme, detail, now), LinkEnd::accept_over(paths, scheme, detail, now)],
             wire: Default::default(),
             seen: Default::default(),
             bytes: 0,
             random: SplitMix64::new(seed),
             delay: DELAY,
             loss,
+            dead: None,
+            all_dead: false,
+            carried: [0; 8],
         }
     }
 
@@ -54,17 +64,19 @@ impl Pair {
             if self.ends[side].deadline().is_some_and(|at| at <= self.now) {
                 self.ends[side].handle_timeout(self.now);
             }
-            while self.wire[side].front().is_some_and(|(at, _)| *at <= self.now) {
-                let (_, content) = self.wire[side].pop_front().unwrap();
-                self.ends[side].handle_packet(self.now, &content);
+            while self.wire[side].front().is_some_and(|(at, ..)| *at <= self.now) {
+                let (_, path, content) = self.wire[side].pop_front().unwrap();
+                self.ends[side].handle_packet(self.now, path, &content);
             }
             while let Some(happening) = self.ends[side].poll_happening() {
                 self.seen[side].push((self.now, happening));
             }
             while let Some(parcel) = self.ends[side].poll_packet(self.now) {
                 self.bytes += u64::from(parcel.bytes);
-                if self.random.below(100) >= self.loss {
-                    self.wire[1 - side].push_back((self.now + self.delay, parcel.content));
+                self.carried[usize::from(parcel.path)] += u64::from(parcel.bytes);
+                let is_dead = self.all_dead || self.dead == Some(parcel.path);
+                if self.random.below(100) >= self.loss && !is_dead {
+                    self.wire[1 - side].push_back((self.now + self.delay, parcel.path, parcel.content));
                 }
             }
         }
@@ -86,7 +98,7 @@ impl Pair {
 
 #[test]
 fn a_handshake_takes_as_many_round_trips_as_its_flights() {
-    for (kind, round_trips) in ALL.into_iter().zip([2, 3, 2, 2]) {
+    for (kind, round_trips) in ALL.into_iter().zip([2, 3, 2, 2, 2]) {
         let mut pair = Pair::new(kind, 0, 1);
         let began = pair.now;
         pair.run(10 * DELAY);
@@ -212,7 +224,7 @@ fn a_handshake_over_more_than_a_second_knows_its_round_trip() {
 /// urgency, whichever was sent first, and wait for what is in the network only.
 #[test]
 fn what_is_urgent_does_not_wait_behind_bulk() {
-    for kind in [UDP, TCP, QUIC] {
+    for kind in [UDP, TCP, QUIC, MULTIHOMED] {
         let mut pair = Pair::new(kind, 0, 1);
         // A tenth of a megabit, so to speak: whatever is sent waits for room.
         pair.delay = FAR;
@@ -238,9 +250,9 @@ fn what_is_urgent_does_not_wait_behind_bulk() {
 /// Datagrams are lost, and what is not there in time is not sent again.
 #[test]
 fn what_is_to_steer_by_comes_in_time_or_never() {
-    let delivery = Delivery::asked(Service::Video, Some(Profile::Piloting));
+    let delivery = Delivery::asked(Service::Video, Terms { profile: Some(Profile::Piloting), class: None });
     let life = delivery.life.unwrap();
-    for kind in [UDP, QUIC] {
+    for kind in [UDP, QUIC, MULTIHOMED] {
         let mut pair = Pair::new(kind, 0, 7);
         pair.run(Duration::from_secs(1));
         pair.loss = 5;
@@ -265,6 +277,98 @@ fn what_is_to_steer_by_comes_in_time_or_never() {
             assert!(took <= life + 4 * DELAY, "{kind:?}: {number} took {took:?}");
         }
         let count = seen.iter().filter(|came| **came).count();
-        assert!((250..400).contains(&count), "{kind:?}: {count}");
+        // What one path loses the other has brought.
+        let expected = if kind == MULTIHOMED { 395..=400 } else { 250..=399 };
+        assert!(expected.contains(&count), "{kind:?}: {count}");
     }
+}
+
+/// Sends a numbered message of a flow.
+fn say(pair: &mut Pair, flow: u8, number: u16, class: Class, bytes: usize) {
+    let mut message = vec![0; bytes.max(3)];
+    message[0] = flow;
+    message[1..3].copy_from_slice(&number.to_be_bytes());
+    let delivery = Delivery { class, ..Delivery::default() };
+    pair.ends[0].send_as(pair.now, Channel::Reliable { flow: flow.into() }, &delivery, message.into());
+}
+
+fn numbers(pair: &Pair, flow: u8) -> Vec<u16> {
+    let of_flow = pair.messages(1).into_iter().filter(|message| message[0] == flow);
+    of_flow.map(|message| u16::from_be_bytes([message[1], message[2]])).collect()
+}
+
+/// Whatever is lost and whichever path dies when, also both at once.
+#[test]
+fn messages_come_once_and_in_order_while_paths_die() {
+    for seed in 1..=20 {
+        let mut pair = Pair::new(MULTIHOMED, 0, seed);
+        pair.run(Duration::from_secs(1));
+        let mut random = SplitMix64::new(seed);
+        pair.loss = random.below(4);
+        let mut sent = [0; 3];
+        for turn in 0..300 {
+            if turn % 20 == 0 {
+                // The second is there when all is over.
+                pair.dead = [None, Some(0), Some(1)][random.below(3) as usize];
+                pair.all_dead = random.below(8) == 0;
+            }
+            let (flow, class) = (random.below(3) as usize, Class::ALL[random.below(3) as usize]);
+            say(&mut pair, flow as u8, sent[flow], class, random.below(12_000) as usize);
+            sent[flow] += 1;
+            pair.run(Duration::from_millis(random.below(40)));
+        }
+        (pair.dead, pair.all_dead) = (Some(0), false);
+        pair.run(Duration::from_secs(60));
+        for (flow, sent) in (0..).zip(sent) {
+            assert_eq!(numbers(&pair, flow), (0..sent).collect::<Vec<_>>(), "seed {seed}, flow {flow}");
+        }
+        let happened = |side: usize| pair.seen[side].iter().filter(|(_, it)| !matches!(it, Happening::Message(_)));
+        assert!((0..2).all(|side| happened(side).count() == 1), "seed {seed}: more than that it came up");
+    }
+}
+
+#[test]
+fn a_backup_is_used_while_the_first_path_is_dead_and_only_then() {
+    let mut pair = Pair::new(MULTIHOMED, 0, 1);
+    pair.run(Duration::from_secs(1));
+    let mut next = 0;
+    let mut talk = |pair: &mut Pair| {
+        let before = pair.carried;
+        for _ in 0..100 {
+            say(pair, 0, next, Class::Backup, 2_000);
+            next += 1;
+            pair.run(20 * MS);
+        }
+        [pair.carried[0] - before[0], pair.carried[1] - before[1]]
+    };
+    let [first, second] = talk(&mut pair);
+    assert!(first > 200_000 && second < first / 10, "{first} and {second} bytes");
+    pair.dead = Some(0);
+    let [_, second] = talk(&mut pair);
+    assert!(second > 190_000, "{second} bytes");
+    pair.dead = None;
+    pair.run(Duration::from_secs(5));
+    let [first, second] = talk(&mut pair);
+    assert!(first > 200_000 && second < first / 10, "{first} and {second} bytes");
+    pair.run(Duration::from_secs(2));
+    assert_eq!(numbers(&pair, 0), (0..300).collect::<Vec<_>>());
+}
+
+/// Messages of 10 kB, one each 20 ms: none is much later than without.
+#[test]
+fn a_path_that_dies_delays_by_a_few_round_trips() {
+    let mut pair = Pair::new(MULTIHOMED, 0, 1);
+    pair.run(Duration::from_secs(1));
+    let mut sent = Vec::new();
+    for number in 0..400 {
+        pair.dead = (100..250).contains(&number).then_some(0);
+        sent.push(pair.now);
+        say(&mut pair, 0, number, Class::Stripe, 10_000);
+        pair.run(20 * MS);
+    }
+    pair.run(Duration::from_secs(2));
+    assert_eq!(numbers(&pair, 0), (0..400).collect::<Vec<_>>());
+    let came = pair.seen[1].iter().filter(|(_, seen)| matches!(seen, Happening::Message(_)));
+    let latest = came.zip(sent).map(|((at, _), sent)| at.since(sent)).max().unwrap();
+    assert!(latest < 4 * 2 * DELAY, "{latest:?}");
 }

@@ -6,13 +6,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_proto::random::SplitMix64;
-use roost_proto::{Channel, Congestion, Delivery};
+use roost_proto::{Channel, Congestion, Delivery, Service};
 
 use crate::quic::simulated::QuicEnd;
 use crate::simulated::{End, Happening};
 
 /// Messages of an object.
 const MESSAGE_BYTES: u64 = 60_000;
+/// Messages of a stream.
+const STREAM_BYTES: u64 = 6_000;
+/// What a packet of 1200 bytes has of a message.
+const PACKET_PAYLOAD: f64 = 1160.0;
 /// A queue holds this much at least.
 const LEAST_QUEUE: u64 = 30 * 1500;
 
@@ -75,9 +79,13 @@ impl Lane {
     }
 }
 
-/// An object on its way from one end to the other.
+/// An object on its way from one end to the other, a stream, or both over one connection.
 struct Flow {
     begins: Instant,
+    /// Bytes per second of a stream that goes before the object.
+    stream: u64,
+    /// Bytes of it that have left, and that have arrived.
+    streamed: [u64; 2],
     ends: Option<[QuicEnd; 2]>,
     congestion: Congestion,
     left: u64,
@@ -86,6 +94,11 @@ struct Flow {
     failed: Option<String>,
     done_at: Option<Instant>,
     size: u64,
+}
+
+/// When the next message of a stream is due of which so much has left.
+fn stream_due(begins: Instant, bytes_per_second: u64, left: u64) -> Option<Instant> {
+    (bytes_per_second > 0).then(|| begins + Duration::from_secs_f64(left as f64 / bytes_per_second as f64))
 }
 
 /// What came of it.
@@ -99,6 +112,8 @@ pub(super) struct Outcome {
     path: Path,
     pub(super) offered: u64,
     waited: Vec<f64>,
+    /// Bytes of the first flow's stream.
+    streamed: u64,
 }
 
 impl Outcome {
@@ -114,11 +129,15 @@ impl Outcome {
         bytes as f64 / (to - from) as f64 / self.path.bytes_per_second()
     }
 
+    /// The packets that this takes, without those that are lost.
+    pub(super) fn packets_per_second(&self, flow: usize, from: usize, to: usize) -> f64 {
+        self.between(flow, from, to) * self.path.bytes_per_second() / PACKET_PAYLOAD
+    }
+
     /// Packets at the bottleneck beyond those that the bytes and the losses behind it need.
     pub(super) fn waste(&self) -> f64 {
         let bytes: u64 = self.arrived.iter().flatten().sum();
-        // What a packet of 1200 bytes has of a message.
-        let needed = bytes as f64 / 1160.0 / (1.0 - self.path.loss);
+        let needed = bytes as f64 / PACKET_PAYLOAD / (1.0 - self.path.loss);
         self.offered as f64 / needed - 1.0
     }
 
@@ -134,6 +153,21 @@ impl Outcome {
         let sum: f64 = shares.iter().sum();
         sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
     }
+}
+
+/// What arrives of a stream of so many Mbit/s beside an object that never ends,
+/// over one connection or over one each, in 8 s.
+pub(super) fn beside_an_object(path: Path, mbit: f64, over_one: bool) -> f64 {
+    let limit = Duration::from_secs(8);
+    let flows = [Congestion::Rate; 2];
+    let mut world = World::new(path, &flows[usize::from(over_one)..], u64::MAX, 1);
+    world.flows[0].stream = (mbit * 1e6 / 8.0) as u64;
+    if !over_one {
+        world.flows[0].left = 0;
+        world.flows[1].begins = world.began;
+    }
+    let outcome = world.run(limit);
+    outcome.streamed as f64 * 8.0 / (mbit * 1e6 * limit.as_secs_f64())
 }
 
 /// Sends an object of so many bytes with each of these, the next five seconds
@@ -156,6 +190,8 @@ impl World {
         let (now, mut random) = (Instant::now(), SplitMix64::new(seed));
         let mut flow = |(number, congestion): (u64, &Congestion)| Flow {
             begins: now + random.jitter(Duration::from_secs(5)) * number as u32,
+            stream: 0,
+            streamed: [0; 2],
             ends: None,
             congestion: *congestion,
             left: bytes,
@@ -185,6 +221,7 @@ impl World {
         Outcome {
             arrived: self.flows.iter().map(|flow| flow.arrived.clone()).collect(),
             took,
+            streamed: self.flows[0].streamed[1],
             failures: self.flows.into_iter().filter_map(|flow| flow.failed).collect(),
             path: lane.path,
             offered: lane.offered,
@@ -198,7 +235,7 @@ impl World {
             while lanes[side].under_way.front().is_some_and(|(at, ..)| at <= now) {
                 let Some((_, flow, content)) = lanes[side].under_way.pop_front() else { break };
                 if let Some(ends) = &mut flows[flow].ends {
-                    ends[1 - side].handle_packet(*now, &content);
+                    ends[1 - side].handle_packet(*now, 0, &content);
                 }
             }
         }
@@ -207,14 +244,18 @@ impl World {
                 continue;
             }
             let congestion = flow.congestion;
-            let ends =
-                flow.ends.get_or_insert_with(|| [QuicEnd::dial(*now, congestion), QuicEnd::accept(*now, congestion)]);
+            let ends = flow
+                .ends
+                .get_or_insert_with(|| [QuicEnd::dial(*now, congestion, 1), QuicEnd::accept(*now, congestion, false)]);
             for (side, end) in ends.iter_mut().enumerate() {
                 if end.deadline().is_some_and(|at| at <= *now) {
                     end.handle_timeout(*now);
                 }
                 while let Some(happening) = end.poll_happening() {
                     match happening {
+                        Happening::Message(message) if message.len() as u64 == STREAM_BYTES => {
+                            flow.streamed[1] += STREAM_BYTES;
+                        }
                         Happening::Message(message) if side == 1 => {
                             let second = now.duration_since(*began).as_secs() as usize;
                             flow.arrived.resize(flow.arrived.len().max(second + 1), 0);
@@ -224,6 +265,16 @@ impl World {
                         _ => {}
                     }
                 }
+            }
+            while stream_due(flow.begins, flow.stream, flow.streamed[0]).is_some_and(|due| due <= *now)
+                && ends[0].offer(
+                    *now,
+                    Channel::Reliable { flow: 2 },
+                    &Delivery::of(Service::Track),
+                    message.slice(..STREAM_BYTES as usize),
+                )
+            {
+                flow.streamed[0] += STREAM_BYTES;
             }
             let bytes = flow.left.min(MESSAGE_BYTES);
             while flow.left > 0
@@ -251,7 +302,9 @@ impl World {
     fn next(&mut self) -> Option<Instant> {
         let arrivals = self.lanes.iter().filter_map(|lane| lane.under_way.front().map(|(at, ..)| *at));
         let starts = self.flows.iter().filter(|flow| flow.ends.is_none()).map(|flow| flow.begins);
-        let due: Vec<Instant> = arrivals.chain(starts).collect();
+        let streams = self.flows.iter().filter_map(|flow| stream_due(flow.begins, flow.stream, flow.streamed[0]));
+        let streams = streams.filter(|due| *due > self.now);
+        let due: Vec<Instant> = arrivals.chain(starts).chain(streams).collect();
         let ends = self.flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
         ends.filter_map(End::deadline).chain(due).min()
     }

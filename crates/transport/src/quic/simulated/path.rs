@@ -1,0 +1,37 @@
+//! A path of a simulated link: a connection, with what is under way on it.
+
+use bytes::Bytes;
+use quinn_proto::{Connection, ConnectionHandle};
+
+use super::streams::Streams;
+use crate::association::Measured;
+use crate::quic::probing::Probing;
+
+pub(super) struct Path {
+    pub(super) handle: ConnectionHandle,
+    pub(super) connection: Connection,
+    pub(super) streams: Streams,
+    pub(super) probing: Probing,
+    /// Whether the association uses it.
+    pub(super) is_joined: bool,
+}
+
+impl Path {
+    pub(super) fn new(handle: ConnectionHandle, connection: Connection, probing: Probing) -> Self {
+        Self { handle, connection, streams: Streams::default(), probing, is_joined: false }
+    }
+
+    /// Says the first words.
+    pub(super) fn say(&mut self, greeting: Vec<u8>) {
+        self.streams.waiting.push_front((None, [greeting.into(), Bytes::new()], 0));
+    }
+
+    pub(super) fn write(&mut self) {
+        self.streams.write(&mut self.connection);
+    }
+
+    pub(super) fn measured(&self) -> Measured {
+        let path = self.connection.stats().path;
+        Measured { rtt: path.rtt, window: path.cwnd.saturating_sub(self.probing.room()) }
+    }
+}

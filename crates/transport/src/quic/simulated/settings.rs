@@ -1,0 +1,57 @@
+//! quinn's settings without secrets, sockets or chance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::{hkdf, hmac};
+use quinn_proto::{ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, ServerConfig};
+
+use crate::config::Limits;
+use crate::quic::plain::Plain;
+use crate::quic::probing::Probing;
+use crate::quic::settings::transport;
+
+/// Connection ids of the length of quinn's own, which only have to differ.
+struct Numbered(u64);
+
+impl ConnectionIdGenerator for Numbered {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.0 += 1;
+        ConnectionId::new(&self.0.to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        size_of::<u64>()
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What all connections of an end share.
+pub(super) fn endpoint(by_peer: bool) -> Endpoint {
+    let reset = hmac::Key::new(hmac::HMAC_SHA256, &[u8::from(by_peer); 64]);
+    let mut config = EndpointConfig::new(Arc::new(reset));
+    // A greased bit would make a packet look like none of QUIC, and tells nothing here.
+    config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
+    Endpoint::new(Arc::new(config), by_peer.then(|| server(None, false)), false, None)
+}
+
+/// How a path is dialled.
+pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {
+    let mut config = ClientConfig::new(Arc::new(Plain));
+    config.transport_config(transport(Limits::default().packet(), probing, has_several));
+    config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&[7 + path; 20])));
+    config
+}
+
+/// How connections are accepted, and one with its congestion control.
+pub(super) fn server(probing: Option<&Probing>, has_several: bool) -> Arc<ServerConfig> {
+    let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
+    let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(token));
+    if let Some(probing) = probing {
+        config.transport_config(transport(Limits::default().packet(), probing, has_several));
+    }
+    Arc::new(config)
+}
