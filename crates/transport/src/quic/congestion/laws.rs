@@ -34,9 +34,9 @@ impl Loop {
     /// packets per second, and loses each of them with this probability.
     fn tick(&mut self, loss: f64, most: f64) {
         self.now += TICK;
-        let window = self.udt.allowed() as f64 / f64::from(MTU);
-        self.owed += (window / RTT.as_secs_f64()).min(most) * TICK.as_secs_f64();
-        let packets = self.owed as u64;
+        let under_way: u64 = self.under_way.iter().map(|(_, _, arrived, lost)| arrived + lost).sum();
+        self.owed = (self.owed + most * TICK.as_secs_f64()).min(1e6);
+        let packets = (self.udt.allowed() / u64::from(MTU)).saturating_sub(under_way).min(self.owed as u64);
         self.owed -= packets as f64;
         let is_lost = |random: &mut SplitMix64| (random.below(1 << 32) as f64) < loss * (1_u64 << 32) as f64;
         let lost = (0..packets).filter(|_| is_lost(&mut self.random)).count() as u64;

@@ -39,8 +39,9 @@ const CAUTION: f64 = 1.0 / 9.0;
 const SMOOTHING: f64 = 1.0 / 8.0;
 /// The greatest rate of one to two such times is the capacity.
 const CAPACITY_LIFE: Duration = Duration::from_secs(30);
-/// Acknowledgements come in clumps, worth so much time and so many packets.
-const CLUMP: f64 = 0.002;
+/// What may be saved up of the rate until acknowledgements let it go, which come
+/// in clumps: so much time, and so many packets.
+const CLUMP: f64 = 0.005;
 const CLUMP_PACKETS: f64 = 6.0;
 /// The least window, packets.
 const LEAST_PACKETS: f64 = 2.0;
@@ -74,6 +75,9 @@ pub(super) struct Udt {
     arrival: Arrival,
     next_syn: Instant,
     in_flight: u64,
+    /// Packets that the rate allows and that have not left.
+    due: f64,
+    due_at: Instant,
     random: SplitMix64,
 }
 
@@ -137,6 +141,8 @@ impl Udt {
             arrival: Arrival::new(now),
             next_syn: now + SYN,
             in_flight: 0,
+            due: 0.0,
+            due_at: now,
             random: SplitMix64::new(SEED),
         }
     }
@@ -148,6 +154,15 @@ impl Udt {
             (self.arrival.packets, self.arrival.since, self.next_syn) = (0.0, now, now + SYN);
         }
         self.in_flight += bytes;
+        self.fall_due(now);
+        self.due = (self.due - bytes as f64 / self.mtu).max(0.0);
+    }
+
+    /// The send clock goes on.
+    fn fall_due(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.due_at).as_secs_f64();
+        self.due = (self.due + self.rate * since).min(self.rate * CLUMP + CLUMP_PACKETS);
+        self.due_at = now;
     }
 
     pub(super) fn arrived(&mut self, bytes: u64, srtt: Duration) {
@@ -163,6 +178,7 @@ impl Udt {
     /// end several.
     pub(super) fn acknowledged(&mut self, now: Instant) {
         self.arrival.measure(now, self.srtt);
+        self.fall_due(now);
         if self.slow_start.is_some_and(|window| window > MOST_PACKETS) {
             self.end_slow_start(now);
         }
@@ -239,7 +255,9 @@ impl Udt {
 
     pub(super) fn allowed(&self) -> u64 {
         let packets = self.slow_start.unwrap_or_else(|| {
-            let wanted = self.rate * (self.srtt.as_secs_f64() + CLUMP) + CLUMP_PACKETS;
+            // More than a round trip of the rate only as far as acknowledgements are late.
+            let held = self.rate * self.srtt.as_secs_f64();
+            let wanted = held.max(self.in_flight as f64 / self.mtu + self.due);
             let arrival = self.arrival.smoothed.unwrap_or(self.rate);
             wanted.min(arrival * (self.srtt + SYN).as_secs_f64() + FIRST_PACKETS)
         });

@@ -9,7 +9,7 @@ use roost_proto::Congestion;
 
 use super::INITIAL_WINDOW;
 use crate::association::MAX_CHUNK_BYTES;
-use bottleneck::{Path, transfer};
+use bottleneck::{Path, beside_an_object, transfer};
 
 const LOSSY: Path = Path { mbit: 10.0, rtt_ms: 150, loss: 0.005, queue: 1.0 };
 const REGIONAL: Path = Path { mbit: 40.0, rtt_ms: 17, loss: 0.004, queue: 1.0 };
@@ -71,6 +71,35 @@ fn a_random_loss_costs_cubic_most_of_the_path_and_rate_nothing() {
     assert!(cubic < 0.3 && rate > 3.0 * cubic && udt > 1.2 * cubic, "cubic {cubic:.2}, udt {udt:.2}, rate {rate:.2}");
 }
 
+/// Packets per second that `udt` settles at, and what its law says: see [`super::udt`].
+fn udt_and_its_law(path: Path) -> (f64, f64) {
+    let (from, to) = (20, 80);
+    let of_seed = |seed| {
+        let outcome = transfer(path, &[Congestion::Udt], u64::MAX, Duration::from_secs(to), seed);
+        assert_eq!(outcome.failures, Vec::<String>::new());
+        outcome.packets_per_second(0, from as usize, to as usize)
+    };
+    let all: Vec<f64> = seeds(4).map(of_seed).collect();
+    (all.iter().sum::<f64>() / all.len() as f64, 3.0 * (100.0 / path.loss).sqrt())
+}
+
+#[test]
+fn udt_runs_at_the_rate_of_its_law_whatever_the_round_trip() {
+    for path in [LOSSY, REGIONAL, SATELLITE] {
+        let (rate, law) = udt_and_its_law(path);
+        assert!((rate / law - 1.0).abs() < 0.25, "{path:?}: {rate:.0} packets per second, by the law {law:.0}");
+    }
+}
+
+/// Why all services of a link share the connection of each path: what goes first
+/// can have the whole link, which no congestion control of its own would give it.
+#[test]
+fn a_stream_goes_before_an_object_of_the_same_connection_only() {
+    let came = |over_one| beside_an_object(SHARED, 30.0, over_one);
+    let (one, two) = (came(true), came(false));
+    assert!(one > 0.95 && two < 0.8, "over one connection {one:.2}, over one each {two:.2}");
+}
+
 /// How evenly two share, the second of which begins about 5 s later.
 fn evenness(first: Congestion, second: Congestion) -> f64 {
     let of_seed = |seed| transfer(SHARED, &[first, second], u64::MAX, Duration::from_secs(30), seed).fairness(12, 30);
@@ -104,6 +133,44 @@ fn no_stream_can_have_gaps_enough_to_end_the_connection() {
         assert_eq!(outcome.failures, Vec::<String>::new(), "{overrun}, seed {seed}");
         assert!(outcome.goodput() > 0.0 && outcome.took < LIMIT, "{overrun}, seed {seed}");
     }
+}
+
+/// Sends an object with twenty seeds: it must arrive, whatever is lost. How much
+/// of the path it had is told, and held to nothing: see [`is_filled`].
+#[expect(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
+fn never_breaks_off(path: Path, bytes: u64) {
+    let goodput = |seed| {
+        let outcome = transfer(path, &[Congestion::Rate], bytes, LIMIT, seed);
+        assert_eq!(outcome.failures, Vec::<String>::new(), "seed {seed}");
+        assert!(outcome.took < LIMIT, "seed {seed}: it never ends");
+        outcome.goodput()
+    };
+    let mut all: Vec<f64> = seeds(20).map(goodput).collect();
+    all.sort_by(f64::total_cmp);
+    let (least, median, most) = (all[0], all[all.len() / 2], all[all.len() - 1]);
+    println!("{path:?}: {least:.2}, {median:.2}, {most:.2} of the link with {} seeds", all.len());
+}
+
+#[test]
+fn an_object_never_breaks_off_on_a_thin_path() {
+    never_breaks_off(LOSSY, 4 * MB);
+}
+
+#[test]
+fn an_object_never_breaks_off_on_a_regional_path() {
+    never_breaks_off(REGIONAL, 10 * MB);
+}
+
+#[test]
+fn an_object_never_breaks_off_on_a_path_over_a_satellite() {
+    never_breaks_off(SATELLITE, 10 * MB);
+}
+
+#[test]
+fn an_object_never_breaks_off_on_long_fat_paths() {
+    // Beyond the beginning, in which a queue runs over.
+    never_breaks_off(CLEAN, 15 * MB);
+    never_breaks_off(NEARLY_CLEAN, 15 * MB);
 }
 
 #[test]
