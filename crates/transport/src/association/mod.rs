@@ -23,7 +23,9 @@
 //! [`Association::poll_event`]; at [`Association::deadline`] it calls
 //! [`Association::handle_timeout`].
 
+mod action;
 mod chunk;
+mod measures;
 mod outbox;
 mod path;
 mod receiver;
@@ -34,12 +36,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use roost_proto::Class;
 
+pub(crate) use action::{Action, CopyId, PathEvent, PathId, PathView};
 pub(crate) use chunk::MAX_CHUNK_BYTES;
 pub(crate) use path::Measured;
 use receiver::Receiver;
 pub(crate) use receiver::{MAX_HELD_BYTES, Violation};
 use sender::Sender;
-pub(crate) use sender::{Action, CopyId, PathEvent, PathId, PathView};
 
 /// The most paths of one association.
 pub(crate) const MAX_PATHS: usize = 8;

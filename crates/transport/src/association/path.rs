@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::MAX_COPIES;
+use super::action::CopyId;
 use super::chunk::CHUNK_BYTES;
-use super::sender::CopyId;
+use super::measures::{Pace, Rate, Recent};
 
 /// How much later than the round trip says an acknowledgement may come before
 /// a path is suspected: timers, and the 1 ms that acknowledgements are held back.
@@ -71,6 +72,9 @@ pub(super) struct Path {
     /// Bytes that are under way on it.
     pub(super) outstanding: usize,
     pub(super) copies: BTreeSet<CopyId>,
+    /// Those among them that do not tell whether it answers, and their bytes.
+    excused: BTreeSet<CopyId>,
+    excused_bytes: usize,
     /// When it last answered, or had to begin to.
     progress: Instant,
     /// Since when it does not answer.
@@ -87,10 +91,10 @@ pub(super) struct Departure {
     at: Instant,
     /// Bytes under way, its own too.
     ahead: usize,
-    delivered: u64,
-    delivered_at: Instant,
+    pub(super) delivered: u64,
+    pub(super) delivered_at: Instant,
     /// Whether the path had as much to do as it may have.
-    was_full: bool,
+    pub(super) was_full: bool,
 }
 
 impl Path {
@@ -103,6 +107,8 @@ impl Path {
             rate: Rate::new(now),
             outstanding: 0,
             copies: BTreeSet::new(),
+            excused: BTreeSet::new(),
+            excused_bytes: 0,
             progress: now,
             suspect_since: None,
             heartbeat: None,
@@ -167,7 +173,7 @@ impl Path {
 
     /// A chunk leaves.
     pub(super) fn depart(&mut self, now: Instant, copy: CopyId, bytes: usize) -> Departure {
-        if self.outstanding == 0 {
+        if self.outstanding == self.excused_bytes {
             self.progress = now;
             self.rate.restart(now);
         }
@@ -206,8 +212,18 @@ impl Path {
         if self.copies.remove(&copy) {
             self.outstanding -= bytes;
         }
+        if self.excused.remove(&copy) {
+            self.excused_bytes -= bytes;
+        }
         if self.heartbeat == Some(copy) {
             self.heartbeat = None;
+        }
+    }
+
+    /// A chunk under way that is not acknowledged does not make it silent.
+    pub(super) fn excuse(&mut self, copy: CopyId, bytes: usize) {
+        if self.copies.contains(&copy) && self.excused.insert(copy) {
+            self.excused_bytes += bytes;
         }
     }
 
@@ -218,7 +234,7 @@ impl Path {
 
     /// When the path is to be suspected unless it answers.
     pub(super) fn suspect_at(&self) -> Option<Instant> {
-        if self.outstanding == 0 || self.suspect_since.is_some() {
+        if self.outstanding == self.excused_bytes || self.suspect_since.is_some() {
             return None;
         }
         // A slow path needs its time for a single chunk.
@@ -251,144 +267,5 @@ impl Path {
     pub(super) fn beat(&mut self, now: Instant, copy: CopyId) {
         self.last_heartbeat = now;
         self.heartbeat = Some(copy);
-    }
-}
-
-/// How long a byte takes that waits for its turn: what chunks need beyond the
-/// round trip over the bytes that were under way before them, of the last ones.
-/// Right for a path that is never full as well, where a rate would not be.
-///
-/// The fewer bytes a chunk had before it, the more of what it needed is chance,
-/// and the less it counts.
-#[derive(Debug)]
-struct Pace {
-    /// What the congestion control begins with, seconds per byte.
-    guess: f64,
-    /// The same if the handshake's round trip was nothing but the time for its packets.
-    bound: f64,
-    /// What the last chunks took.
-    seconds: f64,
-    /// What was under way before them, and their own.
-    bytes: f64,
-}
-
-/// The slowest path that is counted on until it is measured: 100 kbit/s.
-const SLOWEST_PACE: f64 = 1.0 / 12_500.0;
-/// What the round trip of a handshake carries both ways together: a full packet
-/// each (RFC 9000, section 14.1, has Initial packets padded).
-const HANDSHAKE_BYTES: f64 = 2.0 * 1200.0;
-/// What a chunk costs beside its bytes.
-const CHUNK_COST: usize = 200;
-/// How many bytes the guess weighs.
-const GUESS_WEIGHT: f64 = 2048.0;
-/// How many bytes the last chunks weigh, at most.
-const MOST_WEIGHT: f64 = 8.0 * CHUNK_BYTES as f64;
-
-impl Pace {
-    fn new(measured: Measured) -> Self {
-        let rtt = measured.rtt.as_secs_f64();
-        let guess = rtt / measured.window.max(1) as f64;
-        Self { guess, bound: (rtt / HANDSHAKE_BYTES).min(SLOWEST_PACE), seconds: 0.0, bytes: 0.0 }
-    }
-
-    /// To be counted on.
-    fn of(&self, bytes: usize) -> Duration {
-        let pace = if self.bytes > 0.0 { self.seconds / self.bytes } else { self.bound };
-        Duration::from_secs_f64(bytes as f64 * pace)
-    }
-
-    /// To be waited for: twice as long as it takes. What is not measured yet is a bound as it is.
-    fn patience(&self, bytes: usize) -> Duration {
-        self.of(bytes) * if self.bytes > 0.0 { 2 } else { 1 }
-    }
-
-    /// To be tried.
-    fn hoped(&self, bytes: usize) -> Duration {
-        let pace = (self.guess * GUESS_WEIGHT + self.seconds) / (GUESS_WEIGHT + self.bytes);
-        Duration::from_secs_f64(bytes as f64 * pace)
-    }
-
-    fn sample(&mut self, beyond: Duration, ahead: usize) {
-        self.seconds += beyond.as_secs_f64();
-        self.bytes += (ahead + CHUNK_COST) as f64;
-        let fading = (MOST_WEIGHT / self.bytes).min(1.0);
-        self.seconds *= fading;
-        self.bytes *= fading;
-    }
-}
-
-/// The best value of the last one to two windows.
-#[derive(Debug)]
-struct Recent<T> {
-    current: Option<T>,
-    previous: Option<T>,
-    since: Instant,
-}
-
-/// The least time that the best is kept, and the same in round trips.
-const WINDOW: Duration = Duration::from_millis(500);
-const WINDOW_ROUNDS: u32 = 10;
-
-impl<T: Copy> Recent<T> {
-    const fn new(now: Instant) -> Self {
-        Self { current: None, previous: None, since: now }
-    }
-
-    fn best(&self, better: fn(T, T) -> T) -> Option<T> {
-        match (self.current, self.previous) {
-            (Some(current), Some(previous)) => Some(better(current, previous)),
-            (current, previous) => current.or(previous),
-        }
-    }
-
-    fn note(&mut self, value: T, better: fn(T, T) -> T) {
-        self.current = Some(self.current.map_or(value, |current| better(current, value)));
-    }
-
-    /// Another window begins if it is time to.
-    fn age(&mut self, now: Instant, rtt: Duration) {
-        if now.saturating_duration_since(self.since) > WINDOW.max(WINDOW_ROUNDS * rtt) {
-            self.previous = self.current.take();
-            self.since = now;
-        }
-    }
-}
-
-/// The rate at which chunks arrive while there is enough to do: the greatest
-/// seen of late. What an idle path lets through tells nothing unless it is more,
-/// so the last that is known stays.
-#[derive(Debug)]
-struct Rate {
-    delivered: u64,
-    delivered_at: Instant,
-    greatest: Recent<f64>,
-}
-
-/// The least time over which a rate is taken.
-const SHORTEST: Duration = Duration::from_millis(1);
-
-impl Rate {
-    const fn new(now: Instant) -> Self {
-        Self { delivered: 0, delivered_at: now, greatest: Recent::new(now) }
-    }
-
-    fn known(&self) -> Option<f64> {
-        self.greatest.best(f64::max)
-    }
-
-    /// Something is under way again after a pause.
-    const fn restart(&mut self, now: Instant) {
-        self.delivered_at = now;
-    }
-
-    fn sample(&mut self, now: Instant, bytes: usize, departure: Departure, rtt: Duration) {
-        self.delivered += bytes as u64;
-        self.delivered_at = now;
-        let over = now.saturating_duration_since(departure.delivered_at).max(SHORTEST).max(rtt / 2);
-        let sample = (self.delivered - departure.delivered) as f64 / over.as_secs_f64();
-        if departure.was_full {
-            self.greatest.age(now, rtt);
-        }
-        self.greatest.note(sample, f64::max);
     }
 }

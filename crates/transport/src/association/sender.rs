@@ -6,64 +6,21 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::action::{Action, CopyId, PathEvent, PathId, PathView};
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
 use super::outbox::{Chunk, Outbox};
-use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path, PathCounts};
+use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path};
 use super::{Class, Message};
 
 /// How long an association counts as in use after something was sent.
 const RECENT: Duration = Duration::from_secs(1);
 /// Heartbeats on paths that answer take at most this part of what is sent.
 const HEARTBEAT_SHARE: f64 = 0.05;
+/// A chunk that was under way on so many paths when they fell silent says nothing
+/// of paths any more: it is the peer that does not acknowledge it.
+const MOST_SILENCES: u32 = 8;
 /// Heartbeats that may be saved up.
 const HEARTBEAT_CREDIT: f64 = 4.0;
-
-/// A path, by the number that its owner gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PathId(pub(crate) u32);
-
-/// A chunk on one path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct CopyId(pub(crate) u64);
-
-/// What the owner has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Open a stream, write this, finish it, and say when it is acknowledged.
-    Transmit {
-        path: PathId,
-        copy: CopyId,
-        content: [Bytes; 2],
-        /// Of streams with something to send, the greatest goes first.
-        priority: i32,
-    },
-    /// Reset a copy's stream: it is of no use any more.
-    Cancel { path: PathId, copy: CopyId },
-    /// Let packets through beyond the congestion window, or no more: what is
-    /// under way on a silent path will not be acknowledged and make room.
-    Probe { path: PathId, on: bool },
-}
-
-/// What happened to a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathEvent {
-    /// It does not answer any more.
-    Lost(PathId),
-    /// It answers again.
-    Back(PathId),
-}
-
-/// A path as an operator sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathView {
-    pub(crate) path: PathId,
-    pub(crate) answers: bool,
-    pub(crate) measured: Measured,
-    /// Bytes per second that it is known to carry.
-    pub(crate) rate: Option<u64>,
-    pub(crate) outstanding: usize,
-    pub(crate) counts: PathCounts,
-}
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -89,6 +46,8 @@ struct InFlight {
     chunk: Chunk,
     /// At most one on each path.
     copies: Vec<CopyId>,
+    /// How often a path that carried it fell silent.
+    silences: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +150,7 @@ impl Sender {
     fn launch(&mut self, now: Instant, chunk: Chunk, first: PathId) {
         let (class, bytes) = (chunk.class, chunk.bytes());
         let id = (chunk.unit, self.next_id());
-        self.chunks.insert(id, InFlight { chunk, copies: Vec::new() });
+        self.chunks.insert(id, InFlight { chunk, copies: Vec::new(), silences: 0 });
         self.transmit(now, id, first);
         if class == Class::Duplicate {
             let others = self.usable().filter(|(path, it)| *path != first && it.has_room_for_copy(bytes));
@@ -232,6 +191,9 @@ impl Sender {
         path.counts.repeated += u64::from(!flight.copies.is_empty() && flight.chunk.class != Class::Duplicate);
         flight.copies.push(copy);
         let departure = path.depart(now, copy, bytes);
+        if flight.silences >= MOST_SILENCES {
+            path.excuse(copy, bytes);
+        }
         let late_at = path.late_at(now);
         self.copies.insert(copy, Copy { chunk: Some(chunk), path: on, bytes, departure, late_at });
         self.late.insert((late_at, copy));
@@ -265,9 +227,28 @@ impl Sender {
     fn suspect(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.suspect(now);
+        let copies: Vec<_> = path.copies.iter().copied().collect();
+        copies.into_iter().for_each(|copy| self.blame(copy));
         self.events.push_back(PathEvent::Lost(id));
         self.actions.push_back(Action::Probe { path: id, on: true });
         self.rescue_all(now);
+    }
+
+    /// A path that carries the copy has fallen silent.
+    fn blame(&mut self, copy: CopyId) {
+        let Some(chunk) = self.copies.get(&copy).and_then(|copy| copy.chunk) else { return };
+        let Some(flight) = self.chunks.get_mut(&chunk) else { return };
+        flight.silences += 1;
+        if flight.silences < MOST_SILENCES {
+            return;
+        }
+        for copy in &flight.copies {
+            if let Some(it) = self.copies.get(copy)
+                && let Some(path) = self.paths.get_mut(&it.path)
+            {
+                path.excuse(*copy, it.bytes);
+            }
+        }
     }
 
     /// Moves what is under way on silent paths, or on none, to one that answers.
@@ -278,7 +259,7 @@ impl Sender {
         let answers = |copy: &Copy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
         let is_stuck = |flight: &InFlight| {
             let mut copies = flight.copies.iter().filter_map(|copy| self.copies.get(copy));
-            !copies.any(answers)
+            flight.silences < MOST_SILENCES && !copies.any(answers)
         };
         let stuck: Vec<_> =
             self.chunks.iter().filter(|(_, flight)| is_stuck(flight)).map(|(chunk, _)| *chunk).collect();

@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::super::*;
+use super::world::{Line, World};
 use super::{MS, message};
 
 #[test]
@@ -37,6 +38,35 @@ fn no_more_is_under_way_than_a_connection_takes() {
             .inspect(|_| chunks += 1)
             .sum();
         assert!(chunks <= MAX_COPIES && under_way < WINDOW_BYTES + (1 << 20), "{chunks}, {under_way}");
+    }
+}
+
+/// Such a peer keeps itself from what follows, and costs the other neither memory
+/// nor a path, nor many packets.
+#[test]
+fn a_peer_that_never_acknowledges_the_oldest_chunk_gets_a_window_and_no_more() {
+    for count in [1, 2] {
+        let mut world = World::new(vec![Line::new(100.0, 5.0); count]);
+        world.withholds = true;
+        let mut number = 0;
+        for tenth in 1..=200 {
+            let at = world.at();
+            while world.sender.queued_bytes() < 4 << 20 && world.sender.send(at, message(number, Some(1), 60_000)) {
+                number += 1;
+            }
+            world.run_until(tenth * 100 * MS);
+        }
+        let sent: usize = world.sent.iter().sum();
+        println!(
+            "DBG {count} sent {sent} tx {} events {} delivered {} {:?}",
+            world.transmissions,
+            world.path_events.len(),
+            world.delivered.len(),
+            world.sender.paths().map(|path| path.counts).collect::<Vec<_>>()
+        );
+        assert!(sent < WINDOW_BYTES + (1 << 20), "{sent}");
+        // A path that answers is not called silent again and again.
+        assert!(world.path_events.len() <= 32, "{} events", world.path_events.len());
     }
 }
 

@@ -83,6 +83,9 @@ pub(super) struct World {
     /// Bytes put on each line.
     pub(super) sent: Vec<usize>,
     pub(super) transmissions: usize,
+    /// Whether the first chunk is never acknowledged, and which that is.
+    pub(super) withholds: bool,
+    withheld: Option<Bytes>,
     random: u64,
     counter: u64,
 }
@@ -104,6 +107,8 @@ impl World {
             path_events: Vec::new(),
             sent: vec![0; count],
             transmissions: 0,
+            withholds: false,
+            withheld: None,
             random: 1,
             counter: 0,
         };
@@ -194,6 +199,9 @@ impl World {
                 while let Some(message) = self.receiver.poll_message() {
                     self.delivered.push_back((self.now, message));
                 }
+                if self.withheld.as_ref() == Some(&content) {
+                    return;
+                }
                 let back = self.lines[path.0 as usize].passed(self.now);
                 self.schedule(back, path, Happens::Acknowledged { copy });
             }
@@ -229,6 +237,9 @@ impl World {
         let bytes = content.len() + 60;
         self.sent[index] += bytes;
         self.transmissions += 1;
+        if self.withholds && content.len() > 1 {
+            self.withheld.get_or_insert_with(|| Bytes::copy_from_slice(content));
+        }
         let line = &self.lines[index];
         let left = self.busy[index].max(self.now) + Duration::from_secs_f64(bytes as f64 / line.rate);
         let mut arrives = line.passed(left);
