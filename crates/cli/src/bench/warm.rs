@@ -160,5 +160,5 @@ fn acceptance(provider: &Node, forward: &Forward, place: Cell, relayed: bool) ->
     let format = "application/senml+json".to_owned();
     let offer = Offer::Object { bytes: 0, digest: EMPTY_DIGEST, format, inline: Some(Bytes::new()), offset: None };
     let provider = relayed.then_some(provider.id);
-    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, offer, cell: place, provider })
+    Message::Accept(Accept { id: forward.id, nonce: forward.nonce, offer, cell: place, provider, reflected: None })
 }
