@@ -220,7 +220,8 @@ impl Relay {
     }
 
     /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
-    /// carried already is offered at once. The same grant again changes nothing.
+    /// carried already is offered at once. The same grant again changes nothing, but for saying
+    /// more of whose the stream is.
     ///
     /// # Errors
     /// [`Refused::Full`] if there are as many as are waited for.
@@ -230,6 +231,8 @@ impl Relay {
         }
         self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
         let name = Name::from(&grant);
+        let offered = self.tags.renew(grant).and_then(|stream| self.streams.get_mut(&stream));
+        offered.into_iter().for_each(|stream| stream.call(name));
         let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.legs.is_empty());
         if let Some(stream) = carried.map(|(stream, _)| *stream) {
             self.attach(now, stream, grant.to, grant.their_tag, grant.kind)?;

@@ -75,6 +75,15 @@ impl Tags {
         true
     }
 
+    /// Takes over what a grant says that is known already; answers which stream was offered for it.
+    pub(super) fn renew(&mut self, grant: Grant) -> Option<StreamId> {
+        let asked = self.0.get_mut(&grant.tag)?;
+        if let For::There(known) = &mut asked.whom {
+            *known = grant;
+        }
+        asked.stream
+    }
+
     pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {
         self.0.get_mut(&tag)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::Service;
-use roost_proto::reflection::{Kind, Tag};
+use roost_proto::reflection::{Grant, Kind, Tag};
 use roost_reflector::relay::Event;
 use roost_reflector::words::Said;
 use roost_reflector::{Flags, StreamId};
@@ -73,6 +73,31 @@ fn a_stream_that_a_grant_names_is_offered_at_once() {
     world.passes(SECOND);
     assert_eq!(world.got[&(S + 2)][0].at.since(asked), Duration::from_millis(30));
     assert_eq!(world.status(HP).unwrap().names[1].service, Service::Video);
+    world.assert_whole(S + 2);
+}
+
+#[test]
+fn a_stream_has_the_name_that_a_grant_learns_later() {
+    let mut world = World::new(3);
+    world.publish(P);
+    world.subscribe(&[P, HP, S]);
+    world.passes(2 * SECOND);
+    let now = world.now;
+    let mut grant = world.grant_of(Tag(900), S, Tag(901), Kind::Subscriber);
+    (grant.tag, grant.cell, grant.provider) = (Tag(910), None, None);
+    (grant.to, grant.their_tag) = (at(S + 1), Tag(911));
+    world.relay(S + 1).expect(now, Tag(911)).unwrap();
+    world.relay(HP).grant(now, grant).unwrap();
+    world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();
+    world.passes(SECOND);
+    let provider = Some(roost_proto::NodeId::from_bytes([7; 16]));
+    let now = world.now;
+    world.relay(HP).grant(now, Grant { provider, ..grant }).unwrap();
+    assert!(world.status(HP).unwrap().names.iter().any(|name| name.provider == provider));
+    world.relay(S + 2).expect(now, Tag(921)).unwrap();
+    let next = Grant { tag: Tag(920), to: at(S + 2), their_tag: Tag(921), provider, ..grant };
+    world.relay(HP).grant(now, next).unwrap();
+    world.passes(SECOND);
     world.assert_whole(S + 2);
 }
 
