@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use roost_proto::hub;
-use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::peer::{Command, Event, Provider, Ticket};
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Epoch, Role, Service};
 
+use crate::tiers::{Tree, place};
 use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World};
-use crate::{finished, three};
+use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{failed, finished, three};
 
 const PLACE: Cell = Cell::new(27, 92);
 const THERE: Area = Area::At(PLACE);
@@ -293,4 +294,94 @@ fn what_is_lost_or_comes_twice_is_made_good() {
         let opened = two.world.hosts[two.provider.0].opened.len();
         assert_eq!(opened, 1, "seed {seed}: nobody's loss stops the source");
     });
+}
+
+/// Up, across and down goes the request; the stream goes from home to home, or
+/// by one hub between them.
+#[test]
+fn three_tiers_lead_from_home_to_home_whatever_the_request_passes() {
+    for layers in [1, 2] {
+        let mut tree = Tree::with_layers(1, layers);
+        let (watcher, provider) = (tree.requesters[0], tree.providers[3]);
+        let ticket = tree.world.subscribe(watcher, Service::Video, Area::At(place(3)));
+        tree.world.run_relays(3 * SECOND);
+        assert!(tree.world.is_watching(watcher, ticket, provider), "{layers} layers");
+        let between = (layers > 1).then_some(tree.areas[0]);
+        let way: Vec<HostId> = [Some(tree.homes[3]), between, Some(tree.homes[0])].into_iter().flatten().collect();
+        assert_eq!(tree.world.way(watcher, ticket), Some(way));
+        let whose = |hub: HostId| tree.world.hosts[hub.0].media.grants.last().and_then(|grant| grant.provider);
+        assert_eq!(whose(tree.homes[0]), Some(node_id(provider.0)), "it comes back along the way of the request");
+        // Who comes next names it, and the hubs on the way do not count it again.
+        let next = tree.world.subscribe(tree.requesters[0], Service::Video, Area::At(place(3)));
+        tree.world.run_relays(3 * SECOND);
+        assert!(tree.world.is_watching(watcher, next, provider));
+        assert_eq!(tree.world.hosts[provider.0].opened.len(), 1);
+    }
+}
+
+#[test]
+fn a_hub_that_starts_again_reflects_again() {
+    for_seeds(4, |seed| {
+        let (mut world, hub, provider, watcher) = three(seed, Role::SuperNode);
+        let ticket = world.subscribe(watcher, Service::Video, THERE);
+        world.run_relays(2 * SECOND);
+        world.kill(hub);
+        world.run_relays(SECOND * (1 + seed as u32 % 4));
+        world.revive_hub(hub);
+        world.run_relays(20 * SECOND);
+        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+    });
+}
+
+#[test]
+fn another_provider_in_the_cell_takes_over_from_one_that_is_gone() {
+    let mut two = Two::new(6, 1);
+    let ticket = two.subscribe(0);
+    let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
+    two.world.settle();
+    two.world.run_relays(2 * SECOND);
+    two.world.kill(two.provider);
+    two.world.run_relays(25 * SECOND);
+    assert!(two.world.is_watching(two.watchers[0], ticket, other));
+}
+
+#[test]
+fn one_provider_may_be_meant_and_no_other_is_taken() {
+    let mut two = Two::new(7, 1);
+    let other = two.world.node((PLACE.x, PLACE.y), &[Service::Video], &[two.hubs[0], two.hubs[1]]);
+    two.world.settle();
+    two.world.run_relays(2 * SECOND);
+    for provider in [other, two.provider] {
+        let ticket = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
+            wanted.provider = Some(Provider { node: node_id(provider.0), addresses: Vec::new() });
+        });
+        two.world.run_relays(2 * SECOND);
+        assert!(two.world.is_watching(two.watchers[0], ticket, provider));
+    }
+    let nobody = two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
+        wanted.provider = Some(Provider { node: node_id(200), addresses: Vec::new() });
+    });
+    assert_eq!(failed(&mut two.world, two.watchers[0], nobody), Reason::NotFound);
+}
+
+#[test]
+fn what_cannot_be_reflected_is_refused_at_once_or_comes_by_itself() {
+    let (mut world, _, _, watcher) = three(8, Role::Server);
+    let always = world.subscribe(watcher, Service::Video, THERE);
+    assert_eq!(failed(&mut world, watcher, always), Reason::NotAllowed);
+    let (mut world, _, _, watcher) = three(9, Role::SuperNode);
+    let object = world.subscribe(watcher, Service::Image, THERE);
+    assert_eq!(failed(&mut world, watcher, object), Reason::NotAllowed);
+    // A provider whose owner has no relay sends a stream of the requester's own.
+    let mut world = World::new(10);
+    let hub = world.hub(Role::SuperNode);
+    world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        (config.cell, config.media) = (PLACE, None);
+    });
+    let watcher = world.node((0, 0), &[], &[hub]);
+    world.settle();
+    let ticket = world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.duration = Some(SECOND));
+    let summary = finished(&mut world, watcher, ticket);
+    assert!(summary.complete && summary.bytes > 0, "{summary:?}");
 }

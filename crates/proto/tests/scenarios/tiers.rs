@@ -21,23 +21,29 @@ const NODES: Duration = Duration::from_millis(100);
 
 /// Three tops; below each of the first two an area of two homes, each with one
 /// provider of everything and one requester.
-struct Tree {
-    world: World,
+pub(crate) struct Tree {
+    pub(crate) world: World,
     tops: Vec<HostId>,
-    areas: Vec<HostId>,
-    homes: Vec<HostId>,
-    providers: Vec<HostId>,
-    requesters: Vec<HostId>,
+    pub(crate) areas: Vec<HostId>,
+    pub(crate) homes: Vec<HostId>,
+    pub(crate) providers: Vec<HostId>,
+    pub(crate) requesters: Vec<HostId>,
 }
 
 /// Where the provider of home `n` is: far from the others'.
-fn place(home: usize) -> Cell {
+pub(crate) fn place(home: usize) -> Cell {
     Cell::new(100 * home as i32, 5)
 }
 
 impl Tree {
     fn new(seed: u64) -> Self {
+        Self::with_layers(seed, 1)
+    }
+
+    /// The same where so many hubs, less one, may reflect between two homes.
+    pub(crate) fn with_layers(seed: u64, layers: u8) -> Self {
         let mut world = World::new(seed);
+        world.layers = layers;
         world.path.delay = NODES;
         let first = world.hosts.len();
         let numbers: Vec<HostId> = (first..first + 3).map(HostId).collect();

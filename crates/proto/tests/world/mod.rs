@@ -63,6 +63,8 @@ pub struct World {
     pub damage_chunks: bool,
     /// How long a dial into the void takes to fail.
     pub dial_timeout: Duration,
+    /// How many hubs may reflect a stream between two homes, plus one.
+    pub layers: u8,
 }
 
 enum Action {
@@ -105,6 +107,7 @@ impl World {
             log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
             dial_timeout: 3 * SECOND,
+            layers: 1,
         }
     }
 
@@ -191,8 +194,8 @@ impl World {
         let kind = if role == Role::Server { Kind::Server } else { Kind::SuperNode };
         let mut config = hub::Config::new(node_id(number), kind, self.random.next_u64());
         config.addresses = addresses(number);
-        let (media, policy) = (reflect::media(number), hub::Policy::Residual);
-        config.reflection = (kind == Kind::SuperNode).then_some(hub::Reflection { media, layers: 1, policy });
+        let (media, layers, policy) = (reflect::media(number), self.layers, hub::Policy::Residual);
+        config.reflection = (kind == Kind::SuperNode).then_some(hub::Reflection { media, layers, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;
         change(&mut config);
         Hub::new(config)
