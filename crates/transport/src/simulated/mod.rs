@@ -10,7 +10,7 @@
 //!
 //! | [`Detail`] | `udp://` | `tcp://` | `quic://` |
 //! |---|---|---|---|
-//! | `Packet` | its session | its queue, frames and records, in full segments by the session of `udp://` | a QUIC connection |
+//! | `Packet` | its session | its queue, frames and records, in full segments by the session of `udp://` | a QUIC connection for each path |
 //! | `Message` | its session | the same | by the session of `udp://` |
 //!
 //! A link that is carried by another transport's session still has packets of
