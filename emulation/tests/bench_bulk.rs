@@ -3,7 +3,11 @@
 //! come, by each sender, and that the rows say so is ours.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -31,6 +35,53 @@ fn udt4_is_measured_or_it_is_said_what_is_missing() {
         Some(row) => assert!(row["sender"] == "udt4" && code == Some(0), "{report}"),
         None => assert!(report["notes"].to_string().contains("libudt-dev") && code == Some(3), "{report}"),
     }
+}
+
+#[test]
+fn who_interrupts_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
+    command.args(["bench", "bulk", "--path", "regional", "--sender", "rate", "--seconds", "600", "--json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("TMPDIR", folder.path());
+    let child = command.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !processes(&folder.path().to_string_lossy()).iter().any(|process| carries(process)) {
+        assert!(Instant::now() < deadline, "no object is under way");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    // A line says what was measured, and one that it was interrupted.
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(report["rows"], Value::Array(Vec::new()), "{report}");
+    assert_eq!(processes(&folder.path().to_string_lossy()), Vec::<PathBuf>::new());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Processes that have this in their environment.
+fn processes(mark: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let has_mark = |path: &PathBuf| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|it| it.strip_prefix(b"TMPDIR=") == Some(mark.as_bytes()))
+    };
+    all.filter(has_mark).collect()
+}
+
+/// Whether a megabyte has come to one of the hosts of the lab in which its threads are.
+fn carries(process: &Path) -> bool {
+    let here = fs::read_link("/proc/self/ns/net").unwrap();
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten().map(|thread| thread.path());
+    let inside = threads.filter(|thread| fs::read_link(thread.join("ns/net")).is_ok_and(|it| it != here));
+    let devices = inside.filter_map(|thread| fs::read_to_string(thread.join("net/dev")).ok());
+    let received = |line: &str| -> Option<u64> { line.split_once(':')?.1.split_whitespace().next()?.parse().ok() };
+    devices.into_iter().any(|text| {
+        let links = text.lines().filter(|line| !line.trim_start().starts_with("lo:"));
+        links.filter_map(received).any(|bytes| bytes > 1_000_000)
+    })
 }
 
 fn measured(args: &[&str]) -> (Value, Option<i32>) {

@@ -154,6 +154,24 @@ fn a_file_that_is_sent_goes_on_whoever_was_killed() {
     assert_eq!(pair.names(), ["survey.tif"]);
 }
 
+/// The receiver gives the transfer up when it has heard nothing for so long, and
+/// takes the same file from then on.
+#[test]
+fn a_sender_that_is_killed_goes_on_once_it_is_back() {
+    let mut pair = Pair::new("1GB", 150 * MB);
+    let child = pair.start_until(50 * MB);
+    pair.sender.process.kill();
+    assert!(!child.wait_with_output().unwrap().status.success());
+    let (identity, hub) = (pair.network.path("id-s"), pair.hubs[0].endpoint("udp"));
+    pair.sender = pair.network.start("overlay-node", "s", &identity, &["--at", "1,1", "--super", &hub]).ready();
+    let said = || pair.receiver.log().contains("a file was not taken").then_some(());
+    assert!(wait_until(PATIENCE, said).is_some(), "{}", pair.receiver.log());
+    let report = pair.send(&[]);
+    assert!(report["resumed_at"].as_u64().unwrap() >= 50 * MB, "{report}");
+    assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
+    assert_eq!(pair.names(), ["survey.tif"]);
+}
+
 #[test]
 fn a_file_that_changes_while_it_is_sent_is_not_kept() {
     let pair = Pair::new("1GB", 150 * MB);

@@ -258,22 +258,9 @@ fn one_run(
             (Flow { sender, port: PORT + number, over, tools }, Arrivals::since(begins))
         })
         .collect();
-    let (ended, probes) = thread::scope(|scope| {
-        let ends: Vec<_> = flows
-            .iter()
-            .map(|(flow, arrivals)| {
-                let lab = &lab;
-                scope.spawn(move || carry(lab, flow, arrivals))
-            })
-            .collect();
-        let probes = probe::carry(bench, &lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
-        over.store(true, Relaxed);
-        let ended: Vec<io::Result<()>> =
-            ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
-        (ended, probes)
-    });
+    let (ended, probes) = carry_all(bench, &lab, &flows, over, time);
     let probes = probes?;
-    if let Some(error) = ended.into_iter().find_map(Result::err) {
+    if let Err(error) = ended {
         return Ok(Err(error));
     }
     let overruns = lab.overruns()?;
@@ -284,6 +271,27 @@ fn one_run(
     let packets = counts.map_or(0, |link| link.packets_in).saturating_sub(probes.traces[0].sent.len() as u64);
     let arrivals: Vec<&Arrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
     Ok(Ok(Run::of(cell, &arrivals, time, packets, &probes.traces[0])))
+}
+
+/// Carries the flows, and probes beside them, until the time of the probes is
+/// `over`: how the flows ended, and what the probes found.
+fn carry_all(
+    bench: &mut Bench<'_>,
+    lab: &Lab,
+    flows: &[(Flow<'_>, Arrivals)],
+    over: &AtomicBool,
+    time: Duration,
+) -> (io::Result<()>, Result<probe::Outcome, BenchError>) {
+    thread::scope(|scope| {
+        let ends: Vec<_> =
+            flows.iter().map(|(flow, arrivals)| scope.spawn(move || carry(lab, flow, arrivals))).collect();
+        let probes = probe::carry(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
+        over.store(true, Relaxed);
+        let ended = ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        // All are waited for.
+        let ended: Vec<_> = ended.collect();
+        (ended.into_iter().collect(), probes)
+    })
 }
 
 fn probes(time: Duration) -> probe::Flow {
