@@ -7,15 +7,16 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_proto::block::Patch;
+use roost_proto::room::{MAX_MEMBERS, Member};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Left, MAX_CHANGES,
-    MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES, Message, Mirror, Mode,
-    Moved, Numbered, Offer, Packet, Params, Present, Push, Reason, Reception, Reflect, Reflected, Rekey, Renew, Report,
-    Request, Resume, Retell, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Join, Left,
+    MAX_CHANGES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES, Message,
+    Mirror, Mode, Moved, Numbered, Offer, Packet, Params, Present, Push, Quit, Reason, Reception, Reflect, Reflected,
+    Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
-    Address, Area, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Scheme, SchemeSet, Scope,
-    Secret, Service, ServiceSet, StreamId, Tag, Version,
+    Address, Area, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Room, Scheme, SchemeSet,
+    Scope, Secret, Service, ServiceSet, StreamId, Tag, Version,
 };
 
 fn cell() -> impl Strategy<Value = Cell> {
@@ -106,13 +107,10 @@ fn key() -> impl Strategy<Value = (Epoch, Secret)> {
     (any::<u32>(), any::<[u8; 32]>()).prop_map(|(epoch, secret)| (Epoch(epoch), Secret::from_bytes(secret)))
 }
 
-fn reflected() -> impl Strategy<Value = Reflected> {
-    (any::<u64>(), key(), prop::option::of(key())).prop_map(|(stream, (epoch, secret), next)| Reflected {
-        stream: StreamId(stream),
-        epoch,
-        secret,
-        next,
-    })
+fn reflected() -> BoxedStrategy<Reflected> {
+    (any::<u64>(), key(), prop::option::of(key()))
+        .prop_map(|(stream, (epoch, secret), next)| Reflected { stream: StreamId(stream), epoch, secret, next })
+        .boxed()
 }
 
 fn candidate() -> BoxedStrategy<Candidate> {
@@ -367,7 +365,7 @@ fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {
     })
 }
 
-fn hub_message() -> impl Strategy<Value = Message> {
+fn hub_message() -> BoxedStrategy<Message> {
     let nonce = any::<u64>().prop_map(Nonce::from_u64);
     let provider = prop::option::of(node());
     let request = (id(), nonce, service(), cell(), node(), addresses());
@@ -401,6 +399,38 @@ fn hub_message() -> impl Strategy<Value = Message> {
             }
         ),
     ]
+    .boxed()
+}
+
+fn member() -> impl Strategy<Value = Member> {
+    (node(), cell(), services()).prop_map(|(node, cell, services)| Member { node, cell, services })
+}
+
+fn room_message() -> BoxedStrategy<Message> {
+    let room = || any::<u64>().prop_map(Room);
+    let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
+    prop_oneof![
+        (room(), member(), prop::option::of(way())).prop_map(|(room, member, way)| Message::Join(Join {
+            room,
+            member,
+            way
+        })),
+        (room(), node(), prop::option::of(way())).prop_map(|(room, node, way)| Message::Quit(Quit { room, node, way })),
+        (room(), node(), members, prop::option::of(node()))
+            .prop_map(|(room, owner, members, to)| Message::Roster(Roster { room, owner, members, to })),
+    ]
+    .boxed()
+}
+
+#[test]
+fn a_room_has_no_more_members_than_it_may() {
+    let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
+    let roster = |count| {
+        let members = vec![member; count];
+        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None }).encode()
+    };
+    assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
+    assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());
 }
 
 fn flow_message() -> impl Strategy<Value = Message> {
@@ -487,6 +517,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         request_message(),
         flow_message(),
         hub_message(),
+        room_message(),
         link_message()
     ]
 }

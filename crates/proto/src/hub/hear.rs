@@ -40,6 +40,8 @@ impl Hub {
             Message::Request(request) => self.request(now, from, request),
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
+            Message::Join(join) => self.room_joined(now, from, join),
+            Message::Quit(quit) => self.room_left(from, quit),
             Message::Claim { .. }
             | Message::Aside(_)
             | Message::Seek(_)
@@ -52,6 +54,7 @@ impl Hub {
             | Message::Carry(_)
             | Message::Underway { .. }
             | Message::Gossip(_)
+            | Message::Roster(_)
             | Message::Load(_) => self.refused(from.node, "only a super node may say that"),
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "only a hub may say that")
@@ -81,6 +84,9 @@ impl Hub {
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
+            Message::Join(join) => self.room_joined(now, from, join),
+            Message::Quit(quit) => self.room_left(from, quit),
+            Message::Roster(roster) => self.hear_roster(from, roster),
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)

@@ -26,6 +26,7 @@
 //! | `moved` | where nodes went that have another home now, and telling the old one |
 //! | `storm` | who waits when many come at once |
 //! | `reflect` | streams that the owner's relay sends on: what is granted to whom, and whether there is room |
+//! | `rooms` | who is in which room |
 //! | `leave` | the way out |
 
 mod api;
@@ -50,6 +51,7 @@ mod properties;
 mod reflect;
 mod relay;
 mod requests;
+mod rooms;
 mod route;
 mod seek;
 mod standby;
@@ -93,6 +95,7 @@ use neighbours::{Lost, Neighbours};
 use reflect::Reflecting;
 use relay::Relays;
 use requests::Requests;
+use rooms::Rooms;
 use seek::Seeks;
 use standby::Copies;
 use storm::Storm;
@@ -120,6 +123,7 @@ pub struct Hub {
     requests: Requests,
     relays: Relays,
     reflecting: Reflecting,
+    rooms: Rooms,
     seeks: Seeks,
     mesh: Mesh,
     summaries: Summaries,
@@ -163,6 +167,7 @@ impl Hub {
             requests: Requests::default(),
             relays: Relays::default(),
             reflecting: Reflecting::new(config.seed),
+            rooms: Rooms::default(),
             seeks: Seeks::default(),
             mesh: Mesh::new(&config),
             members: Members::new(&config),
@@ -295,6 +300,7 @@ impl Hub {
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
+        self.expire_rooms(now);
         self.expire_summaries(now);
         self.tell_summaries(now);
         self.offer_watches(now);
@@ -351,6 +357,7 @@ impl Machine for Hub {
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at other hubs is late"),
+            due(self.rooms.next_due(), "a member of a room is silent"),
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),

@@ -80,12 +80,16 @@ impl Course {
     }
 }
 
-/// The owners of a patch among `tops`: those with the greatest hash of both
-/// (highest random weight). When one goes, only its patches change owners.
+/// The owners of a patch among `tops`. When one goes, only its patches change owners.
 pub(super) fn owners(tops: &[NodeId], patch: Patch) -> Vec<NodeId> {
+    greatest(tops, patch.number())
+}
+
+/// The hubs with the greatest hash of themselves and `number` (highest random weight).
+pub(super) fn greatest(tops: &[NodeId], number: u64) -> Vec<NodeId> {
     let weight = |top: &NodeId| {
         let halves = top.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
-        halves.fold(patch.number(), |state, half| SplitMix64::new(state ^ half).next_u64())
+        halves.fold(number, |state, half| SplitMix64::new(state ^ half).next_u64())
     };
     let mut first: [Option<(u64, NodeId)>; OWNERS] = [None; OWNERS];
     for top in tops {

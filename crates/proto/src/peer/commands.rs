@@ -7,7 +7,7 @@ use crate::wire::Reason;
 
 impl Peer {
     pub(super) fn on_command(&mut self, command: Command) {
-        let Self { core, attach, requests, provide, watches, pings, pushes, .. } = self;
+        let Self { core, attach, requests, provide, watches, pings, pushes, rooms, .. } = self;
         match command {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
             Command::Lookup { ticket, service, area, count } => {
@@ -18,6 +18,7 @@ impl Peer {
                 core.emit(Event::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
             Command::Watch { ticket, services, area } => watches.watch(core, attach, ticket, services, area),
+            Command::Enter { ticket, room } => rooms.enter(core, attach, ticket, room),
             Command::Ping { ticket, node } => {
                 let link = match node {
                     Some(node) => core.links.between(node, SchemeSet::ALL),
@@ -26,7 +27,9 @@ impl Peer {
                 pings.ping(core, ticket, link);
             }
             Command::Cancel { ticket } => {
-                let is_other = requests.cancel(core, ticket) || watches.cancel(core, attach, ticket);
+                let is_other = requests.cancel(core, ticket)
+                    || watches.cancel(core, attach, ticket)
+                    || rooms.cancel(core, attach, ticket);
                 if !is_other && pushes.cancel(core, ticket) {
                     provide.cancel_pushed(core, ticket);
                 } else if !is_other {
@@ -41,6 +44,7 @@ impl Peer {
             Command::Move { cell } => {
                 provide.cell = cell;
                 attach.relocate(core, cell);
+                rooms.say_all(core, attach);
             }
             Command::Opened { session, opened } => provide.on_opened(core, session, opened),
             Command::Piece { session, offset, bytes } => provide.on_piece(core, session, offset, bytes),
@@ -65,6 +69,7 @@ impl Peer {
         | Command::Lookup { ticket, .. }
         | Command::Watch { ticket, .. }
         | Command::Push { ticket, .. }
+        | Command::Enter { ticket, .. }
         | Command::Ping { ticket, .. }) = *command
         else {
             return;
@@ -79,6 +84,7 @@ impl Peer {
         core.tell_all_traces();
         self.provide.leave(core);
         self.watches.leave(core);
+        self.rooms.leave(core, &self.attach);
         self.pings.leave(core);
         self.pushes.leave(core);
         self.attach.leave(core);

@@ -196,6 +196,8 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::StandBy { .. }
         | Message::Moved(_)
         | Message::Adopt(_)
+        | Message::Join(_)
+        | Message::Quit(_)
         | Message::Redirect(_) => Traffic::Join,
         Message::Renew(_) | Message::Ping(_) | Message::Pong(_) => Traffic::Renew,
         Message::Packet(_)

@@ -35,8 +35,9 @@ impl Peer {
     }
 
     fn dispatch(&mut self, link: LinkId, message: Message) {
-        let Self { core, attach, requests, provide, watches, pushes, .. } = self;
+        let Self { core, attach, requests, provide, watches, pushes, rooms, .. } = self;
         match message {
+            Message::Roster(roster) => rooms.on_roster(core, link, roster),
             Message::Lease { version, lease_ms, siblings, addresses } => {
                 let lease = Duration::from_millis(lease_ms.into());
                 attach.on_lease(core, link, version, lease, siblings.unwrap_or_default());
@@ -86,6 +87,8 @@ impl Peer {
             | Message::HandOver
             | Message::Redirect(_)
             | Message::Gossip(_)
+            | Message::Join(_)
+            | Message::Quit(_)
             | Message::Load(_)
             | Message::Claim { .. }
             | Message::Seek(_)

@@ -18,6 +18,7 @@
 //! | `serve`, `session`, `pump` | what to send, and how much of objects at once |
 //! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
 //! | `subscribe` | taking such a stream, and finding it another way |
+//! | `rooms` | being in rooms, and who else is in |
 //! | `push` | objects that are offered to a node, or by one |
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
@@ -53,6 +54,7 @@ mod receiving;
 mod redirect;
 mod requests;
 mod room;
+mod rooms;
 mod serve;
 mod session;
 mod standby;
@@ -74,6 +76,7 @@ use self::ping::Pings;
 use self::provide::Provide;
 use self::push::Pushes;
 use self::requests::Requests;
+use self::rooms::Rooms;
 use self::timers::Timer;
 use self::watch::Watches;
 use crate::address::Address;
@@ -96,6 +99,7 @@ pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, M
 pub use publish::{LINGER, MAX_MEMBERS, MEMBER_SILENCE};
 pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
+pub use rooms::MAX_ROOMS;
 pub use status::{Counters, Home, PublicationStatus, RequestStatus, SessionStatus, Status};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
@@ -114,6 +118,7 @@ pub struct Peer {
     pings: Pings,
     hosts: Hosts,
     pushes: Pushes,
+    rooms: Rooms,
     left: bool,
 }
 
@@ -143,6 +148,7 @@ impl Peer {
             pings: Pings::default(),
             hosts,
             pushes: Pushes::default(),
+            rooms: Rooms::default(),
             left: false,
         }
     }
@@ -232,8 +238,9 @@ impl Peer {
     }
 
     fn on_timer(&mut self, timer: Timer) {
-        let Self { core, attach, requests, provide, multicast, watches, pings, pushes, .. } = self;
+        let Self { core, attach, requests, provide, multicast, watches, pings, pushes, rooms, .. } = self;
         match timer {
+            Timer::Room(ticket) => rooms.on_timer(core, attach, ticket),
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
             Timer::Exchange => attach.on_exchange_timer(core),
@@ -285,6 +292,7 @@ impl Peer {
                     }
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, &self.attach);
+                    self.rooms.say_all(&mut self.core, &self.attach);
                 }
                 Notice::StandByLost(link) => self.on_link_gone(link, Loss::new("the stand-by is gone")),
                 Notice::Displaced => self.core.emit(Event::Displaced),

@@ -38,6 +38,8 @@ pub(super) enum Timer {
     Linger(SessionId),
     /// A reflected stream is to be asked for again.
     Resubscribe(RequestId),
+    /// The home is to hear that this node is in a room.
+    Room(Ticket),
     /// A watch was not confirmed, or is to be renewed.
     Watch(RequestId),
     /// What a new home does not know of is gone.
@@ -73,6 +75,7 @@ impl Timer {
             Self::Serve(_) => "a requester may be silent",
             Self::Linger(_) => "a reflected stream may have no members",
             Self::Resubscribe(_) => "ask for a reflected stream again",
+            Self::Room(_) => "be in a room",
             Self::Watch(_) => "renew a watch",
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",

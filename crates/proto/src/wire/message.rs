@@ -9,6 +9,7 @@ use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
 use super::reflect::Rekey;
 use super::request::{Accept, Decline, Forward, Params, Reason, Request};
+use super::room::{Join, Quit, Roster};
 use super::standby::{Adopt, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Retell};
 use super::trace::{MAX_NAME_BYTES, MAX_TRACED_HOPS, Traced};
 use super::tree::{Carry, Moved, Summary};
@@ -16,6 +17,7 @@ use super::{MAX_CANDIDATES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, WireError, byte
 use crate::address::Address;
 use crate::ids::{NodeId, RequestId};
 use crate::record::{Capacity, MAX_ADDRESSES, Record, Version};
+use crate::room::MAX_MEMBERS;
 
 /// Everything that neighbours say to one another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -252,6 +254,16 @@ pub enum Message {
     /// The next epoch of a reflected stream has been drawn: what will open it.
     #[n(52)]
     Rekey(#[n(0)] Rekey),
+    /// A node is in a room, for the next minute: to its home, and from hub to
+    /// hub to the owners of the room. Answered by `Roster`.
+    #[n(53)]
+    Join(#[n(0)] Join),
+    /// A node has left a room; goes the same way.
+    #[n(54)]
+    Quit(#[n(0)] Quit),
+    /// Who is in a room.
+    #[n(55)]
+    Roster(#[n(0)] Roster),
 }
 
 /// See [`Message::Renew`].
@@ -347,6 +359,11 @@ impl Message {
             Self::Push(push) => {
                 bounded(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
                 bounded(push.addresses.len() <= MAX_ADDRESSES, "too many addresses")
+            }
+            Self::Join(join) => bounded(join.member.cell.is_on_grid(), "a cell off the grid"),
+            Self::Roster(roster) => {
+                bounded(roster.members.len() <= MAX_MEMBERS, "too many members")?;
+                bounded(roster.members.iter().all(|member| member.cell.is_on_grid()), "a cell off the grid")
             }
             Self::Moved(moved) => bounded(moved.cell.is_on_grid(), "a cell off the grid"),
             Self::Traced(Traced { hop, .. }) => {

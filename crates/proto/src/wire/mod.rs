@@ -12,6 +12,7 @@
 //! | provider → requester | `Accept`, `Packet`, `Chunk`, `End`, `Rekey` |
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
 //! | hub → hub | `Claim`, `Mirror`, `Retell`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
+//! | node → hub → hub, and back | `Join`, `Quit`; `Roster` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | hub or provider → requester, from hub to hub | `Traced` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
@@ -24,6 +25,7 @@ mod message;
 mod push;
 mod reflect;
 mod request;
+mod room;
 mod standby;
 mod trace;
 mod tree;
@@ -35,6 +37,7 @@ pub use message::{Message, Renew};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
 pub use reflect::{Reflect, Reflected, Rekey};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume};
+pub use room::{Join, Quit, Roster};
 pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};
 pub use trace::{Hop, MAX_NAME_BYTES, MAX_TRACED_HOPS, Step, Traced};
 pub use tree::{Carry, MAX_PATCHES, Moved, Summary, Way};

@@ -23,6 +23,7 @@ mod providers;
 mod pushes;
 mod reflection;
 mod rogues;
+mod rooms;
 mod satellites;
 mod scene;
 mod services;

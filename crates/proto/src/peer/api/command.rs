@@ -11,6 +11,7 @@ use crate::delivery::{Class, Profile};
 use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, Secret, StreamId};
+use crate::room::Room;
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
 use crate::wire::{Mode, Reception, Resume};
@@ -110,9 +111,9 @@ pub struct Provider {
 
 /// What a node's owner asks of it.
 ///
-/// Every [`Ticket`] but a watch's ends with exactly one of [`Event::Finished`],
-/// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; a watch ends with
-/// [`Event::Failed`] when it is cancelled or cannot be kept.
+/// Every [`Ticket`] but a watch's and a room's ends with exactly one of [`Event::Finished`],
+/// [`Event::Failed`], [`Event::Found`] and [`Event::Pong`]; those end with
+/// [`Event::Failed`] when they are cancelled or cannot be kept.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Get a service.
@@ -166,6 +167,13 @@ pub enum Command {
         services: ServiceSet,
         /// Where.
         area: Area,
+    },
+    /// Be in a room until cancelled: [`Event::Roster`] says who else is.
+    Enter {
+        /// Its number.
+        ticket: Ticket,
+        /// Which.
+        room: Room,
     },
     /// Measure the round trip to a neighbour.
     Ping {

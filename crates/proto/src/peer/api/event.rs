@@ -13,6 +13,7 @@ use crate::grid::Cell;
 use crate::ids::NodeId;
 use crate::machine::Peer as Neighbour;
 use crate::reflection::{Epoch, Secret, StreamId, Tag};
+use crate::room::Member;
 use crate::service::Service;
 use crate::wire::{Change, Found, Hop, Offer, Push, Reason, Reception};
 
@@ -205,6 +206,15 @@ pub enum Event {
         ticket: Ticket,
         /// What.
         change: Change,
+    },
+    /// Who else is in a room, all of them. To have a member's stream it is to be requested
+    /// with [`Reflection::Always`](super::Reflection::Always), the member named as its
+    /// provider and its cell as the area.
+    Roster {
+        /// Which room.
+        ticket: Ticket,
+        /// Who.
+        members: Vec<Member>,
     },
     /// A neighbour has answered.
     Pong {

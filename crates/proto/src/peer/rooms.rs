@@ -1,0 +1,159 @@
+//! Being in rooms: telling the home so again and again, and who else is in.
+//! Their streams are for the owner to subscribe to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::api::{Event, Ticket};
+use super::attach::Attach;
+use super::core::Core;
+use super::timers::Timer;
+use crate::ids::{LinkId, NodeId, RequestId};
+use crate::room::{Member, Room};
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Join, Message, Quit, Reason, Roster};
+
+/// The most rooms at once.
+pub const MAX_ROOMS: usize = 16;
+
+/// How often a member says that it is in.
+const RENEWAL: Duration = Duration::from_secs(20);
+
+/// How long what an owner has listed counts without a further word from it.
+const MEMORY: Duration = Duration::from_secs(65);
+
+/// The most hubs whose lists are kept: the two owners, and those before them.
+const MAX_OWNERS: usize = 8;
+
+/// The rooms that this node is in.
+#[derive(Debug, Default)]
+pub(super) struct Rooms(BTreeMap<Ticket, Inside>);
+
+#[derive(Debug)]
+struct Inside {
+    room: Room,
+    /// When it was said last that this node is in, and how often since a list has come.
+    said: Time,
+    tries: u32,
+    /// What each owner has listed, and when.
+    lists: BTreeMap<NodeId, (Vec<Member>, Time)>,
+    /// What the owner of this machine knows; `None` before the first list.
+    told: Option<Vec<Member>>,
+}
+
+impl Rooms {
+    pub(super) fn enter(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, room: Room) {
+        let objection = if core.hub_role == Role::Server {
+            Some((Reason::NotAllowed, "a server has no rooms"))
+        } else if self.0.values().any(|inside| inside.room == room) {
+            Some((Reason::NotAllowed, "this node is in that room already"))
+        } else if self.0.len() >= MAX_ROOMS {
+            Some((Reason::TooMany, "this node is in too many rooms already"))
+        } else {
+            None
+        };
+        if let Some((reason, detail)) = objection {
+            return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+        }
+        self.0.insert(ticket, Inside { room, said: core.now, tries: 0, lists: BTreeMap::new(), told: None });
+        self.say(core, attach, ticket);
+    }
+
+    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) {
+        self.say(core, attach, ticket);
+        self.tell(core, ticket);
+    }
+
+    /// Says that this node is in, and comes back: soon while nobody has listed it.
+    fn say(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) {
+        let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
+        let record = attach.record();
+        let member = Member { node: core.node, cell: record.cell, services: record.services };
+        core.send(home, &Message::Join(Join { room: inside.room, member, way: None }));
+        let retry = core.pto(home) * (2 << inside.tries.min(6));
+        (inside.said, inside.tries) = (core.now, inside.tries + 1);
+        core.set(Timer::Room(ticket), retry.min(RENEWAL));
+    }
+
+    /// There is another home, or this node is elsewhere, or offers something else.
+    pub(super) fn say_all(&mut self, core: &mut Core, attach: &Attach) {
+        for ticket in self.0.keys().copied().collect::<Vec<_>>() {
+            if let Some(inside) = self.0.get_mut(&ticket) {
+                inside.tries = 0;
+            }
+            self.say(core, attach, ticket);
+        }
+    }
+
+    /// A hub lists who is in.
+    pub(super) fn on_roster(&mut self, core: &mut Core, link: LinkId, roster: Roster) {
+        if !core.is_hub(link) {
+            core.counters.refused += 1;
+            return;
+        }
+        let Some((ticket, inside)) = self.0.iter_mut().find(|(_, inside)| inside.room == roster.room) else {
+            core.counters.stale += 1;
+            return;
+        };
+        let ticket = *ticket;
+        if inside.lists.len() >= MAX_OWNERS && !inside.lists.contains_key(&roster.owner) {
+            return;
+        }
+        if roster.members.iter().any(|member| member.node == core.node) {
+            inside.tries = 0;
+            // However often others are the reason of a list.
+            core.timers.set(Timer::Room(ticket), inside.said + RENEWAL);
+        }
+        inside.lists.insert(roster.owner, (roster.members, core.now));
+        self.tell(core, ticket);
+    }
+
+    /// Tells who else is in, if that is news.
+    fn tell(&mut self, core: &mut Core, ticket: Ticket) {
+        let Some(inside) = self.0.get_mut(&ticket) else { return };
+        inside.lists.retain(|_, (_, heard)| core.now.since(*heard) < MEMORY);
+        if inside.lists.is_empty() {
+            return;
+        }
+        let mut members = BTreeMap::new();
+        let mut lists: Vec<_> = inside.lists.values().collect();
+        // Of two words about one member the later counts.
+        lists.sort_by_key(|(_, heard)| *heard);
+        for member in lists.into_iter().flat_map(|(members, _)| members) {
+            members.insert(member.node, *member);
+        }
+        members.remove(&core.node);
+        let members: Vec<Member> = members.into_values().collect();
+        if inside.told.as_ref() != Some(&members) {
+            inside.told = Some(members.clone());
+            core.emit(Event::Roster { ticket, members });
+        }
+    }
+
+    /// The owner of the machine no longer wants it. Returns false if the ticket is not here.
+    pub(super) fn cancel(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) -> bool {
+        let Some(inside) = self.0.remove(&ticket) else { return false };
+        core.timers.clear(Timer::Room(ticket));
+        Self::quit(core, attach, inside.room);
+        let detail = "this node has left the room".to_owned();
+        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
+        true
+    }
+
+    /// Ends everything.
+    pub(super) fn leave(&mut self, core: &mut Core, attach: &Attach) {
+        for (ticket, inside) in std::mem::take(&mut self.0) {
+            Self::quit(core, attach, inside.room);
+            let detail = "this node is leaving".to_owned();
+            core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
+        }
+    }
+
+    fn quit(core: &mut Core, attach: &Attach, room: Room) {
+        if let Some(home) = attach.home() {
+            let quit = Message::Quit(Quit { room, node: core.node, way: None });
+            core.send_reliably(home, RequestId(0), &quit);
+        }
+    }
+}

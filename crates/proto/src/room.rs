@@ -1,0 +1,62 @@
+//! Rooms, in which everyone sends and everyone receives.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use sha2::{Digest, Sha256};
+
+use crate::grid::Cell;
+use crate::ids::NodeId;
+use crate::service::ServiceSet;
+
+/// The most members of a room: each has every other's stream.
+pub const MAX_MEMBERS: usize = 64;
+
+/// A room: a number that its name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Room(#[n(0)] pub u64);
+
+impl Room {
+    /// The room of this name: the first 64 bits of the SHA-256 of `room ` and the name.
+    pub fn named(name: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update("room ");
+        hash.update(name);
+        let digest: [u8; 32] = hash.finalize().into();
+        Self(digest[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Who is in a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Member {
+    /// Who.
+    #[n(0)]
+    pub node: NodeId,
+    /// Where.
+    #[n(1)]
+    pub cell: Cell,
+    /// What can be had of it.
+    #[n(2)]
+    pub services: ServiceSet,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_room_of_its_own() {
+        assert_eq!(Room::named("ops"), Room::named("ops"));
+        assert_ne!(Room::named("ops"), Room::named("Ops"));
+        assert_eq!(Room::named("ops").to_string().len(), 16);
+    }
+}
