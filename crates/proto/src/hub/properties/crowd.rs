@@ -8,7 +8,7 @@ use crate::address::Scheme;
 use crate::block::Patch;
 use crate::grid::{Area, Cell};
 use crate::hub::testing::{Bench, address, node, over, record, version};
-use crate::hub::{Config, Kind, Limits};
+use crate::hub::{Config, Kind, Limits, Policy, Reflection};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::machine::Input;
 use crate::random::SplitMix64;
@@ -46,6 +46,11 @@ impl Crowd {
         config.limits = limits;
         config.peers = vec![vec![address(100)]];
         config.tier = 1;
+        if seed.is_multiple_of(2) {
+            let policy = if seed.is_multiple_of(5) { Policy::Count(3) } else { Policy::Residual };
+            let (media, layers) = (([0, 0, 0, 0], 7_777).into(), 1 + (seed % 7 / 4) as u8);
+            config.reflection = Some(Reflection { media, layers, policy });
+        }
         if seed.is_multiple_of(3) {
             config.parents = vec![vec![address(101)]];
         }
@@ -88,7 +93,7 @@ impl Crowd {
         (count > 0).then(|| self.links[self.random.below(count) as usize])
     }
 
-    fn who(&mut self) -> NodeId {
+    pub(super) fn who(&mut self) -> NodeId {
         let numbers = [1, 2, 3, 4, 5, 100, 101, 9];
         node(numbers[self.below(8) as usize])
     }
@@ -98,7 +103,7 @@ impl Crowd {
         RequestId(top + self.below(12) as u32)
     }
 
-    fn cell(&mut self) -> Cell {
+    pub(super) fn cell(&mut self) -> Cell {
         Cell::new(self.below(2) as i32, 0)
     }
 
@@ -129,7 +134,7 @@ impl Crowd {
             self.connect(1);
             return Vec::new();
         };
-        match self.below(20) {
+        match self.below(21) {
             0 => {
                 self.links.retain(|(other, _)| *other != link);
                 self.bench.down(link)
@@ -143,6 +148,7 @@ impl Crowd {
             6..=9 => self.ask(link, number),
             10..=14 => self.answer(),
             15 => self.noise(link),
+            20 => self.relay(),
             _ => {
                 let message = self.message();
                 self.bench.say(link, &message)
@@ -211,6 +217,7 @@ impl Crowd {
             params: match self.below(6) {
                 0 => over(Scheme::Quic),
                 1 => Some(Params { trace: Some(true), ..Params::default() }),
+                2 | 3 => self.reflect(),
                 _ => None,
             },
             scope: None,
@@ -237,7 +244,7 @@ impl Crowd {
         let index = self.below(count) as usize;
         let (link, id, requester) = self.handed[index];
         let message = match self.below(8) {
-            5 => Message::Underway { id, requester, provider: None },
+            5 => Message::Underway { id, requester, provider: (self.below(2) == 0).then(|| self.who()) },
             6 => Message::Traced(Traced { id, requester, hop: self.hop() }),
             0 => Message::Pending { id, requester },
             1 => self.accept(id),
@@ -278,7 +285,7 @@ impl Crowd {
     fn message(&mut self) -> Message {
         let (id, version) = (self.id(), version(self.sequence));
         let requester = (self.below(2) == 0).then(|| self.who());
-        match self.below(23) {
+        match self.below(25) {
             0 => Message::Renew(Renew { version, capacity: Some(record(1).capacity) }),
             1 => Message::Withdraw(version),
             2 => Message::Claim { node: self.who(), version },
@@ -299,6 +306,7 @@ impl Crowd {
             18 => self.summary(),
             19 => Message::Underway { id, requester, provider: None },
             20 => Message::Traced(Traced { id, requester, hop: self.hop() }),
+            21 | 22 => self.room(),
             _ => self.carry(id),
         }
     }
@@ -322,7 +330,7 @@ impl Crowd {
         Message::Carry(Carry {
             id,
             nonce: Nonce::from_u64(self.below(2)),
-            service: Service::Image,
+            service: Service::ALL[self.below(3) as usize],
             cell: self.cell(),
             requester: self.who(),
             reply_to: if self.below(2) == 0 { Vec::new() } else { vec![address(9)] },
@@ -330,7 +338,7 @@ impl Crowd {
             way: self.way(),
             hops: self.below(3) as u8,
             provider: (self.below(2) == 0).then(|| self.who()),
-            params: None,
+            params: if self.below(2) == 0 { self.reflect() } else { None },
         })
     }
 
@@ -349,7 +357,7 @@ impl Crowd {
         }
     }
 
-    fn way(&mut self) -> Way {
+    pub(super) fn way(&mut self) -> Way {
         [Way::Up, Way::Across, Way::Down][self.below(3) as usize]
     }
 

@@ -1,6 +1,7 @@
 //! What must hold whatever neighbours say: random ones, from seeds.
 
 mod crowd;
+mod streams;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,6 +43,9 @@ proptest! {
             crowd.bench.down(link);
         }
         crowd.bench.wait(Duration::from_secs(200));
+        prop_assert_eq!(crowd.bench.hub.rooms.next_due(), None);
+        let none = Command::Carries { streams: Vec::new() };
+        crowd.bench.input(Input::Command(none));
         let status = crowd.bench.hub.status(crowd.bench.now);
         prop_assert_eq!((status.nodes, status.mirrored, status.links, status.requests), (0, 0, 0, 0));
         prop_assert_eq!((status.numbered, crowd.bench.hub.mirror.next_due()), (0, None));

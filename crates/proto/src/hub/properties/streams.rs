@@ -1,0 +1,49 @@
+//! What a crowd says of reflected streams and of rooms.
+
+use super::crowd::Crowd;
+use crate::hub::{Carried, Command};
+use crate::ids::LinkId;
+use crate::machine::Input;
+use crate::reflection::Tag;
+use crate::room::{Member, Room};
+use crate::service::{Service, ServiceSet};
+use crate::wire::{Join, Message, Params, Quit, Reflect, Roster};
+
+impl Crowd {
+    /// The hub's relay says what it has.
+    pub(super) fn relay(&mut self) -> Vec<(LinkId, Message)> {
+        let command = if self.below(2) == 0 {
+            let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
+            Command::Reflecting { residual_kbps, subscribers: self.below(4) as u32 }
+        } else {
+            let carried = |crowd: &mut Self| {
+                let (cell, provider) = (Some(crowd.cell()), (crowd.below(3) > 0).then(|| crowd.who()));
+                Carried { service: Service::ALL[crowd.below(2) as usize], cell, provider, kbps: 650 }
+            };
+            Command::Carries { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
+        };
+        self.bench.input(Input::Command(command))
+    }
+
+    /// Where a copy of a stream is wanted.
+    pub(super) fn reflect(&mut self) -> Option<Params> {
+        let provider = (self.below(3) == 0).then(|| self.who());
+        let (to, tag) = (([0, 0, 0, 0], 9_000).into(), Tag(self.below(9)));
+        let reflect = Some(Reflect { to, tag, hops: self.below(5) as u8, provider });
+        Some(Params { reflect, ..Params::default() })
+    }
+
+    /// Something about rooms.
+    pub(super) fn room(&mut self) -> Message {
+        let (room, node, way) = (Room(self.below(3)), self.who(), Some(self.way()));
+        let member = Member { node, cell: self.cell(), services: ServiceSet::ALL };
+        match self.below(5) {
+            0 => Message::Quit(Quit { room, node, way }),
+            1 => {
+                let (owner, to) = (self.who(), (self.below(2) == 0).then(|| self.who()));
+                Message::Roster(Roster { room, owner, members: vec![member], to })
+            }
+            _ => Message::Join(Join { room, member, way }),
+        }
+    }
+}
