@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use roost_proto::hub;
 use roost_proto::peer::{Command, Event, Provider, Ticket};
+use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
 use roost_proto::{Area, Cell, Epoch, Role, Service};
 
@@ -384,4 +385,77 @@ fn what_cannot_be_reflected_is_refused_at_once_or_comes_by_itself() {
     let ticket = world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.duration = Some(SECOND));
     let summary = finished(&mut world, watcher, ticket);
     assert!(summary.complete && summary.bytes > 0, "{summary:?}");
+}
+
+/// Whatever befalls hubs and ways, in the end every subscription has a stream
+/// that it can open, or has ended once, and nothing goes on for nobody.
+#[test]
+fn whatever_happens_subscriptions_find_their_streams_again() {
+    for_seeds(6, |seed| {
+        let mut world = World::new(seed);
+        let mut random = SplitMix64::new(seed);
+        let hubs = world.mesh(3);
+        world.run(2 * SECOND);
+        let order = |first: usize| -> Vec<HostId> { (0..3).map(|hub| hubs[(first + hub) % 3]).collect() };
+        let providers = [0, 1].map(|n| world.node((PLACE.x, PLACE.y), &[Service::Video], &order(n)));
+        let watchers = [0, 1, 2, 3].map(|n| world.node((0, 0), &[], &order(n)));
+        world.settle();
+        world.run_relays(70 * SECOND);
+        world.path.loss = random.below(100) as u32;
+        let mut tickets: Vec<(HostId, Ticket)> = Vec::new();
+        for _ in 0..25 {
+            let (watcher, hub) = (watchers[random.below(4) as usize], hubs[random.below(3) as usize]);
+            match random.below(10) {
+                0..=3 => {
+                    let ticket = world.subscribe_with(watcher, Service::Video, THERE, |wanted| {
+                        wanted.deadline = 30 * SECOND;
+                    });
+                    tickets.push((watcher, ticket));
+                }
+                4 => tickets.iter().take(1).for_each(|(host, ticket)| world.cancel(*host, *ticket)),
+                5 => {
+                    world.kill(hub);
+                    world.run_relays(MS * random.below(9_000) as u32);
+                    world.revive_hub(hub);
+                }
+                6 => world.break_links(watcher, providers[random.below(2) as usize]),
+                7 => {
+                    world.cut(watcher, hub);
+                    world.run_relays(MS * random.below(9_000) as u32);
+                    world.heal();
+                }
+                8 => {
+                    world.freeze(watcher);
+                    world.run_relays(MS * random.below(9_000) as u32);
+                    world.thaw(watcher);
+                }
+                _ => {
+                    let lost = random.below(2) == 0;
+                    let all = tickets.iter().map(|(host, ticket)| (*host, *ticket)).collect::<Vec<_>>();
+                    for (host, ticket) in all {
+                        world.command(host, Command::Resubscribe { ticket, lost });
+                    }
+                }
+            }
+            world.run_relays(MS * random.below(4_000) as u32);
+        }
+        world.path.loss = 0;
+        world.run_relays(150 * SECOND);
+        let mut members = 0;
+        for (host, ticket) in &tickets {
+            let endings = world.hosts[host.0].endings(*ticket).count();
+            let watching = providers.iter().any(|provider| world.is_watching(*host, *ticket, *provider));
+            assert_eq!(endings, usize::from(!watching), "seed {seed}: {host:?} {ticket:?}");
+            members += usize::from(watching);
+        }
+        let counted = |provider: &HostId| -> usize {
+            world.status(*provider).publications.iter().map(|publication| publication.members).sum()
+        };
+        assert_eq!(providers.iter().map(counted).sum::<usize>(), members, "seed {seed}");
+        for (host, ticket) in &tickets {
+            world.cancel(*host, *ticket);
+        }
+        world.run_relays(10 * SECOND);
+        assert_eq!(providers.map(|provider| sources(&world, provider)), [0, 0], "seed {seed}");
+    });
 }
