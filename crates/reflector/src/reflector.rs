@@ -167,8 +167,8 @@ impl Reflector {
         if header.stream != self.stream || next > 0 && is_ahead {
             return Err(Dropped::Foreign);
         }
-        // A subscriber takes what a reflector would not send on.
-        if from.is_some() && hop.hops + u8::from(self.sends_on) > self.max_hops {
+        // One who only watches takes what nobody would send on.
+        if from.is_some() && self.sends_on && hop.hops >= self.max_hops {
             return Err(Dropped::Looping);
         }
         match self.window.look(header.counter) {

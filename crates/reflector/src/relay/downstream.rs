@@ -155,15 +155,33 @@ impl Relay {
 
     /// A downstream wants the stream no more; answers whether it was one.
     pub(super) fn hear_done(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) -> bool {
-        let member = self.member(from, stream, word).map(|member| member.has_answered());
-        if member == Some(false) {
+        let next = self.random.word();
+        let Some(member) = self.member(from, stream, word) else { return false };
+        if !member.has_answered() {
             // It was trusted, and did not ask.
             self.routable.forget(from);
+        } else if member.is_offered() {
+            // What it has no more use for is what it had, not what it has asked for since.
+            let target = member.begin_again(now, next);
+            if let (Some(target), Some(known)) = (target, self.streams.get_mut(&stream)) {
+                known.reflector.fan().remove_target(target);
+            }
+            self.tend_member(now, stream, from);
+            return true;
         }
-        if member.is_some() {
-            self.detach(now, stream, from);
+        self.detach(now, stream, from);
+        true
+    }
+
+    /// Ends a stream for all downstreams: nothing comes any more.
+    pub(super) fn detach_all(&mut self, now: Time, stream: StreamId) {
+        let members =
+            self.streams.get(&stream).map(|known| known.members.iter().map(|(to, member)| (*to, member.word)));
+        let members: Vec<(SocketAddr, Word)> = members.into_iter().flatten().collect();
+        for (address, word) in members {
+            self.say(address, stream, word, &Said::Done);
+            self.detach(now, stream, address);
         }
-        member.is_some()
     }
 
     fn detach(&mut self, now: Time, stream: StreamId, address: SocketAddr) {

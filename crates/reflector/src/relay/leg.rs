@@ -10,6 +10,8 @@ use crate::words::{Reported, Word};
 
 /// Silence after which an upstream is gone: it says something each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
+/// How long downstreams wait for a stream that has no upstream any more: as long as a request takes.
+pub(super) const ROOTLESS: Duration = Duration::from_secs(10);
 /// How often an upstream is told what has come from it, which keeps the lease.
 pub(super) const REPORT: Duration = Duration::from_secs(1);
 /// How often it is looked whether one upstream stands in for another.
@@ -32,6 +34,8 @@ const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
 pub(super) struct Leg {
     pub(super) address: SocketAddr,
     pub(super) word: Word,
+    /// Which request of all it last came of.
+    pub(super) request: u64,
     /// When it was last answered.
     answered: Time,
     /// When something last came.
@@ -63,6 +67,7 @@ impl Leg {
         Self {
             address,
             word,
+            request: 0,
             answered: now,
             heard: now,
             moving: None,
@@ -83,9 +88,13 @@ impl Leg {
         }
     }
 
-    /// It was offered again: what it said before holds no more.
-    pub(super) fn answer(&mut self, now: Time, word: Word) {
+    /// It was offered again: what it said before holds no more. If it comes of a later
+    /// request it has to prove itself again.
+    pub(super) fn answer(&mut self, now: Time, word: Word, request: u64) {
         (self.word, self.answered, self.heard, self.moving) = (word, now, now, None);
+        if request > self.request {
+            (self.request, self.first, self.live) = (request, None, None);
+        }
     }
 
     /// A packet has come from it.

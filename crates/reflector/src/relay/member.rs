@@ -137,6 +137,20 @@ impl Member {
         takes
     }
 
+    /// Whether it has been offered the stream and did not answer that yet.
+    pub(super) fn is_offered(&self) -> bool {
+        self.offered.values().any(|offered| offered.next.is_some())
+    }
+
+    /// It has ended what it had; what it has not answered yet is offered under another word.
+    /// Returns what it was sent from.
+    pub(super) fn begin_again(&mut self, now: Time, word: Word) -> Option<TargetId> {
+        self.offered.retain(|_, offered| offered.next.is_some());
+        self.offered.values_mut().for_each(|offered| offered.next = Some(now));
+        (self.word, self.since, self.lease) = (word, now, None);
+        self.target.take()
+    }
+
     pub(super) fn has_answered(&self) -> bool {
         self.lease.is_some()
     }

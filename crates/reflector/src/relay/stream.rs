@@ -8,7 +8,7 @@ use roost_proto::Time;
 use roost_proto::reflection::{Grant, StreamId};
 use roost_proto::{Cell, NodeId, Service};
 
-use super::leg::Leg;
+use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
 use crate::fan::Config;
 use crate::fec::{Decoder, Encoder, Parity};
@@ -63,7 +63,7 @@ pub(super) struct Stream {
     pub(super) is_watched: bool,
     pub(super) names: Vec<Name>,
     pub(super) members: BTreeMap<SocketAddr, Member>,
-    /// Oldest first.
+    /// In the order in which they were asked for.
     pub(super) legs: Vec<Leg>,
     pub(super) gaps: Gaps,
     pub(super) decoder: Decoder,
@@ -74,6 +74,8 @@ pub(super) struct Stream {
     /// When its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
     pub(super) is_lost: bool,
+    /// Since when it comes from nowhere.
+    rootless: Option<Time>,
 }
 
 impl Stream {
@@ -95,6 +97,7 @@ impl Stream {
             key_frame: None,
             moving: None,
             is_lost: false,
+            rootless: None,
         }
     }
 
@@ -121,6 +124,13 @@ impl Stream {
     /// Whether it has an upstream that stays, or needs none.
     pub(super) fn is_rooted(&self, now: Time) -> bool {
         self.is_published || self.legs.iter().any(|leg| !leg.is_moving(now))
+    }
+
+    /// When it is given up, unless an upstream is found, if it has none.
+    pub(super) fn ends(&mut self, now: Time) -> Option<Time> {
+        let is_rootless = self.legs.is_empty() && !self.is_published;
+        self.rootless = is_rootless.then(|| self.rootless.unwrap_or(now));
+        self.rootless.map(|since| since + ROOTLESS)
     }
 
     /// Whether it is time to say that it is not rooted.

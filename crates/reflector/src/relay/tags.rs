@@ -27,6 +27,8 @@ pub(super) enum For {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) whom: For,
+    /// Which of all it was, in the order in which they were asked for.
+    pub(super) number: u64,
     /// What was offered.
     pub(super) stream: Option<StreamId>,
     /// How often that has changed.
@@ -63,21 +65,25 @@ pub(super) enum Bound {
 
 /// The tags that are waited for.
 #[derive(Debug, Default)]
-pub(super) struct Tags(BTreeMap<Tag, Asked>);
+pub(super) struct Tags {
+    by_tag: BTreeMap<Tag, Asked>,
+    asked: u64,
+}
 
 impl Tags {
     /// Waits for an offer; one that waits already goes on as it is. Answers whether there is room.
     pub(super) fn wait(&mut self, tag: Tag, whom: For) -> bool {
-        if self.0.len() >= MAX_TAGS && !self.0.contains_key(&tag) {
+        if self.by_tag.len() >= MAX_TAGS && !self.by_tag.contains_key(&tag) {
             return false;
         }
-        self.0.entry(tag).or_insert(Asked { whom, stream: None, changes: 0 });
+        self.asked += 1;
+        self.by_tag.entry(tag).or_insert(Asked { whom, number: self.asked, stream: None, changes: 0 });
         true
     }
 
     /// Takes over what a grant says that is known already; answers which stream was offered for it.
     pub(super) fn renew(&mut self, grant: Grant) -> Option<StreamId> {
-        let asked = self.0.get_mut(&grant.tag)?;
+        let asked = self.by_tag.get_mut(&grant.tag)?;
         if let For::There(known) = &mut asked.whom {
             *known = grant;
         }
@@ -85,23 +91,23 @@ impl Tags {
     }
 
     pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {
-        self.0.get_mut(&tag)
+        self.by_tag.get_mut(&tag)
     }
 
     /// Whether somebody watches a stream here.
     pub(super) fn watches(&self, stream: StreamId) -> bool {
-        self.0.values().any(|asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream))
+        self.by_tag.values().any(|asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream))
     }
 
     pub(super) fn remove(&mut self, tag: Tag) -> Option<Asked> {
-        self.0.remove(&tag)
+        self.by_tag.remove(&tag)
     }
 
     /// Forgets those of a stream that nobody watches any more; returns them.
     pub(super) fn release(&mut self, stream: StreamId) -> Vec<Tag> {
         let is_released = |asked: &Asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream);
-        let released = self.0.iter().filter(|(_, asked)| is_released(asked)).map(|(tag, _)| *tag).collect();
-        self.0.retain(|_, asked| !is_released(asked));
+        let released = self.by_tag.iter().filter(|(_, asked)| is_released(asked)).map(|(tag, _)| *tag).collect();
+        self.by_tag.retain(|_, asked| !is_released(asked));
         released
     }
 }

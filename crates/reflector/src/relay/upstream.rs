@@ -12,15 +12,16 @@ use super::stream::Name;
 use super::tags::{Bound, For};
 use super::timers::Timer;
 use super::{Event, MAX_LEGS, Relay};
+use crate::packet::MAX_HOPS;
 use crate::words::{Said, Word};
 
 impl Relay {
     /// A stream is offered. Whoever did not ask for it says so.
     pub(super) fn hear_offer(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, tag: Tag) {
         let asked = self.tags.get_mut(tag);
-        let whom = asked.filter(|asked| asked.may_be(stream)).map(|asked| asked.whom);
+        let asked = asked.filter(|asked| asked.may_be(stream)).map(|asked| (asked.whom, asked.number));
         let is_own = self.streams.get(&stream).is_some_and(|stream| stream.is_published);
-        let Some(whom) = whom.filter(|_| !is_own) else {
+        let Some((whom, number)) = asked.filter(|_| !is_own) else {
             self.rejected.unknown += 1;
             // What was asked for by somebody else is no reason to end what this host has.
             if self.known_leg(from, stream, word).is_none() {
@@ -30,10 +31,12 @@ impl Relay {
         };
         let Some(known) = self.stream_or_new(stream) else { return };
         let next = known.reflector.next();
-        match known.leg(from) {
-            Some(leg) => leg.answer(now, word),
-            None => known.legs.push(Leg::new(now, from, word)),
-        }
+        let place = known.legs.iter().position(|leg| leg.address == from);
+        let mut leg = place.map_or_else(|| Leg::new(now, from, word), |place| known.legs.remove(place));
+        leg.answer(now, word, number);
+        // What was asked for last is what is wanted, whichever is offered first.
+        let place = known.legs.partition_point(|other| other.request <= leg.request);
+        known.legs.insert(place, leg);
         let oldest = (known.legs.len() > MAX_LEGS).then(|| known.legs.remove(0));
         if let Some(leg) = oldest {
             self.part(now, stream, leg.address, leg.word);
@@ -95,6 +98,7 @@ impl Relay {
         if let Some(known) = self.streams.get_mut(&stream) {
             known.legs.retain(|leg| leg.address != from);
         }
+        self.time_legs(now, stream);
         self.note_roots(now, stream);
         true
     }
@@ -148,10 +152,15 @@ impl Relay {
     }
 
     fn time_legs(&mut self, now: Time, stream: StreamId) {
-        let Some(known) = self.streams.get(&stream) else { return };
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let end = known.ends(now);
+        if end.is_some_and(|end| end <= now) {
+            // Those who wait are better off with somebody else.
+            return self.detach_all(now, stream);
+        }
         let is_changing = known.legs.len() > 1;
         let look = is_changing.then_some(now + super::leg::LOOK);
-        match known.legs.iter().map(Leg::due).chain(look).min() {
+        match known.legs.iter().map(Leg::due).chain(look).chain(end).min() {
             Some(due) => self.timers.set(Timer::Legs(stream), due),
             None => self.timers.clear(Timer::Legs(stream)),
         }
@@ -197,8 +206,8 @@ impl Relay {
 /// One that is fed from here stands in for nobody: if both did so at once, both would be cut off. If that
 /// does not change of itself it is left.
 fn left(now: Time, legs: &[Leg], members: &BTreeMap<SocketAddr, Member>, max_hops: u8) -> Vec<bool> {
-    // What has come as far as this and is sent on would be dropped.
-    let most = max_hops.saturating_sub(u8::from(!members.is_empty()));
+    // What has come further and is sent on would be dropped.
+    let most = if members.is_empty() { MAX_HOPS } else { max_hops.saturating_sub(1) };
     let is_mutual = |leg: &Leg| members.get(&leg.address).is_some_and(Member::has_answered);
     let is_left = |(at, leg): (usize, &Leg)| {
         let mut others = legs.iter().enumerate().filter(|(other, _)| *other != at);

@@ -80,6 +80,25 @@ fn a_way_becomes_shorter_or_longer() {
 }
 
 #[test]
+fn who_changes_its_mind_gets_what_it_asked_for_last() {
+    for_seeds(8, |seed| {
+        let mut world = World::new(seed);
+        uneven(&mut world);
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(2 * SECOND);
+        world.subscribe(&[P, HP, OTHER, S]);
+        let wait = world.below(1000);
+        world.passes(Duration::from_millis(wait));
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(6 * SECOND);
+        world.assert_whole(S);
+        let legs: Vec<_> = world.status(S).unwrap().legs.iter().map(|leg| leg.address).collect();
+        assert_eq!(legs, [crate::world::at(HS)]);
+    });
+}
+
+#[test]
 fn who_leaves_says_so_to_the_end_of_the_way_and_nothing_is_missed() {
     for_seeds(4, |seed| {
         for leaving in [HP, HS] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_proto::Service;
 use roost_proto::reflection::{Grant, Kind, Tag};
-use roost_reflector::relay::Event;
+use roost_reflector::relay::{Config, Event};
 use roost_reflector::words::Said;
 use roost_reflector::{Flags, StreamId};
 
@@ -34,6 +34,17 @@ fn one_copy_for_each_hop_however_many_watch() {
         assert_eq!(world.carried(HS, S + number), published);
         world.assert_whole(S + number);
     }
+}
+
+#[test]
+fn with_super_nodes_in_layers_a_packet_is_sent_on_three_times() {
+    let config = Config { fan: roost_reflector::Config { max_hops: 3, ..Default::default() }, ..Config::default() };
+    let mut world = World::with(1, config);
+    world.publish(P);
+    world.subscribe(&[P, HP, 4, HS, S]);
+    world.passes(5 * SECOND);
+    world.assert_whole(S);
+    assert_eq!(world.events_of(S).len(), 1);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use roost_proto::Time;
-use roost_reflector::{Epoch, Flags, Limits, Publisher, Secret, StreamId};
+use roost_reflector::packet::{OVERHEAD_BYTES, TAG_BYTES};
+use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,7 +37,7 @@ const SINK_BYTES: u32 = 16 << 20;
 const STAMPS: usize = 1 << 17;
 /// Delays kept of each trial.
 const MAX_DELAYS: usize = 1 << 20;
-const FIRST_EPOCH: u32 = 1;
+const FIRST_EPOCH: Epoch = Epoch(1);
 
 /// What is sent, and how fast.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)>
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
     let socket = UdpSocket::bind((NEAR, 0))?;
     socket.connect((FAR, PORT))?;
-    let mut maker = Maker::new(load)?;
+    let mut maker = Maker::new(load);
     let burst = if load.rate.is_some() { BURST } else { UNPACED_BURST };
     let (began, mut sent) = (Instant::now(), 0_u64);
     while began.elapsed() < load.time {
@@ -162,7 +162,7 @@ fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)>
             let due = Duration::from_secs_f64(sent as f64 / rate);
             thread::sleep(due.saturating_sub(began.elapsed()));
         }
-        let datagrams: Vec<&[u8]> = maker.make(burst, shared)?;
+        let datagrams: Vec<&[u8]> = maker.make(burst, shared);
         let vectors: Vec<_> = datagrams.into_iter().map(|datagram| [io::IoSlice::new(datagram)]).collect();
         let mut controls: Vec<_> = vectors.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let mut messages: Vec<_> =
@@ -174,8 +174,11 @@ fn generate(pair: &Pair, load: &Load, shared: &Shared) -> io::Result<(u64, f64)>
 }
 
 /// Makes datagrams that tell their number.
+///
+/// What counts as sealed has a packet's header and its tag's room, but is not sealed: reflectors cannot
+/// tell, and the publisher's work would be done by the processor that the targets have.
 struct Maker {
-    publisher: Option<Publisher>,
+    sealed: bool,
     payload: Vec<u8>,
     bytes: usize,
     buffer: BytesMut,
@@ -183,34 +186,36 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(load: &Load) -> io::Result<Self> {
-        let (stream, epoch, secret) = (StreamId(1), Epoch(FIRST_EPOCH), Secret::new([7; 32]));
-        let publisher = load.sealed.then(|| Publisher::new(Time::ZERO, stream, epoch, &secret, Limits::default()));
-        let overhead = if load.sealed { roost_reflector::packet::OVERHEAD_BYTES } else { 0 };
-        Ok(Self {
-            publisher: publisher.transpose().map_err(io::Error::other)?,
+    fn new(load: &Load) -> Self {
+        let overhead = if load.sealed { OVERHEAD_BYTES } else { 0 };
+        Self {
+            sealed: load.sealed,
             payload: vec![0; load.bytes.saturating_sub(overhead)],
             bytes: load.bytes,
             buffer: BytesMut::new(),
             next: 0,
-        })
+        }
     }
 
-    fn make(&mut self, count: usize, shared: &Shared) -> io::Result<Vec<&[u8]>> {
+    fn make(&mut self, count: usize, shared: &Shared) -> Vec<&[u8]> {
         self.buffer.clear();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         for _ in 0..count {
             shared.stamps[self.next as usize % STAMPS].store(now, Relaxed);
             self.payload[..8].copy_from_slice(&self.next.to_be_bytes());
-            match &mut self.publisher {
-                Some(publisher) => publisher
-                    .seal(Time::ZERO, 0, Flags::default(), &self.payload, &mut self.buffer)
-                    .map_err(io::Error::other)?,
-                None => self.buffer.extend_from_slice(&self.payload),
+            if self.sealed {
+                let (flags, epoch, counter) =
+                    (Flags::default(), FIRST_EPOCH, u64::from(FIRST_EPOCH.0) << 32 | self.next);
+                let header = Header { flags, frame: 0, stream: StreamId(1), epoch, counter };
+                self.buffer.extend_from_slice(&header.encode(Hop::default()));
+            }
+            self.buffer.extend_from_slice(&self.payload);
+            if self.sealed {
+                self.buffer.extend_from_slice(&[0; TAG_BYTES]);
             }
             self.next += 1;
         }
-        Ok(self.buffer.chunks(self.bytes).collect())
+        self.buffer.chunks(self.bytes).collect()
     }
 }
 
