@@ -71,9 +71,11 @@ pub struct Grant {
     pub kind: Kind,
     /// What was asked for.
     pub service: Service,
-    /// Where, if the request says: with the service it names a stream that is carried already.
+    /// Where its provider is, if that is known. Without a provider it would, with the service, name
+    /// a stream that is carried already; hubs do not say it then, as another one may be there.
     pub cell: Option<Cell>,
-    /// Whose, if the request says or the hub has chosen: this names a stream rather than the cell.
+    /// Whose, if that is known: it names a stream that is carried already. The grant comes again
+    /// when it becomes known.
     pub provider: Option<NodeId>,
 }
 

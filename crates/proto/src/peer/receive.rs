@@ -71,7 +71,7 @@ impl Requests {
         let Accept { id, mut offer, cell, .. } = accept;
         let Origin { provider, relayed, scheme, reflected } = origin;
         self.end_search(core, id, provider, relayed);
-        self.replace(core, id);
+        let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         core.timers.clear(Timer::Ask(id));
         core.timers.clear(Timer::Deadline(id));
@@ -93,7 +93,10 @@ impl Requests {
         let ticket = asked.ticket;
         core.trace_accepted(ticket, provider);
         let is_stream = matches!(offer, Offer::Stream { .. });
-        core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
+        // That the same stream has another way is told by what follows.
+        if reflected.is_none() || before != Some(provider) {
+            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
+        }
         // The first report tells a stream's provider that its acceptance has come.
         if is_stream {
             receiving.report(core, id);

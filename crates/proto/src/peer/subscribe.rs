@@ -259,13 +259,17 @@ impl Requests {
     }
 
     /// The stream of request `id` has another way, and that of the request
-    /// before is not wanted any more.
-    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) {
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        let (ticket, Some(old)) = (asked.ticket, asked.taking.replaces.take()) else { return };
+    /// before is not wanted any more. Returns who provided that, if there was one.
+    pub(super) fn replace(&mut self, core: &mut Core, id: RequestId) -> Option<NodeId> {
+        let asked = self.asked.get_mut(&id)?;
+        let (ticket, old) = (asked.ticket, asked.taking.replaces.take()?);
         self.stop_provider(core, old, Reason::Cancelled);
-        self.remove(core, old);
+        let before = self.remove(core, old);
         self.tickets.insert(ticket, id);
+        match before?.phase {
+            Phase::Receiving(receiving) => Some(receiving.provider),
+            Phase::Homeless | Phase::Reaching | Phase::Waiting | Phase::Pending => None,
+        }
     }
 
     /// A request has ended: nor is another way for it wanted.

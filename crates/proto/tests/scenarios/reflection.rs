@@ -7,7 +7,7 @@ use roost_proto::hub;
 use roost_proto::peer::{Command, Event, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
-use roost_proto::{Area, Cell, Epoch, Role, Service};
+use roost_proto::{Area, Cell, Epoch, Role, Service, Tag};
 
 use crate::tiers::{Tree, place};
 use crate::world::seeds::for_seeds;
@@ -458,4 +458,28 @@ fn whatever_happens_subscriptions_find_their_streams_again() {
         world.run_relays(10 * SECOND);
         assert_eq!(providers.map(|provider| sources(&world, provider)), [0, 0], "seed {seed}");
     });
+}
+
+#[test]
+fn another_way_is_no_other_acceptance() {
+    let mut two = Two::new(11, 1);
+    let ticket = two.subscribe(0);
+    two.world.command(two.watchers[0], Command::Resubscribe { ticket, lost: false });
+    two.world.run_relays(2 * SECOND);
+    assert!(two.is_watching(0, ticket));
+    let told = |which: fn(&Event) -> bool| two.world.events(two.watchers[0]).iter().filter(|(_, e)| which(e)).count();
+    assert_eq!(told(|event| matches!(event, Event::Accepted { .. })), 1);
+    assert_eq!(told(|event| matches!(event, Event::Reflected { .. })), 2);
+    let tags: Vec<Tag> = two
+        .world
+        .events(two.watchers[0])
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::Reflected { tag, .. } => Some(*tag),
+            _ => None,
+        })
+        .collect();
+    assert_ne!(tags[0], tags[1]);
+    assert_eq!(two.world.status(two.provider).publications[0].members, 1, "the request before has ended");
+    assert_eq!(two.world.hosts[two.watchers[0].0].epochs(ticket), [Epoch(1), Epoch(1)], "nobody has left");
 }

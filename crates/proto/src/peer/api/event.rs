@@ -95,7 +95,8 @@ pub enum Event {
         reason: Option<Reason>,
     },
     /// A provider has accepted. Comes again if that provider falls silent
-    /// before any data and another one accepts.
+    /// before any data and another one accepts, and if another one takes over
+    /// a reflected stream.
     Accepted {
         /// Which request.
         ticket: Ticket,
