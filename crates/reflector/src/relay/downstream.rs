@@ -222,7 +222,7 @@ impl Relay {
     }
 
     /// Tells all downstreams of a stream to find another way.
-    pub(super) fn tell_moving(&mut self, _now: Time, stream: StreamId) {
+    pub(super) fn tell_moving(&mut self, stream: StreamId) {
         let Some(known) = self.streams.get(&stream) else { return };
         let answered = known.members.iter().filter(|(_, member)| member.has_answered());
         let all: Vec<(SocketAddr, Word)> = answered.map(|(address, member)| (*address, member.word)).collect();

@@ -285,9 +285,10 @@ impl Relay {
     /// until they have gone, or it stops; it takes no more grants.
     pub fn leave(&mut self, now: Time) {
         self.is_leaving = true;
-        let streams: Vec<StreamId> = self.streams.keys().copied().collect();
-        for stream in streams {
-            self.tell_moving(now, stream);
+        let of = |(id, stream): (&StreamId, &Stream)| stream.members.keys().map(|to| (*id, *to)).collect::<Vec<_>>();
+        let members: Vec<(StreamId, SocketAddr)> = self.streams.iter().flat_map(of).collect();
+        for (stream, address) in members {
+            self.tend_member(now, stream, address);
         }
     }
 

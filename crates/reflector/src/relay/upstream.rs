@@ -177,7 +177,7 @@ impl Relay {
             if known.is_local && !is_lost {
                 self.events.push_back(Event::Moving { stream });
             }
-            self.tell_moving(now, stream);
+            self.tell_moving(stream);
         }
     }
 
