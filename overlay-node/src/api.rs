@@ -28,6 +28,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn routes(node: Node) -> Router {
     Router::new()
         .route("/v1/services", get(services))
+        .route("/v1/streams", get(streams))
         .route("/v1/request", post(request))
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch))
@@ -95,6 +96,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         profile: query.profile,
         class: query.class,
         resume: query.resume,
+        reflect: query.reflect.filter(|_| query.service.is_stream()),
         trace: query.trace,
         ..Wanted::new(query.service, query.area)
     };
@@ -201,6 +203,10 @@ async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respo
     node.mailbox.command(Command::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json(&Moved { schema: SCHEMA, from, to }))
+}
+
+async fn streams(State(node): State<Node>) -> Response {
+    json(&node.streams().await)
 }
 
 async fn services(State(node): State<Node>) -> Result<Response, Refusal> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use roost_daemon::config::units::size_bytes;
 use roost_daemon::config::{ConfigError, Kind, Setting, Settings};
+use roost_daemon::media::Place;
 use roost_proto::peer::Discovery;
 use roost_proto::{Cell, Class, Classes, Endpoint, Role, Service, ServiceSet};
 use roost_services::{SourceSpec, Sources};
@@ -33,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) multicast: Option<MulticastConfig>,
     /// How it finds providers.
     pub(crate) discovery: Discovery,
+    /// Where reflected streams are taken in and sent.
+    pub(crate) media: Place,
     /// Where files go that nodes send; `None` takes none.
     pub(crate) inbox: Option<Arc<Inbox>>,
 }
@@ -149,6 +152,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             "Requesters may ask for more or less.",
             false,
         ),
+        Place::setting("Where the node takes in and sends streams that super nodes reflect; off: it does neither."),
         row(
             "inbox",
             Kind::Path,
@@ -292,8 +296,8 @@ impl Config {
         let limit = size_bytes(&settings.required::<String>("inbox_limit")?).map_err(ConfigError::Conflict)?;
         let folder = settings.text("inbox").filter(|folder| !folder.is_empty());
         let inbox = folder.map(|folder| Arc::new(Inbox::new(folder.into(), limit)));
-        let classes = classes(settings)?;
-        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, inbox })
+        let (classes, media) = (classes(settings)?, settings.required("media")?);
+        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, media, inbox })
     }
 }
 

@@ -5,6 +5,7 @@ mod api;
 mod config;
 mod deliver;
 mod inbox;
+mod media;
 mod metrics;
 mod node;
 mod owner;

@@ -1,24 +1,28 @@
 //! The node as a daemon: how it is spawned, and what it can tell.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_control::types::record_text;
-use roost_control::{State, Status};
+use roost_control::{State, Status, Streams};
 use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
 use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
+use roost_daemon::media::{Bound, Media, Place, rows as relayed};
 use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
 use roost_identity::Identity;
 use roost_proto::peer::{self, Command, Discovery, Peer};
 use roost_proto::{Address, Role, RoleSet, ServiceSet};
+use roost_reflector::relay;
 use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
 use crate::inbox::Desk;
+use crate::media::{NodeEnds, Tallies, Watching};
 use crate::metrics::NodeMetrics;
 use crate::owner::NodeOwner;
 use crate::providers::Providers;
@@ -41,6 +45,8 @@ pub(crate) struct Node {
     pub(crate) providers: Arc<Providers>,
     pub(crate) shelf: Shelf,
     pub(crate) metrics: NodeMetrics,
+    /// Where reflected streams begin and end, and its address; none where there are no super nodes.
+    pub(crate) relay: Option<(SocketAddr, Media<NodeEnds>)>,
 }
 
 impl Program for OverlayNode {
@@ -80,22 +86,36 @@ impl Program for OverlayNode {
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         join_multicast(&config, &identity, &shared)?;
         let metrics = NodeMetrics::register(&shared.metrics).map_err(Failure::failed)?;
-        let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses)?);
+        // A server reflects nothing.
+        let place = if config.hub_role == Role::SuperNode { config.media } else { Place::Off };
+        let bound = place.bind(shared.transport.local_addresses())?;
+        let media = bound.as_ref().map(Bound::address);
+        let machine = Peer::new(machine_config(&config, identity.node(), hubs, addresses, media)?);
         let (tickets, shelf) = (Arc::<Tickets>::default(), Shelf::new(config.offer.sources));
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
-        let owner = |mailbox: &Mailbox<Peer>| NodeOwner {
-            desk: Desk { inbox, tickets: Arc::clone(&tickets), mailbox: mailbox.clone() },
-            sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared)),
-            metrics: metrics.clone(),
-            shared: Arc::clone(&shared),
-            repeats: Repeats::default(),
+        let mut relay = Ok(None);
+        let owner = |mailbox: &Mailbox<Peer>| {
+            let tallies = Tallies::default();
+            let ends = NodeEnds::new(mailbox.clone(), Arc::clone(&tickets), tallies.clone());
+            let start = |bound: Bound| Ok((bound.address(), Media::start(bound, relay::Config::default(), ends)?));
+            relay = bound.map(start).transpose();
+            let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(_, media)| media.clone());
+            NodeOwner {
+                desk: Desk { inbox, tickets: Arc::clone(&tickets), mailbox: mailbox.clone() },
+                sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared), media.clone()),
+                metrics: metrics.clone(),
+                shared: Arc::clone(&shared),
+                watching: Watching::new(media, tallies),
+                repeats: Repeats::default(),
+            }
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
+        let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         let providers = Arc::<Providers>::default();
-        Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics }, driver })
+        Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics, relay }, driver })
     }
 }
 
@@ -134,6 +154,7 @@ fn machine_config(
     node: roost_proto::NodeId,
     hubs: Vec<Vec<Address>>,
     addresses: Vec<Address>,
+    media: Option<SocketAddr>,
 ) -> Result<peer::Config, Failure> {
     // A record of a later start replaces any of an earlier one; a clock before
     // 1970 has failed the check of the certificate's dates already.
@@ -149,10 +170,10 @@ fn machine_config(
         max_streams: config.offer.max_streams,
         uplink_kbps: config.offer.uplink_kbps,
         stream_duration: config.stream_duration,
-        media: None,
         classes: config.classes,
         multicast: config.multicast.is_some(),
         discovery: config.discovery,
+        media,
         seed: random_seed().map_err(Failure::failed)?,
     })
 }
@@ -161,6 +182,13 @@ impl Node {
     /// The machine's own status.
     pub(crate) async fn machine_status(&self) -> Result<peer::Status, Gone> {
         self.mailbox.inspect(Peer::status).await
+    }
+
+    /// What is published and watched here.
+    pub(crate) async fn streams(&self) -> Streams {
+        let Some((address, media)) = &self.relay else { return relayed::none() };
+        let address = *address;
+        media.inspect(move |relay, _, now| relayed::streams(relay, now, address)).await.unwrap_or_else(relayed::none)
     }
 }
 

@@ -12,6 +12,7 @@ use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
 
 use crate::inbox::Desk;
+use crate::media::{Order, Watching};
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
@@ -22,6 +23,7 @@ pub(crate) struct NodeOwner {
     pub(crate) sessions: Sessions,
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) watching: Watching,
     /// What is not worth a second line.
     pub(crate) repeats: Repeats,
 }
@@ -43,9 +45,9 @@ impl Owner<Peer> for NodeOwner {
                 tracing::warn!("another daemon uses this identity");
                 self.shared.note_error("another daemon uses this node's identity");
             }
-            Event::Open { session, service, duration, requester, reflected: _ } => {
+            Event::Open { session, service, duration, requester, reflected } => {
                 tracing::debug!(session = session.0, %service, ?requester, "serving");
-                self.sessions.open(session, service, duration);
+                self.sessions.open(session, service, duration, reflected);
             }
             Event::Read { session, pushed: None, offset, length } => self.sessions.read(session, offset, length),
             Event::Read { session, pushed: Some(ticket), offset, length } => {
@@ -61,6 +63,13 @@ impl Owner<Peer> for NodeOwner {
                     self.metrics.served(service, bytes, reason);
                 }
             }
+            Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
+            Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
+            Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
+            Event::Reflected { ticket, stream, epoch, secret, .. } => {
+                self.watching.order(Order::Reflected { ticket, stream, epoch, secret });
+            }
+            Event::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
             Event::Left => return Next::Stop,
             event => self.reply(event),
         }
@@ -90,13 +99,14 @@ impl NodeOwner {
     }
 
     /// Hands an answer to the API call that waits for it.
-    fn reply(&self, event: Event) {
+    fn reply(&mut self, event: Event) {
         let (ticket, reply) = match event {
-            Event::Accepted { ticket, provider, cell, offer, scheme, relayed } => {
-                (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed }))
+            Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected } => {
+                (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed, reflected }))
             }
             Event::Data { ticket, payload } => return self.data(ticket, payload),
-            Event::Finished { ticket, summary } => {
+            Event::Finished { ticket, mut summary } => {
+                self.watching.over(ticket, Some(&mut summary));
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
                     self.desk.tickets.deliver(ticket, Reply::Finished(summary))
@@ -107,6 +117,7 @@ impl NodeOwner {
                 return;
             }
             Event::Failed { ticket, reason, detail, retry_after } => {
+                self.watching.over(ticket, None);
                 let sentence = detail.clone();
                 let reply = Reply::Failed { reason, detail, retry_after };
                 if let Some(Purpose::Request(service, mode)) = self.desk.tickets.deliver(ticket, reply) {

@@ -75,6 +75,7 @@ pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
         cell: accepted.cell,
         transport: accepted.scheme,
         relayed: accepted.relayed,
+        reflected: accepted.reflected,
         format: String::new(),
         bytes: None,
         sha256: None,
@@ -85,7 +86,8 @@ pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
     match &accepted.offer {
         Offer::Stream { duration_ms, bits_per_second, format } => {
             row.format.clone_from(format);
-            row.duration_ms = Some(*duration_ms);
+            // One without an end is as long as can be said.
+            row.duration_ms = Some(*duration_ms).filter(|millis| *millis < u32::MAX);
             row.bits_per_second = Some(*bits_per_second);
         }
         Offer::Object { bytes, digest, format, offset, .. } => {
@@ -110,6 +112,7 @@ pub(crate) fn summary(summary: &Summary, unread: u64) -> control::Summary {
         cell: summary.cell,
         transport: summary.scheme,
         relayed: summary.relayed,
+        reflected: summary.reflected,
         bytes: summary.bytes,
         packets: summary.packets,
         lost: summary.lost,

@@ -3,15 +3,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_daemon::driver::{Gone, Mailbox};
+use roost_daemon::media::Media;
 use roost_daemon::{Pace, Shared};
 use roost_proto::Service;
-use roost_proto::peer::{Command, Opened, Peer, SessionId};
-use roost_services::{SourceError, SourceSpec, Sources, Stored};
+use roost_proto::peer::{Command, MAX_STREAM_DURATION, Opened, Peer, SessionId};
+use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
+use roost_services::{Feed, SourceError, SourceSpec, Sources, Stored};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+
+use crate::media::{NodeEnds, Order};
 
 /// The sources as they are now: a reload replaces them.
 #[derive(Clone, Debug)]
@@ -52,6 +56,7 @@ pub(crate) struct Sessions {
     shelf: Shelf,
     mailbox: Mailbox<Peer>,
     shared: Arc<Shared>,
+    media: Option<Media<NodeEnds>>,
     failures: Arc<Pace>,
     tasks: HashMap<SessionId, Task>,
 }
@@ -65,19 +70,28 @@ struct Task {
 }
 
 impl Sessions {
-    pub(crate) fn new(shelf: Shelf, mailbox: Mailbox<Peer>, shared: Arc<Shared>) -> Self {
-        Self { shelf, mailbox, shared, failures: Arc::default(), tasks: HashMap::new() }
+    pub(crate) fn new(
+        shelf: Shelf,
+        mailbox: Mailbox<Peer>,
+        shared: Arc<Shared>,
+        media: Option<Media<NodeEnds>>,
+    ) -> Self {
+        Self { shelf, mailbox, shared, media, failures: Arc::default(), tasks: HashMap::new() }
     }
 
-    /// Starts a session's source.
-    pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>) {
+    /// Starts a session's source; one that is `reflected` feeds the relay.
+    pub(crate) fn open(&mut self, session: SessionId, service: Service, duration: Option<Duration>, reflected: bool) {
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
         let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, wanted };
         let spec = self.shelf.get(service);
+        let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
-            let _ = feeder.run(service, spec, duration).await;
+            let _ = match media {
+                Some(media) => feeder.publish(service, spec, &media).await,
+                None => feeder.run(service, spec, duration).await,
+            };
         });
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
     }
@@ -94,6 +108,9 @@ impl Sessions {
     pub(crate) fn close(&mut self, session: SessionId) -> Option<Service> {
         let task = self.tasks.remove(&session)?;
         task.handle.abort();
+        if let Some(media) = &self.media {
+            media.post(Order::Unpublish { session });
+        }
         Some(task.service)
     }
 }
@@ -135,6 +152,44 @@ impl Feeder {
         }
     }
 
+    /// Feeds a stream that is sealed once and reflected, until the session is closed.
+    async fn publish(self, service: Service, spec: Option<SourceSpec>, media: &Media<NodeEnds>) -> Result<(), Gone> {
+        let session = self.session;
+        let Some(spec) = spec else {
+            return self.fail(service, "the service is no longer offered".to_owned()).await;
+        };
+        let (bits_per_second, format, feed) = match spec.open(Some(MAX_STREAM_DURATION)).await {
+            Ok(roost_services::Opened::Stream { bits_per_second, format, feed }) => (bits_per_second, format, feed),
+            Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
+            Err(error) => return self.fail(service, error.to_string()).await,
+        };
+        let Ok((stream, epoch, secret)) = first_epoch() else {
+            return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
+        };
+        media.order(Order::Publish { session, stream, epoch, secret, format: format.clone() }).await;
+        let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
+        self.mailbox.command(Command::Opened { session, opened }).await?;
+        self.feed_relay(service, feed, stream, media).await
+    }
+
+    async fn feed_relay(
+        self,
+        service: Service,
+        mut feed: Feed,
+        stream: StreamId,
+        media: &Media<NodeEnds>,
+    ) -> Result<(), Gone> {
+        while let Some(item) = feed.next().await {
+            match item {
+                // One that says "still here" carries nothing: the relay says so by itself.
+                Ok(payload) if payload.is_empty() => {}
+                Ok(payload) => media.order(Order::Payload { stream, payload }).await,
+                Err(error) => return self.break_off(service, &error).await,
+            }
+        }
+        self.mailbox.command(Command::Ended { session: self.session }).await
+    }
+
     /// Reads what the machine asks for, until the session is closed.
     async fn read(mut self, service: Service, file: &Stored) -> Result<(), Gone> {
         let session = self.session;
@@ -148,7 +203,7 @@ impl Feeder {
     }
 
     /// Hands datagrams on as they come due. A full mailbox holds the source back.
-    async fn feed(self, service: Service, mut feed: roost_services::Feed) -> Result<(), Gone> {
+    async fn feed(self, service: Service, mut feed: Feed) -> Result<(), Gone> {
         let session = self.session;
         while let Some(item) = feed.next().await {
             match item {
@@ -171,4 +226,14 @@ impl Feeder {
         self.shared.note_error(format!("the {service} source gives nothing: {reason}"));
         self.mailbox.command(Command::OpenFailed { session: self.session, reason }).await
     }
+}
+
+/// A new stream's number, its first epoch, and what opens that. The epoch is later than any of an
+/// earlier run, as long as the clock is.
+fn first_epoch() -> std::io::Result<(StreamId, Epoch, Secret)> {
+    let mut secret = [0; SECRET_BYTES];
+    roost_daemon::random_bytes(&mut secret)?;
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let epoch = Epoch(u32::try_from(seconds).unwrap_or(u32::MAX));
+    Ok((StreamId(roost_daemon::random_seed()?), epoch, Secret::from_bytes(secret)))
 }

@@ -68,6 +68,7 @@ pub(crate) struct Accepted {
     pub(crate) offer: Offer,
     pub(crate) scheme: Scheme,
     pub(crate) relayed: bool,
+    pub(crate) reflected: bool,
 }
 
 impl Reply {

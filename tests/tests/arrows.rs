@@ -14,7 +14,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("roost-services", &["roost-proto"]),
     // How commands speak; what they say is theirs.
     ("roost-terminal", &[]),
-    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control"]),
+    // The shell of the relay of streams, which super nodes and nodes have alike.
+    ("roost-daemon", &["roost-proto", "roost-transport", "roost-identity", "roost-control", "roost-reflector"]),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport.
     (
@@ -23,7 +24,15 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ),
     (
         "roost-overlay-node",
-        &["roost-daemon", "roost-services", "roost-proto", "roost-control", "roost-identity", "roost-transport"],
+        &[
+            "roost-daemon",
+            "roost-services",
+            "roost-proto",
+            "roost-control",
+            "roost-identity",
+            "roost-reflector",
+            "roost-transport",
+        ],
     ),
     ("roost-supernode", &["roost-daemon", "roost-proto", "roost-reflector"]),
     ("roost-cs-server", &["roost-daemon", "roost-proto"]),

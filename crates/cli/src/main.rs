@@ -49,6 +49,7 @@ fn run(cli: &Cli, output: Output) -> Outcome {
 async fn run_async(command: &Command, socket: &std::path::Path, output: Output) -> Outcome {
     match command {
         Command::Request(args) => commands::request::run(args, socket, output).await,
+        Command::Subscribe(args) => commands::subscribe::run(args, socket, output).await,
         Command::Send(args) => commands::send::run(args, socket, output).await,
         Command::Lookup(args) => commands::lookup::run(args, socket, output).await,
         Command::Trace(args) => commands::trace::run(args, socket, output).await,
@@ -56,6 +57,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Services => commands::services::run(socket, output).await,
         Command::Status => commands::status::run(socket, output).await,
         Command::Peers { paths } => commands::peers::run(socket, *paths, output).await,
+        Command::Streams { to } => commands::streams::run(socket, *to, output).await,
         Command::Index(args) => commands::index::run(args, socket, output).await,
         Command::Move(args) => commands::relocate::run(args, socket, output).await,
         Command::Ping(args) => commands::ping::run(args, socket, output).await,

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, RequestQuery, SendQuery, WatchQuery};
-use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, SendEvent, Services, Status, WatchEvent};
+use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, SendEvent, Services, Status, Streams, WatchEvent};
 use crate::{FRAMES, SCHEMA};
 
 /// The longest JSON answer, bytes.
@@ -101,6 +101,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn peers(&self) -> Result<Peers, ClientError> {
         self.json(Method::GET, "/v1/peers").await
+    }
+
+    /// The reflected streams that begin, end, or are sent on at the daemon.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn streams(&self) -> Result<Streams, ClientError> {
+        self.json(Method::GET, "/v1/streams").await
     }
 
     /// What a node offers, or what a hub knows of.

@@ -11,6 +11,7 @@
 //! | `GET /v1/status` | [`Status`] | all |
 //! | `GET /v1/peers` | [`Peers`] | all |
 //! | `GET /v1/services` | [`Services`] | all |
+//! | `GET /v1/streams` | [`Streams`] | nodes and super nodes |
 //! | `GET /v1/index` | [`Index`] | hubs |
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
 //! | `POST /v1/request?service=…&AREA` | the bytes, or frames of [`RequestEvent`] and data | nodes |
@@ -37,9 +38,9 @@ pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, SendQuery, WatchQuery};
 pub use types::{
-    Accepted, Candidate, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PathRow, PeerRow, Peers, Ping, Progress,
-    Relation, RequestEvent, SendEvent, ServiceRow, Services, State, Status, Summary, Trace, TraceHop, Transfer,
-    TransportBytes, TransportTotals, WatchEvent,
+    Accepted, Candidate, DownstreamRow, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PathRow, PeerRow, Peers,
+    Ping, Progress, Relation, RequestEvent, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
+    Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 /// The version of every JSON object of this API.

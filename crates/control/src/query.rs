@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use roost_proto::peer::Reflection;
 use roost_proto::wire::{Mode, Resume};
 use roost_proto::{Area, Cell, Class, NodeId, Profile, Scheme, Scope, Service, ServiceSet};
 
@@ -13,9 +14,11 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time a query may ask for, for `timeout` and `for` alike.
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
+mod reflect;
 mod resume;
 mod send;
 
+use reflect::ReflectText;
 use resume::ResumeText;
 pub use send::SendQuery;
 
@@ -69,6 +72,8 @@ pub struct RequestQuery {
     pub timeout: Duration,
     /// `resume=SHA256@BYTES`: what of an object is there already.
     pub resume: Option<Resume>,
+    /// `reflect=always|if-busy|never`: whether super nodes reflect a stream; an object never is.
+    pub reflect: Option<Reflection>,
     /// `trace=true`: whether its way is told, by [`crate::RequestEvent::Traced`].
     pub trace: bool,
 }
@@ -112,7 +117,7 @@ impl LookupQuery {
 }
 
 impl RequestQuery {
-    const KNOWN: [&'static str; 12] = [
+    const KNOWN: [&'static str; 13] = [
         "service",
         "provider",
         "k",
@@ -124,6 +129,7 @@ impl RequestQuery {
         "class",
         "timeout",
         "resume",
+        "reflect",
         "trace",
     ];
 
@@ -142,6 +148,7 @@ impl RequestQuery {
             class: None,
             timeout: DEFAULT_TIMEOUT,
             resume: None,
+            reflect: Some(Reflection::IfBusy),
             trace: false,
         }
     }
@@ -171,6 +178,7 @@ impl RequestQuery {
             class: params.parsed("class")?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             resume: params.parsed::<ResumeText>("resume")?.map(|text| text.0),
+            reflect: params.parsed("reflect")?.map_or(Some(Reflection::IfBusy), |text: ReflectText| text.0),
             trace: params.parsed("trace")?.unwrap_or(false),
         })
     }
@@ -202,6 +210,9 @@ impl RequestQuery {
         }
         if let Some(resume) = self.resume {
             push(&mut text, "resume", ResumeText(resume));
+        }
+        if self.reflect != Some(Reflection::IfBusy) {
+            push(&mut text, "reflect", ReflectText(self.reflect));
         }
         if self.trace {
             text.push_str("&trace=true");

@@ -18,6 +18,7 @@ pub mod failure;
 pub mod http;
 pub mod hub;
 pub mod logging;
+pub mod media;
 pub mod metrics;
 mod pace;
 mod program;
@@ -39,8 +40,16 @@ pub use shared::Shared;
 /// # Errors
 /// When the system gives none.
 pub fn random_seed() -> std::io::Result<u64> {
-    use std::io::Read;
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    random_bytes(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Fills bytes with what nobody can guess, from the system.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_bytes(bytes: &mut [u8]) -> std::io::Result<()> {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
 }

@@ -18,6 +18,7 @@
 //! | [`Relay`] | all streams of a host: from whom they come, to whom they go |
 //! | [`Reflector`], [`Fan`] | one stream: each packet once, and to every target at its own pace |
 //! | [`Subscriber`] | opens, each packet once, across a change of epochs |
+//! | [`Sequence`] | packets in order again, after repairs |
 //! | [`Gaps`] | which packets a receiver misses, and when it asks for them |
 //! | [`Parity`] | what makes up for lost packets where asking takes too long |
 //! | [`Socket`] | datagrams in batches |
@@ -35,6 +36,7 @@ pub mod relay;
 mod replay;
 mod ring;
 mod seal;
+mod sequence;
 mod socket;
 mod subscriber;
 mod target;
@@ -50,6 +52,7 @@ pub use relay::Relay;
 pub use ring::Keep;
 pub use roost_proto::reflection::{Grant, Kind, SECRET_BYTES, Tag};
 pub use seal::Secret;
+pub use sequence::Sequence;
 pub use socket::Socket;
 pub use subscriber::{Counts, OpenError, Opened, Subscriber};
 pub use target::{Patience, Start, Statistics, Terms};

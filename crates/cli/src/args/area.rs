@@ -10,7 +10,7 @@ use roost_proto::{Area, Cell};
 pub(super) const FLAGS: [&str; 5] = ["at", "near", "within", "rect", "any"];
 
 /// The flags.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AreaArgs {
     /// Exactly this place
     #[arg(long, help_heading = "Where", value_name = "X,Y", allow_hyphen_values = true, conflicts_with_all = ["near", "within", "rect", "any"])]

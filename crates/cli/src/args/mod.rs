@@ -14,7 +14,7 @@ use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
 pub(crate) use area::{AreaArgs, Wanted};
-pub(crate) use request::{Form, Mode, RequestArgs, SendArgs};
+pub(crate) use request::{Form, Mode, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,
@@ -104,6 +104,13 @@ pub(crate) enum Command {
   roost request sensor --any --json
 ")]
     Request(RequestArgs),
+    /// Watch a live stream together with others: its provider sends one copy, super nodes the rest
+    #[command(before_help = "Examples:
+  roost subscribe video --at 27,92 -o - | ffplay -
+  roost subscribe video --near 27,92 --for 30s -o clip.ts
+  roost subscribe track --at 27,92 -o udp://127.0.0.1:5004
+")]
+    Subscribe(SubscribeArgs),
     /// Send a file to a node that has an inbox
     #[command(before_help = "Examples:
   roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55
@@ -139,6 +146,16 @@ pub(crate) enum Command {
         /// One row for each path of associations over QUIC: `quic://` with several addresses has several
         #[arg(long)]
         paths: bool,
+    },
+    /// List the reflected streams that begin, end, or are sent on at the daemon
+    #[command(before_help = "Examples:
+  roost streams
+  roost streams --to            everybody to whom they are sent on, and what of it arrives
+")]
+    Streams {
+        /// One row for each receiver
+        #[arg(long)]
+        to: bool,
     },
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
@@ -190,7 +207,11 @@ pub(crate) enum Command {
 impl Command {
     /// Whether what it received goes to stdout.
     pub(crate) fn writes_data(&self) -> bool {
-        matches!(self, Self::Request(RequestArgs { output: Some(SinkSpec::Stdout), .. }))
+        matches!(
+            self,
+            Self::Request(RequestArgs { output: Some(SinkSpec::Stdout), .. })
+                | Self::Subscribe(SubscribeArgs { output: Some(SinkSpec::Stdout), .. })
+        )
     }
 }
 

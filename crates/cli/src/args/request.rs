@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use roost_proto::peer::Reflection;
 use roost_proto::{Endpoint, NodeId, Scheme, Scope, Service};
 use roost_services::SinkSpec;
 
@@ -40,6 +41,9 @@ pub(crate) struct RequestArgs {
     /// Directly from the provider, or through the hub
     #[arg(long, value_enum, default_value_t = Mode::Forward)]
     pub(crate) mode: Mode,
+    /// Whether super nodes may reflect a stream, so that its provider sends one copy for all who watch
+    #[arg(long, value_enum, default_value_t = Reflect::IfBusy, value_name = "WHEN")]
+    pub(crate) reflect: Reflect,
     /// How far the provider may be: cell (the one asked for, or the node's own), link (found by
     /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
@@ -106,6 +110,83 @@ impl From<Class> for roost_proto::Class {
             Class::Stripe => Self::Stripe,
             Class::Duplicate => Self::Duplicate,
             Class::Backup => Self::Backup,
+        }
+    }
+}
+
+/// See [`RequestArgs::reflect`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Reflect {
+    /// From the beginning, as `roost subscribe` does
+    Always,
+    /// If the provider is busy otherwise
+    IfBusy,
+    /// A stream of its own, or none
+    Never,
+}
+
+impl From<Reflect> for Option<Reflection> {
+    fn from(reflect: Reflect) -> Self {
+        match reflect {
+            Reflect::Always => Some(Reflection::Always),
+            Reflect::IfBusy => Some(Reflection::IfBusy),
+            Reflect::Never => None,
+        }
+    }
+}
+
+/// See [`Command::Subscribe`].
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("whose").args(area::FLAGS).arg("provider").required(true).multiple(true))]
+pub(crate) struct SubscribeArgs {
+    /// video or track
+    pub(crate) service: Service,
+    #[command(flatten)]
+    pub(crate) area: AreaArgs,
+    /// This node's stream; `roost lookup` prints the ids
+    #[arg(long = "from", help_heading = "Where", value_name = "NODE", conflicts_with_all = area::FLAGS)]
+    pub(crate) provider: Option<NodeId>,
+    /// How long to watch [default: until Ctrl-C, or the provider ends it]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
+    pub(crate) duration: Option<Duration>,
+    /// How far the provider may be: cell (the one asked for, or the node's own), home (of the same
+    /// hub), area (below the hub's parent) or anywhere
+    #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
+    pub(crate) scope: Scope,
+    /// How long to wait for a provider
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+    /// Where the data goes: a file, - for stdout, or udp://HOST:PORT; without it the data is
+    /// received, checked and measured only
+    #[arg(short, long, value_name = "TO")]
+    pub(crate) output: Option<SinkSpec>,
+    /// How a track is written: as JSON lines, or in the form its source gave it
+    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
+    pub(crate) form: Form,
+    /// With --json: a line each second that says how far it is
+    #[arg(long)]
+    pub(crate) progress: bool,
+}
+
+impl From<&SubscribeArgs> for RequestArgs {
+    /// The same as a request.
+    fn from(args: &SubscribeArgs) -> Self {
+        Self {
+            service: args.service,
+            area: args.area.clone(),
+            provider: args.provider,
+            count: None,
+            duration: args.duration,
+            transport: None,
+            profile: None,
+            class: None,
+            mode: Mode::Forward,
+            reflect: Reflect::Always,
+            scope: args.scope,
+            timeout: args.timeout,
+            output: args.output.clone(),
+            form: args.form,
+            progress: args.progress,
         }
     }
 }

@@ -187,6 +187,7 @@ mod tests {
             cell: roost_proto::Cell::new(27, 92),
             transport: roost_proto::Scheme::Udp,
             relayed: false,
+            reflected: false,
             format: "image/tiff".to_owned(),
             bytes: Some(object.len() as u64),
             sha256: Some(digest_text(&digest(object))),

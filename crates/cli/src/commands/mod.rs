@@ -14,6 +14,8 @@ pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod services;
 pub(crate) mod status;
+pub(crate) mod streams;
+pub(crate) mod subscribe;
 pub(crate) mod trace;
 pub(crate) mod watch;
 

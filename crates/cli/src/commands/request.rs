@@ -90,6 +90,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         transport: args.transport,
         profile: args.profile.map(Into::into),
         class: args.class.map(Into::into),
+        reflect: args.reflect.into(),
         timeout: args.timeout,
         ..RequestQuery::new(args.service, area)
     }
@@ -210,7 +211,11 @@ fn report(
 }
 
 fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping: &Keeping<'_>) -> String {
-    let path = if summary.relayed { "through the hub" } else { "directly" };
+    let way = match (summary.reflected, summary.relayed) {
+        (true, _) => "reflected by super nodes".to_owned(),
+        (false, true) => format!("through the hub over {}", summary.transport),
+        (false, false) => format!("directly over {}", summary.transport),
+    };
     let digest = match summary.digest_ok {
         Some(true) => "ok",
         Some(false) => "WRONG",
@@ -218,7 +223,7 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
     };
     let mut lines = vec![
         format!("provider    {}{} at {}", name.unwrap_or_default(), summary.provider, summary.cell),
-        format!("came        {path} over {}", summary.transport),
+        format!("came        {way}"),
         format!("first byte  {:.2} ms", summary.first_byte_ms),
         format!(
             "received    {} in {}, {:.1} kbit/s",
@@ -244,7 +249,10 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
     if let Some(Kept { left_out: count @ 1.., .. }) = kept {
         lines.push(format!("left out    {count} lines that are no track records"));
     }
-    lines.push(format!("digest      {digest}"));
+    if !summary.reflected {
+        // What many have in common from somewhere on has no digest.
+        lines.push(format!("digest      {digest}"));
+    }
     lines.extend(destination(args, kept));
     lines.join("\n") + "\n"
 }

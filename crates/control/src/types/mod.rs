@@ -6,6 +6,7 @@
 mod directory;
 mod hubs;
 mod send;
+mod streams;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use hubs::{HubLink, Relation};
 pub use send::SendEvent;
+pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
 pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};
 
 use crate::text;

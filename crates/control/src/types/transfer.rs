@@ -46,6 +46,9 @@ pub struct Accepted {
     pub transport: Scheme,
     /// Whether it comes through the hub.
     pub relayed: bool,
+    /// Whether it is a stream that super nodes reflect.
+    #[serde(default)]
+    pub reflected: bool,
     /// The media type or format of the payload.
     pub format: String,
     /// The size of an object, bytes.
@@ -89,6 +92,9 @@ pub struct Summary {
     pub transport: Scheme,
     /// Whether it came through the hub.
     pub relayed: bool,
+    /// Whether it was a stream that super nodes reflect.
+    #[serde(default)]
+    pub reflected: bool,
     /// Payload bytes received.
     pub bytes: u64,
     /// Datagrams of a stream, each counted once; 0 for an object.

@@ -31,12 +31,17 @@ pub(super) fn routes(hub: HubService) -> Router {
     Router::new()
         .route("/v1/services", get(services))
         .route("/v1/index", get(index))
+        .route("/v1/streams", get(streams))
         .route("/v1/lookup", post(lookup))
         .route("/v1/ping", post(ping))
         .route("/v1/request", any(for_nodes))
         .route("/v1/watch", any(for_nodes))
         .route("/v1/move", any(for_nodes))
         .with_state(hub)
+}
+
+async fn streams(State(hub): State<HubService>) -> Response {
+    json(&hub.streams().await)
 }
 
 fn leaving(gone: Gone) -> Refusal {

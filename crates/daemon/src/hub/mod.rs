@@ -2,27 +2,33 @@
 //! and what others there are beside or above.
 
 mod api;
+mod media;
 mod metrics;
 mod owner;
 mod settings;
 mod words;
 
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_control::{HubLink, Peers, State, Status};
+use roost_control::{HubLink, Peers, State, Status, Streams};
 use roost_proto::hub::{self, Command, Hub, Kind};
 use roost_proto::{NodeId, Role, RoleSet};
+use roost_reflector::relay;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Service;
 use crate::config::{ConfigError, Setting, Settings};
 use crate::driver::{Gone, Mailbox, Sockets, driver};
+use crate::media::{Bound, Media, rows};
 use crate::resolve::{Redial, leads_here, resolve_all};
 use crate::shared::millis;
 use crate::{Base, Failure, Program, Running, Shared, random_seed};
 
+use media::{HubEnds, Order};
 use metrics::HubMetrics;
 use owner::HubOwner;
 pub use settings::HubConfig;
@@ -51,6 +57,8 @@ pub struct HubService {
     metrics: HubMetrics,
     /// What the configuration calls the other hubs.
     redial: Redial,
+    /// What sends streams on, and where it is; a server has none.
+    relay: Option<Started>,
 }
 
 impl<H: HubProgram> Program for HubDaemon<H> {
@@ -92,6 +100,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             return Err(Failure::config(itself));
         }
         let addresses = if advertised.is_empty() { listening.to_vec() } else { advertised };
+        let bound = config.relay.place.bind(listening)?;
         // A clock before 1970 has failed the check of the certificate's dates already.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let machine = Hub::new(hub::Config {
@@ -103,18 +112,53 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             summary_bits_per_second: config.summary_bits_per_second,
             addresses,
             limits: config.limits,
+            reflection: bound.as_ref().map(|bound| config.relay.reflection(bound.address())),
             ..hub::Config::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let network = Sockets::new(shared.transport.clone(), events, redial.clone());
-        let owner = |_: &Mailbox<Hub>| HubOwner::new(Arc::clone(&shared));
+        let mut relay = Ok(None);
+        let owner = |mailbox: &Mailbox<Hub>| {
+            let start = |bound| start_relay(bound, config.relay.config(), mailbox, &stop);
+            relay = bound.map(start).transpose();
+            let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(media, _)| media.clone());
+            HubOwner::new(Arc::clone(&shared), media)
+        };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
+        let relay = relay.map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
-        Ok(Running { service: HubService { shared, mailbox, metrics, redial }, driver })
+        Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay }, driver })
     }
 }
 
+/// A relay that runs, and where it is.
+type Started = (Media<HubEnds>, SocketAddr);
+
+/// Starts the relay, which is told when the hub leaves.
+fn start_relay(
+    bound: Bound,
+    config: relay::Config,
+    mailbox: &Mailbox<Hub>,
+    stop: &CancellationToken,
+) -> std::io::Result<Started> {
+    let address = bound.address();
+    let media = Media::start(bound, config, HubEnds::new(mailbox.clone()))?;
+    let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
+    tokio::spawn(async move {
+        stopped.await;
+        told.order(Order::Leave).await;
+    });
+    Ok((media, address))
+}
+
 impl HubService {
+    /// What passes through the relay.
+    async fn streams(&self) -> Streams {
+        let Some((media, address)) = &self.relay else { return rows::none() };
+        let address = *address;
+        media.inspect(move |relay, _, now| rows::streams(relay, now, address)).await.unwrap_or_else(rows::none)
+    }
+
     /// The machine's own status.
     async fn machine_status(&self) -> Result<hub::Status, Gone> {
         self.mailbox.inspect(Hub::status).await

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use roost_proto::hub::{Event, Hub};
 
+use super::media::{HubEnds, Order};
 use crate::driver::{Next, Owner};
+use crate::media::Media;
 use crate::pace::Pace;
 use crate::repeats::Repeats;
 use crate::shared::Shared;
@@ -18,10 +20,11 @@ pub(super) struct HubOwner {
     peers: Pace,
     members: Pace,
     unreachable: Repeats,
+    relay: Option<Media<HubEnds>>,
 }
 
 impl HubOwner {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, relay: Option<Media<HubEnds>>) -> Self {
         Self {
             shared,
             refused: Pace::default(),
@@ -29,6 +32,7 @@ impl HubOwner {
             peers: Pace::default(),
             members: Pace::default(),
             unreachable: Repeats::default(),
+            relay,
         }
     }
 }
@@ -83,6 +87,11 @@ impl Owner<Hub> for HubOwner {
                 if let Some(suppressed) = self.twins.admit() {
                     tracing::warn!(?node, name, suppressed, "another daemon uses this identity");
                     self.shared.note_error(format!("another daemon uses the identity of {name}"));
+                }
+            }
+            Event::Reflect(grant) => {
+                if let Some(relay) = &self.relay {
+                    relay.post(Order::Grant(grant));
                 }
             }
             Event::Left => return Next::Stop,

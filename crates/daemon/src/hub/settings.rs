@@ -1,11 +1,14 @@
 //! A hub's own settings.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Endpoint;
-use roost_proto::hub::{Kind, Limits};
+use roost_proto::hub::{Kind, Limits, Policy, Reflection};
+use roost_reflector::relay;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
+use crate::media::Place;
 
 /// A hub's own settings, read.
 #[derive(Clone, Debug)]
@@ -22,6 +25,36 @@ pub struct HubConfig {
     pub lease: Duration,
     /// How much the hub takes on.
     pub limits: Limits,
+    /// How it reflects streams.
+    pub relay: RelayConfig,
+}
+
+/// How a hub reflects streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RelayConfig {
+    /// Where.
+    pub place: Place,
+    /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
+    pub uplink_kbps: u32,
+    /// See [`Reflection::layers`].
+    pub layers: u8,
+    /// See [`Reflection::policy`].
+    pub policy: Policy,
+}
+
+impl RelayConfig {
+    /// For the machine.
+    pub(super) fn reflection(self, media: SocketAddr) -> Reflection {
+        Reflection { media, layers: self.layers, policy: self.policy }
+    }
+
+    /// For the relay.
+    pub(super) fn config(self) -> relay::Config {
+        let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
+        // Every layer sends on once more.
+        let fan = roost_reflector::Config { max_hops: 1 + self.layers, ..Default::default() };
+        relay::Config { fan, uplink, ..Default::default() }
+    }
 }
 
 /// The leases that make sense: shorter ones are all renewals, longer ones keep the dead.
@@ -80,7 +113,10 @@ pub(super) fn table(kind: Kind) -> Vec<Setting> {
         ),
     ];
     match kind {
-        Kind::SuperNode => table.extend(places(row)),
+        Kind::SuperNode => {
+            table.extend(places(row));
+            table.extend(reflection(row));
+        }
         Kind::Server => table.push(row(
             "cache_of",
             Value::Hubs,
@@ -133,6 +169,47 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
     ]
 }
 
+/// The rows that say how a super node reflects streams.
+fn reflection(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 4] {
+    [
+        Place::setting("Where the super node takes in streams and sends them on; off: it reflects none."),
+        row(
+            "media_uplink",
+            Value::Rate,
+            "none".to_owned(),
+            "What copies of streams may take of the uplink together; who asks for one more is refused, and told when to try again.",
+            "What the link carries, less what control and other services need; none sets no limit.",
+        ),
+        row(
+            "media_layers",
+            Value::Choice(&["1", "2"]),
+            "1".to_owned(),
+            "How many super nodes beside the provider's own may send a stream on, one after the other.",
+            "2 where one super node has more to send on to than its uplink takes: fewer copies leave it, each goes a longer way.",
+        ),
+        row(
+            "media_subscribers",
+            Value::Count(1_000_000),
+            "0".to_owned(),
+            "How many receivers the super node admits, whatever they take; 0: as many as media_uplink allows.",
+            "0, unless every receiver takes the same.",
+        ),
+    ]
+}
+
+impl RelayConfig {
+    /// A server lacks these settings.
+    fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        let Some(place) = settings.optional("media")? else { return Ok(Self { place: Place::Off, ..Self::default() }) };
+        let policy = match settings.required("media_subscribers")? {
+            0 => Policy::Residual,
+            count => Policy::Count(count),
+        };
+        let (uplink_kbps, layers) = (settings.rate_kbps("media_uplink")?, settings.required("media_layers")?);
+        Ok(Self { place, uplink_kbps, layers, policy })
+    }
+}
+
 impl HubConfig {
     /// Reads a hub's own settings.
     ///
@@ -155,7 +232,8 @@ impl HubConfig {
         parents.extend(settings.hubs_up_to("cache_of", 1)?);
         let rate = settings.text("summary_rate").map(|_| settings.rate_bps("summary_rate")).transpose()?;
         let summary_bits_per_second = rate.unwrap_or(1_000);
-        Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits })
+        let relay = RelayConfig::read(settings)?;
+        Ok(Self { peers, parents, tier, summary_bits_per_second, lease, limits, relay })
     }
 }
 

@@ -95,7 +95,8 @@ impl Requests {
         let is_stream = matches!(offer, Offer::Stream { .. });
         // That the same stream has another way is told by what follows.
         if reflected.is_none() || before != Some(provider) {
-            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed });
+            let reflected = reflected.is_some();
+            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected });
         }
         // The first report tells a stream's provider that its acceptance has come.
         if is_stream {

@@ -311,6 +311,7 @@ impl Receiving {
             cell: self.cell,
             scheme: self.scheme,
             relayed: self.relayed,
+            reflected: self.is_reflected(),
             bytes,
             packets: counted.packets,
             lost: counted.lost,

@@ -110,6 +110,9 @@ pub enum Event {
         scheme: Scheme,
         /// Whether a hub carries the data.
         relayed: bool,
+        /// Whether it is a reflected stream: [`Event::Reflected`] follows. Another way for
+        /// one is not accepted anew.
+        reflected: bool,
     },
     /// What is offered under `tag` from now on is for this request.
     Expect {
@@ -269,6 +272,8 @@ pub struct Summary {
     pub scheme: Scheme,
     /// Whether a hub carried the data.
     pub relayed: bool,
+    /// Whether it was a reflected stream.
+    pub reflected: bool,
     /// Payload bytes delivered.
     pub bytes: u64,
     /// Datagrams delivered; 0 for an object.

@@ -1,0 +1,18 @@
+//! `roost subscribe`: watches a stream that super nodes reflect.
+
+use std::path::Path;
+
+use roost_terminal::Output;
+
+use super::request;
+use crate::args::{RequestArgs, SubscribeArgs};
+use crate::failure::{Failure, Outcome};
+
+/// Watches until the stream is over, one way or the other.
+pub(crate) async fn run(args: &SubscribeArgs, socket: &Path, output: Output) -> Outcome {
+    if !args.service.is_stream() {
+        let whole = format!("{} is no stream to watch together: ask for it by `roost request`", args.service);
+        return Err(Failure::usage(whole));
+    }
+    request::run(&RequestArgs::from(args), socket, output).await
+}

@@ -1,0 +1,137 @@
+//! The shell of the relay that reflected streams pass through.
+//!
+//! It has a thread and a socket of its own, so that packets wait for nothing
+//! that the control plane does, nor that for packets. Its owner reaches it by
+//! orders; what an order means, and what becomes of packets that are watched
+//! here, is for the [`Ends`].
+
+mod place;
+pub mod rows;
+mod shell;
+
+use std::io;
+use std::net::SocketAddr;
+
+use roost_proto::Time;
+use roost_proto::reflection::StreamId;
+use roost_reflector::relay::{Config, Event};
+use roost_reflector::{Relay, Socket};
+use tokio::sync::{mpsc, oneshot};
+
+pub use place::Place;
+use shell::Shell;
+
+/// The most orders that wait.
+const MAX_ORDERS: usize = 1024;
+
+/// Where streams begin or end at this host, if any do.
+pub trait Ends: Send + 'static {
+    /// What the owner may ask.
+    type Order: Send + 'static;
+
+    /// Carries out what the owner asks.
+    fn order(&mut self, now: Time, relay: &mut Relay, order: Self::Order);
+
+    /// Takes a packet of a stream that is watched here.
+    fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]);
+
+    /// Acts on what the relay tells.
+    fn event(&mut self, now: Time, relay: &mut Relay, event: Event);
+
+    /// When it has something to do by itself.
+    fn poll_deadline(&self) -> Option<Time>;
+
+    /// That time has come, or another one.
+    fn handle_timeout(&mut self, now: Time, relay: &mut Relay);
+}
+
+/// A look at the relay between two of its steps.
+type Look<E> = Box<dyn FnOnce(&Relay, &E, Time) + Send>;
+
+enum Letter<E: Ends> {
+    Order(E::Order),
+    Look(Look<E>),
+}
+
+/// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
+pub struct Media<E: Ends> {
+    letters: mpsc::Sender<Letter<E>>,
+}
+
+impl<E: Ends> Clone for Media<E> {
+    fn clone(&self) -> Self {
+        Self { letters: self.letters.clone() }
+    }
+}
+
+/// A socket for a relay, bound.
+pub struct Bound {
+    socket: Socket,
+    address: SocketAddr,
+}
+
+impl Bound {
+    /// Binds a relay's socket.
+    ///
+    /// # Errors
+    /// When the address is in use or not this machine's.
+    pub fn at(address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::bind(address, true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// Where it is, with the port that it got.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl<E: Ends> Media<E> {
+    /// Starts a relay on a thread of its own.
+    ///
+    /// # Errors
+    /// When the system gives no thread, timer or randomness.
+    pub fn start(bound: Bound, config: Config, ends: E) -> io::Result<Self> {
+        let mut seed = [0; 32];
+        crate::random_bytes(&mut seed)?;
+        let (letters, received) = mpsc::channel(MAX_ORDERS);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received);
+        let run = move || {
+            if let Err(error) = runtime.block_on(shell.run()) {
+                tracing::error!(%error, "reflected streams stop: the socket fails");
+            }
+        };
+        std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
+        Ok(Self { letters })
+    }
+
+    /// Gives an order, waiting while too many wait already. Without a relay it is void.
+    pub async fn order(&self, order: E::Order) {
+        // A relay whose socket has failed has said so.
+        let _ = self.letters.send(Letter::Order(order)).await;
+    }
+
+    /// Gives an order from where one cannot wait: if too many wait, as soon as there is room.
+    pub fn post(&self, order: E::Order) {
+        if let Err(mpsc::error::TrySendError::Full(letter)) = self.letters.try_send(Letter::Order(order)) {
+            let letters = self.letters.clone();
+            // Ends with the relay at the latest; there are as many as posters.
+            tokio::spawn(async move { letters.send(letter).await });
+        }
+    }
+
+    /// Looks at the relay; `None` if it is gone.
+    pub async fn inspect<R, F>(&self, look: F) -> Option<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&Relay, &E, Time) -> R + Send + 'static,
+    {
+        let (answer, receiver) = oneshot::channel();
+        // The asker may have lost interest meanwhile.
+        let look: Look<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
+        self.letters.send(Letter::Look(look)).await.ok()?;
+        receiver.await.ok()
+    }
+}

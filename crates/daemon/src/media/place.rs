@@ -1,0 +1,103 @@
+//! Where a daemon's relay takes in and sends on.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use roost_proto::Address;
+
+use super::Bound;
+use crate::Failure;
+use crate::config::{Kind, Setting};
+
+/// The port of hubs, and that of their relays.
+const HUB_PORT: u16 = 7700;
+const MEDIA_PORT: u16 = 7702;
+
+/// What the setting `media` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// At the first address that the daemon listens on; at port 7702 where that has port 7700, else
+    /// at one that the system chooses.
+    #[default]
+    Auto,
+    /// There is no relay.
+    Off,
+    /// Here.
+    At(SocketAddr),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            address => {
+                let wrong = |_| format!("{text:?} is neither auto nor off, nor IP:PORT such as 0.0.0.0:7702");
+                address.parse().map(Self::At).map_err(wrong)
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The setting's row.
+    pub fn setting(doc: &'static str) -> Setting {
+        let check = |text: &str| text.parse::<Self>().map(drop);
+        Setting {
+            key: "media",
+            kind: Kind::Other { name: "auto|off|IP:PORT", check, example: "0.0.0.0:7702" },
+            default: "auto".to_owned(),
+            doc,
+            choose: "UDP; name a port for a firewall. auto: as the first address listened on, at port 7702 where that has port 7700, else at a free one.",
+            reload: false,
+        }
+    }
+
+    /// Binds the relay's socket, for a daemon that listens there.
+    ///
+    /// # Errors
+    /// When that address cannot be had.
+    pub fn bind(self, listening: &[Address]) -> Result<Option<Bound>, Failure> {
+        let at = match self {
+            Self::Off => return Ok(None),
+            Self::At(address) => address,
+            Self::Auto => beside(listening),
+        };
+        let failed = |error| Failure::failed(format!("cannot take in streams at {at}: {error}; see the setting media"));
+        Bound::at(at).map(Some).map_err(failed)
+    }
+}
+
+/// See [`Place::Auto`].
+fn beside(listening: &[Address]) -> SocketAddr {
+    let first = listening.first().and_then(|address| Some((address.hosts.first()?, address.port)));
+    match first {
+        Some((host, port)) => SocketAddr::new(*host, if port == HUB_PORT { MEDIA_PORT } else { 0 }),
+        None => SocketAddr::new(IpAddr::from([0, 0, 0, 0]), 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::Scheme;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_auto_off_or_an_address() {
+        assert_eq!("auto".parse(), Ok(Place::Auto));
+        assert_eq!("off".parse(), Ok(Place::Off));
+        assert_eq!("10.0.0.1:5".parse(), Ok(Place::At(SocketAddr::from(([10, 0, 0, 1], 5)))));
+        assert!("7702".parse::<Place>().unwrap_err().contains("IP:PORT"));
+    }
+
+    #[test]
+    fn by_itself_it_is_beside_what_is_listened_on() {
+        let place = |port| beside(&[Address::single(Scheme::Udp, SocketAddr::from(([127, 0, 0, 1], port)))]);
+        assert_eq!(place(7700), SocketAddr::from(([127, 0, 0, 1], 7702)));
+        assert_eq!(place(7710), SocketAddr::from(([127, 0, 0, 1], 0)));
+        assert_eq!(beside(&[]), SocketAddr::from(([0, 0, 0, 0], 0)));
+    }
+}

@@ -1,0 +1,77 @@
+//! What a relay carries, as the local API tells it.
+
+use std::net::SocketAddr;
+
+use roost_control::{DownstreamRow, SCHEMA, StreamRow, Streams, UpstreamRow};
+use roost_proto::Time;
+use roost_proto::reflection::Kind;
+use roost_reflector::Relay;
+use roost_reflector::relay::{LegStatus, MemberStatus, StreamStatus};
+
+use crate::shared::millis;
+
+/// All streams of a relay at this address.
+pub fn streams(relay: &Relay, now: Time, media: SocketAddr) -> Streams {
+    Streams {
+        schema: SCHEMA,
+        media: Some(media.to_string()),
+        residual_bps: relay.residual(),
+        streams: relay.streams(now).map(|status| stream(&status)).collect(),
+    }
+}
+
+/// What a daemon without a relay says.
+pub fn none() -> Streams {
+    Streams { schema: SCHEMA, media: None, residual_bps: None, streams: Vec::new() }
+}
+
+fn stream(status: &StreamStatus) -> StreamRow {
+    // Any of its names; one that says more is better.
+    let name = status.names.iter().max_by_key(|name| (name.provider.is_some(), name.cell.is_some()));
+    StreamRow {
+        stream: status.stream.to_string(),
+        service: name.map(|name| name.service),
+        cell: name.and_then(|name| name.cell),
+        provider: name.and_then(|name| name.provider),
+        published: status.is_published,
+        watched: status.is_local,
+        bits_per_second: status.bits_per_second,
+        packets: status.arrivals.taken,
+        duplicates: status.arrivals.duplicate,
+        lost: status.given_up,
+        upstreams: status.legs.iter().map(upstream).collect(),
+        downstreams: status.members.iter().map(downstream).collect(),
+    }
+}
+
+fn upstream(leg: &LegStatus) -> UpstreamRow {
+    UpstreamRow {
+        address: leg.address.to_string(),
+        packets: leg.reported.received,
+        lost: leg.reported.lost,
+        nacks: leg.nacks,
+        jitter_ms: f64::from(leg.reported.jitter_us) / 1e3,
+        rtt_ms: millis(leg.round_trip),
+        leaving: leg.is_moving,
+    }
+}
+
+fn downstream(member: &MemberStatus) -> DownstreamRow {
+    let kind = match member.kind {
+        Kind::Subscriber => "subscriber",
+        Kind::Reflector => "reflector",
+    };
+    DownstreamRow {
+        address: member.address.to_string(),
+        kind: kind.to_owned(),
+        answered: member.has_answered,
+        bits_per_second: member.statistics.bits_per_second,
+        packets: member.statistics.packets,
+        dropped: member.statistics.dropped,
+        nacked: member.statistics.nacked,
+        repaired: member.statistics.repaired,
+        received: member.reported.received,
+        lost: member.reported.lost,
+        jitter_ms: f64::from(member.reported.jitter_us) / 1e3,
+    }
+}

@@ -1,0 +1,135 @@
+//! The loop: datagrams, orders and time in, datagrams out.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use roost_proto::Time;
+use roost_reflector::{Relay, Socket};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+
+use super::{Ends, Letter};
+
+/// The most letters of one wake.
+const BATCH: usize = 64;
+
+/// What runs on the thread.
+pub(super) struct Shell<E: Ends> {
+    socket: Socket,
+    relay: Relay,
+    ends: E,
+    letters: mpsc::Receiver<Letter<E>>,
+    started: Instant,
+    /// Whether the system had no room for what is next.
+    is_full: bool,
+}
+
+impl<E: Ends> Shell<E> {
+    pub(super) fn new(socket: Socket, relay: Relay, ends: E, letters: mpsc::Receiver<Letter<E>>) -> Self {
+        Self { socket, relay, ends, letters, started: Instant::now(), is_full: false }
+    }
+
+    /// Runs until nobody can give orders any more.
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        // A second handle on the socket, which knows when it is ready.
+        let ready = UdpSocket::from_std(self.socket.as_fd().try_clone_to_owned()?.into())?;
+        let mut letters = Vec::with_capacity(BATCH);
+        let timer = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(timer);
+        loop {
+            let due = self.due();
+            if let Some(due) = due {
+                timer.as_mut().reset((self.started + due.since(Time::ZERO)).into());
+            }
+            tokio::select! {
+                readable = ready.readable() => {
+                    readable?;
+                    self.receive(&ready)?;
+                }
+                writable = ready.writable(), if self.is_full => writable?,
+                count = self.letters.recv_many(&mut letters, BATCH) => {
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    self.read(&mut letters);
+                }
+                () = timer.as_mut(), if due.is_some() => {}
+            }
+            self.step(&ready)?;
+            // Yields now and then, so that a flood of packets does not keep orders waiting.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// The next deadline.
+    fn due(&self) -> Option<Time> {
+        [self.relay.poll_deadline(), self.ends.poll_deadline()].into_iter().flatten().min()
+    }
+
+    /// Takes a batch of datagrams.
+    fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
+        let now = self.now();
+        let Self { socket, relay, ends, .. } = self;
+        let received = ready.try_io(Interest::READABLE, || {
+            socket.receive(|from, datagram| {
+                relay.handle_datagram(now, from, datagram, |stream, packet| ends.deliver(now, stream, packet));
+            })
+        });
+        match received {
+            Ok(_) => Ok(()),
+            // An earlier datagram came to nobody: no fault of this socket.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&mut self, letters: &mut Vec<Letter<E>>) {
+        let now = self.now();
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Order(order) => self.ends.order(now, &mut self.relay, order),
+                Letter::Look(look) => look(&self.relay, &self.ends, now),
+            }
+        }
+    }
+
+    /// Does what is due, sends what there is, and tells what has happened.
+    fn step(&mut self, ready: &UdpSocket) -> io::Result<()> {
+        let now = self.now();
+        if self.relay.poll_deadline().is_some_and(|due| due <= now) {
+            self.relay.handle_timeout(now);
+        }
+        if self.ends.poll_deadline().is_some_and(|due| due <= now) {
+            self.ends.handle_timeout(now, &mut self.relay);
+        }
+        self.relay.end_batch(now);
+        match ready.try_io(Interest::WRITABLE, || self.send(now)) {
+            Ok(()) => self.is_full = false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
+            Err(error) => return Err(error),
+        }
+        while let Some(event) = self.relay.poll_event() {
+            self.ends.event(now, &mut self.relay, event);
+        }
+        Ok(())
+    }
+
+    /// Sends until nothing is left, or the system has no more room.
+    fn send(&mut self, now: Time) -> io::Result<()> {
+        while let Some(transmit) = self.relay.poll_transmit(now) {
+            let outcome = self.socket.send(&transmit);
+            self.relay.settle(now, &transmit, outcome);
+            if outcome.is_full {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        let nanos = self.started.elapsed().as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

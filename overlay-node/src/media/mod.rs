@@ -1,0 +1,157 @@
+//! Reflected streams that begin or end at this node: sealed and sent once,
+//! opened and handed to whoever watches.
+//!
+//! All of it runs on the relay's thread. The node's machine says what is
+//! published and watched, by [`Order`]s; it hears when a way is lost, a source is
+//! no longer wanted, or a key is due.
+
+mod publish;
+mod tally;
+mod watch;
+mod watching;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use roost_daemon::driver::Mailbox;
+use roost_daemon::media::Ends;
+use roost_proto::Time;
+use roost_proto::peer::{Command, Peer, SessionId, Ticket};
+use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_reflector::Relay;
+use roost_reflector::relay::Event;
+
+use crate::tickets::Tickets;
+use publish::Published;
+pub(crate) use tally::Tallies;
+use watch::Watches;
+pub(crate) use watching::Watching;
+
+/// What the node asks of its relay.
+pub(crate) enum Order {
+    /// A session's source has started: begin its stream.
+    Publish { session: SessionId, stream: StreamId, epoch: Epoch, secret: Secret, format: String },
+    /// A datagram of its source.
+    Payload { stream: StreamId, payload: Bytes },
+    /// The session is over.
+    Unpublish { session: SessionId },
+    /// Offer a published stream to a hub that wants it.
+    Offer { stream: StreamId, to: SocketAddr, tag: Tag },
+    /// Somebody may read a published stream no further.
+    MemberLeft { session: SessionId },
+    /// What is offered under this tag is for a request.
+    Expect { ticket: Ticket, tag: Tag },
+    /// Which stream that is, and what opens it.
+    Reflected { ticket: Ticket, stream: StreamId, epoch: Epoch, secret: Secret },
+    /// What opens its next epoch.
+    Key { ticket: Ticket, epoch: Epoch, secret: Secret },
+    /// The request is over.
+    Release { ticket: Ticket },
+}
+
+/// What this node publishes and watches.
+pub(crate) struct NodeEnds {
+    mailbox: Mailbox<Peer>,
+    published: BTreeMap<StreamId, Published>,
+    watches: Watches,
+}
+
+impl NodeEnds {
+    pub(crate) fn new(mailbox: Mailbox<Peer>, tickets: Arc<Tickets>, tallies: Tallies) -> Self {
+        let watches = Watches::new(mailbox.clone(), tickets, tallies);
+        Self { mailbox, published: BTreeMap::new(), watches }
+    }
+
+    fn publish(&mut self, now: Time, relay: &mut Relay, stream: StreamId, published: Option<Published>) {
+        let Some(published) = published else { return };
+        if let Err(reason) = relay.publish(now, stream) {
+            let session = published.session();
+            return self.mailbox.post(Command::OpenFailed { session, reason: reason.to_string() });
+        }
+        self.published.insert(stream, published);
+    }
+
+    fn unpublish(&mut self, now: Time, relay: &mut Relay, session: SessionId) {
+        let over = self.published.extract_if(.., |_, published| published.session() == session);
+        over.for_each(|(stream, _)| relay.unpublish(now, stream));
+    }
+
+    /// Prepares the next epochs that are due, and has all members told.
+    fn rekey(&mut self, now: Time) {
+        for published in self.published.values_mut() {
+            if let Some(rekey) = published.rekey(now) {
+                self.mailbox.post(rekey);
+            }
+        }
+    }
+}
+
+impl Ends for NodeEnds {
+    type Order = Order;
+
+    fn order(&mut self, now: Time, relay: &mut Relay, order: Order) {
+        match order {
+            Order::Publish { session, stream, epoch, secret, format } => {
+                let published = Published::new(now, session, (stream, epoch), &secret, &format);
+                self.publish(now, relay, stream, published);
+            }
+            Order::Payload { stream, payload } => {
+                if let Some(published) = self.published.get_mut(&stream) {
+                    published.seal(now, &payload, |packet| relay.push(now, stream, packet));
+                }
+            }
+            Order::Unpublish { session } => self.unpublish(now, relay, session),
+            Order::Offer { stream, to, tag } => {
+                if let Err(reason) = relay.offer(now, stream, to, tag) {
+                    tracing::warn!(%reason, "a stream is not offered");
+                }
+            }
+            Order::MemberLeft { session } => {
+                self.published.values_mut().filter(|one| one.session() == session).for_each(Published::member_left);
+                self.rekey(now);
+            }
+            Order::Expect { ticket, tag } => self.watches.expect(now, relay, ticket, tag),
+            Order::Reflected { ticket, stream, epoch, secret } => {
+                self.watches.reflected(now, relay, ticket, stream, (epoch, &secret));
+            }
+            Order::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
+            Order::Release { ticket } => self.watches.release(now, relay, ticket),
+        }
+    }
+
+    fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
+        self.watches.deliver(now, stream, packet);
+    }
+
+    fn event(&mut self, now: Time, relay: &mut Relay, event: Event) {
+        match event {
+            Event::Began { tag, stream } => self.watches.began(now, relay, tag, stream),
+            Event::Unoffered { tag } => self.watches.unoffered(tag),
+            Event::Lost { stream } => self.watches.find_another_way(stream, true),
+            Event::Moving { stream } => self.watches.find_another_way(stream, false),
+            Event::Idle { stream } => {
+                if let Some(published) = self.published.get(&stream) {
+                    self.mailbox.post(Command::Idle { session: published.session() });
+                }
+            }
+            Event::KeyFrame { stream } => {
+                if let Some(published) = self.published.get(&stream) {
+                    tracing::debug!(session = published.session().0, "a receiver waits for a key frame");
+                }
+            }
+            Event::Watched { .. } => {}
+        }
+    }
+
+    fn poll_deadline(&self) -> Option<Time> {
+        let epochs = self.published.values().map(Published::poll_deadline);
+        epochs.chain(self.watches.poll_deadline()).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time, _: &mut Relay) {
+        self.rekey(now);
+        self.watches.handle_timeout(now);
+    }
+}

@@ -1,0 +1,222 @@
+//! Streams that end here: packets are opened, put in order, and handed to the
+//! requests that watch them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_daemon::driver::Mailbox;
+use roost_proto::Time;
+use roost_proto::peer::{Command, Peer, Ticket};
+use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_reflector::{OpenError, Relay, Sequence, Subscriber};
+
+use super::tally::Tallies;
+use crate::tickets::Tickets;
+
+/// How long what comes waits for what is missing before it: as long as super nodes keep packets to
+/// repair others with.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How much of a stream waits for its key, bytes: half a second of 16 Mbit/s.
+const MAX_SEALED_BYTES: usize = 1 << 20;
+
+/// The tags of one request: its present one, and the one before it.
+const MAX_TAGS: usize = 4;
+
+/// All that is watched here.
+pub(super) struct Watches {
+    mailbox: Mailbox<Peer>,
+    tickets: Arc<Tickets>,
+    tallies: Tallies,
+    requests: BTreeMap<Ticket, Request>,
+    streams: BTreeMap<StreamId, Watched>,
+    opened: Vec<u8>,
+}
+
+/// One request.
+#[derive(Default)]
+struct Request {
+    tags: VecDeque<Tag>,
+    stream: Option<StreamId>,
+}
+
+/// One stream, of which several requests may be served.
+struct Watched {
+    subscriber: Subscriber,
+    sequence: Sequence,
+    /// What came before the key that opens it.
+    sealed: VecDeque<Bytes>,
+    sealed_bytes: usize,
+    requests: BTreeSet<Ticket>,
+}
+
+impl Watched {
+    fn new(stream: StreamId) -> Self {
+        Self {
+            subscriber: Subscriber::new(stream),
+            sequence: Sequence::new(PATIENCE),
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+            requests: BTreeSet::new(),
+        }
+    }
+
+    fn keep_sealed(&mut self, packet: &[u8]) {
+        self.sealed_bytes += packet.len();
+        self.sealed.push_back(Bytes::copy_from_slice(packet));
+        while self.sealed_bytes > MAX_SEALED_BYTES {
+            let Some(oldest) = self.sealed.pop_front() else { return };
+            self.sealed_bytes -= oldest.len();
+        }
+    }
+
+    /// Opens a packet, which comes in its turn.
+    fn open(&mut self, now: Time, packet: &[u8], scratch: &mut Vec<u8>) {
+        scratch.clear();
+        scratch.extend_from_slice(packet);
+        match self.subscriber.open(scratch) {
+            Ok(opened) => {
+                let payload = Bytes::copy_from_slice(opened.payload);
+                self.sequence.push(now, opened.header.counter, opened.catch_up, payload);
+            }
+            Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
+            // Counted by the subscriber.
+            Err(_) => {}
+        }
+    }
+}
+
+impl Watches {
+    pub(super) fn new(mailbox: Mailbox<Peer>, tickets: Arc<Tickets>, tallies: Tallies) -> Self {
+        let (requests, streams) = (BTreeMap::new(), BTreeMap::new());
+        Self { mailbox, tickets, tallies, requests, streams, opened: Vec::new() }
+    }
+
+    /// A request waits for what is offered under this tag.
+    pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: Tag) {
+        if let Err(reason) = relay.expect(now, tag) {
+            tracing::warn!(%reason, "a stream cannot be taken");
+        }
+        let request = self.requests.entry(ticket).or_default();
+        request.tags.push_back(tag);
+        if request.tags.len() > MAX_TAGS {
+            request.tags.pop_front();
+        }
+    }
+
+    /// A stream comes under this tag.
+    pub(super) fn began(&mut self, now: Time, relay: &mut Relay, tag: Tag, stream: StreamId) {
+        if self.of_tag(tag).is_some() {
+            self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+        } else if self.streams.get(&stream).is_none_or(|watched| watched.requests.is_empty()) {
+            // Its request is over.
+            self.streams.remove(&stream);
+            relay.release(now, stream);
+        }
+    }
+
+    /// The provider has said which stream a request gets, and what opens it.
+    pub(super) fn reflected(
+        &mut self,
+        now: Time,
+        relay: &mut Relay,
+        ticket: Ticket,
+        stream: StreamId,
+        (epoch, secret): (Epoch, &Secret),
+    ) {
+        let before = self.requests.entry(ticket).or_default().stream.replace(stream);
+        if let Some(before) = before.filter(|before| *before != stream) {
+            self.leave(now, relay, ticket, before);
+        }
+        self.streams.entry(stream).or_insert_with(|| Watched::new(stream)).requests.insert(ticket);
+        self.key(now, ticket, epoch, secret);
+    }
+
+    /// What opens an epoch of a request's stream.
+    pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
+        let Some(stream) = self.requests.get(&ticket).and_then(|request| request.stream) else { return };
+        let Some(watched) = self.streams.get_mut(&stream) else { return };
+        watched.subscriber.add_epoch(epoch, &roost_reflector::Secret::new(*secret.as_bytes()));
+        let sealed = std::mem::take(&mut watched.sealed);
+        watched.sealed_bytes = 0;
+        for packet in sealed {
+            watched.open(now, &packet, &mut self.opened);
+        }
+        self.hand_over(now, stream);
+    }
+
+    /// A packet has come.
+    pub(super) fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
+        // The relay tells only afterwards that a stream has begun.
+        let watched = self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+        watched.open(now, packet, &mut self.opened);
+        self.hand_over(now, stream);
+    }
+
+    /// Hands what is in order to those who watch.
+    fn hand_over(&mut self, now: Time, stream: StreamId) {
+        let Some(watched) = self.streams.get_mut(&stream) else { return };
+        while let Some(payload) = watched.sequence.poll(now) {
+            for ticket in &watched.requests {
+                self.tickets.deliver_data(*ticket, payload.clone());
+                self.tallies.note(*ticket, |tally| tally.count(payload.len()));
+            }
+        }
+        let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
+        for ticket in &watched.requests {
+            self.tallies.note(*ticket, |tally| (tally.lost, tally.duplicates) = (lost, duplicates));
+        }
+    }
+
+    /// Nothing was offered under a tag.
+    pub(super) fn unoffered(&self, tag: Tag) {
+        let Some(ticket) = self.of_tag(tag) else { return };
+        let is_served = self.requests.get(&ticket).is_some_and(|request| request.tags.back() != Some(&tag));
+        if !is_served {
+            self.mailbox.post(Command::Resubscribe { ticket, lost: true });
+        }
+    }
+
+    /// The way of a stream is gone, or will be.
+    pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
+        let Some(watched) = self.streams.get(&stream) else { return };
+        for ticket in &watched.requests {
+            self.mailbox.post(Command::Resubscribe { ticket: *ticket, lost });
+        }
+    }
+
+    /// A request is over.
+    pub(super) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
+        if let Some(stream) = self.requests.remove(&ticket).and_then(|request| request.stream) {
+            self.leave(now, relay, ticket, stream);
+        }
+    }
+
+    fn leave(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, stream: StreamId) {
+        let Some(watched) = self.streams.get_mut(&stream) else { return };
+        watched.requests.remove(&ticket);
+        if watched.requests.is_empty() {
+            self.streams.remove(&stream);
+            relay.release(now, stream);
+        }
+    }
+
+    fn of_tag(&self, tag: Tag) -> Option<Ticket> {
+        self.requests.iter().find(|(_, request)| request.tags.contains(&tag)).map(|(ticket, _)| *ticket)
+    }
+
+    /// When something waits no longer for what is missing.
+    pub(super) fn poll_deadline(&self) -> Option<Time> {
+        self.streams.values().filter_map(|watched| watched.sequence.poll_deadline()).min()
+    }
+
+    /// That time has come.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        let due = |watched: &Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
+        let late: Vec<StreamId> =
+            self.streams.iter().filter(|(_, watched)| due(watched)).map(|(stream, _)| *stream).collect();
+        late.into_iter().for_each(|stream| self.hand_over(now, stream));
+    }
+}
