@@ -16,6 +16,7 @@ use crate::address::Scheme;
 use crate::flow::{REPORT_INTERVAL, SILENCE};
 use crate::ids::{LinkId, RequestId};
 use crate::service::Role;
+use crate::time::Time;
 use crate::wire::{Accept, Chunk, Message, Offer, Reason, Resume};
 
 /// How long a stream may go on beyond what it was to last before it is ended
@@ -73,21 +74,13 @@ impl Requests {
         self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        core.timers.clear(Timer::Ask(id));
-        core.timers.clear(Timer::Deadline(id));
-        core.set(Timer::Receive(id), SILENCE);
-        core.set(Timer::Report(id), if reflected.is_some() { REPORT_PAUSE } else { REPORT_INTERVAL });
         let (whole, is_resumed) = match &mut offer {
             Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
             Offer::Stream { .. } => (None, false),
         };
         let ends = asked.taking.ends.or(lasts(asked, &offer).map(|span| core.now + span));
         asked.taking.ends = ends;
-        if reflected.is_some() {
-            // Who sends it to many does not know when one of them has enough.
-            core.timers.clear(Timer::Receive(id));
-            ends.into_iter().for_each(|ends| core.timers.set(Timer::Receive(id), ends));
-        }
+        await_flow(core, id, reflected.is_some(), ends);
         let until = ends.map(|ends| ends + OVERRUN).filter(|_| reflected.is_none());
         let mut receiving = Receiving::new(core.now, link, id, origin, cell, &offer, (until, asked.wanted.profile));
         let ticket = asked.ticket;
@@ -249,6 +242,16 @@ impl Requests {
             core.conclude(asked.ticket, Event::Finished { ticket: asked.ticket, summary });
         }
     }
+}
+
+/// Sets the timers of a flow that is accepted now.
+fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, ends: Option<Time>) {
+    core.timers.clear(Timer::Ask(id));
+    core.timers.clear(Timer::Deadline(id));
+    core.set(Timer::Report(id), if is_reflected { REPORT_PAUSE } else { REPORT_INTERVAL });
+    // Who sends a stream to many does not know when one of them has enough.
+    let silent_at = if is_reflected { ends } else { Some(core.now + SILENCE) };
+    silent_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
 }
 
 /// Who accepts, whether through a hub, and over which transport.
