@@ -74,8 +74,13 @@ impl NodeEnds {
     }
 
     fn unpublish(&mut self, now: Time, relay: &mut Relay, session: SessionId) {
-        let over = self.published.extract_if(.., |_, published| published.session() == session);
-        over.for_each(|(stream, _)| relay.unpublish(now, stream));
+        self.published.retain(|stream, published| {
+            let is_over = published.session() == session;
+            if is_over {
+                relay.unpublish(now, *stream);
+            }
+            !is_over
+        });
     }
 
     /// Prepares the next epochs that are due, and has all members told.
