@@ -13,7 +13,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 /// The variables of all programs of the family: each reads its own, and lets
 /// those of the others be. The test of the reference pages holds this list to
 /// what the programs have.
-pub const FAMILY: [&str; 44] = [
+pub const FAMILY: [&str; 48] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -40,6 +40,10 @@ pub const FAMILY: [&str; 44] = [
     "ROOST_MAX_STAND_BYS",
     "ROOST_MAX_STREAMS",
     "ROOST_MAX_WATCHES",
+    "ROOST_MEDIA",
+    "ROOST_MEDIA_LAYERS",
+    "ROOST_MEDIA_SUBSCRIBERS",
+    "ROOST_MEDIA_UPLINK",
     "ROOST_METRICS",
     "ROOST_MULTICAST",
     "ROOST_MULTICAST_INTERFACES",
