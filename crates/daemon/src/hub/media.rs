@@ -48,13 +48,14 @@ impl HubEnds {
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
             streams.extend(carried(&status));
         }
-        if self.room != Some((residual, subscribers)) {
-            self.room = Some((residual, subscribers));
-            self.mailbox.post(Command::Reflecting { residual_kbps: residual, subscribers });
-        }
         if self.carried != streams {
             self.carried.clone_from(&streams);
             self.mailbox.post(Command::Carries { streams });
+        }
+        // The machine takes off what it grants; where that came to nothing it has to be told again.
+        if self.room != Some((residual, subscribers)) || residual != u32::MAX {
+            self.room = Some((residual, subscribers));
+            self.mailbox.post(Command::Reflecting { residual_kbps: residual, subscribers });
         }
     }
 }

@@ -333,7 +333,7 @@ impl Machine for Hub {
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
             Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {
-                self.note_residual(residual_kbps, subscribers);
+                self.note_residual(now, residual_kbps, subscribers);
             }
             Input::Command(Command::Carries { streams }) => self.note_carried(now, streams),
         }

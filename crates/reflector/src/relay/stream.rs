@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 use roost_proto::reflection::{Grant, StreamId};
-use roost_proto::{Cell, NodeId, Service};
+use roost_proto::{Cell, Form, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
@@ -173,8 +173,19 @@ impl Stream {
         }
     }
 
-    /// Bits per second that it takes of the uplink.
+    /// Bits per second that it takes of the uplink; until it is measured, what its service usually takes.
     pub(super) fn load(&self) -> u64 {
-        self.reflector.bits_per_second().saturating_mul(self.members.len() as u64)
+        let rate = match self.reflector.bits_per_second() {
+            0 => self.names.first().map_or(0, |name| usual(name.service)),
+            measured => measured,
+        };
+        rate.saturating_mul(self.members.len() as u64)
+    }
+}
+
+fn usual(service: Service) -> u64 {
+    match service.form() {
+        Form::Stream { bits_per_second, .. } => bits_per_second.into(),
+        Form::Object { .. } => 0,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{MAX_RECEIVERS, Policy};
+use super::{BEGINNING, MAX_RECEIVERS, Policy};
 use crate::hub::Hub;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
@@ -12,9 +12,16 @@ use crate::wire::Reason;
 
 impl Hub {
     /// The owner says what is left of its uplink, and how many nodes are sent
-    /// something. What was granted before is in it.
-    pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
-        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (residual_kbps, subscribers);
+    /// something. What was granted before is in it, but for streams that have not begun.
+    pub(in crate::hub) fn note_residual(&mut self, now: Time, residual_kbps: u32, subscribers: u32) {
+        let begin = self.reflecting.receivers.iter().filter(|((_, service, provider), granted)| {
+            now < **granted + BEGINNING && !self.reflecting.carries(*service, *provider)
+        });
+        let pledged = begin
+            .fold(0, |sum: u32, ((_, service, provider), _)| sum.saturating_add(self.rate(*service, Some(*provider))));
+        let has_limit = residual_kbps != u32::MAX;
+        let left = if has_limit { residual_kbps.saturating_sub(pledged) } else { residual_kbps };
+        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (left, subscribers);
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
@@ -63,6 +70,8 @@ impl Hub {
     /// What a stream takes: as its relay measures it, or as the service usually does.
     fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
         let carried = provider.and_then(|provider| self.reflecting.carried_of(service, provider));
+        // A stream that has just begun is not measured yet.
+        let carried = carried.filter(|carried| carried.kbps > 0);
         let usual = match service.form() {
             Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
             Form::Object { .. } => 0,

@@ -219,6 +219,27 @@ fn without_room_a_copy_is_refused_and_one_that_is_there_is_not() {
 }
 
 #[test]
+fn what_is_granted_and_has_not_begun_is_not_granted_again() {
+    let mut bench = bench();
+    let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(a, naming(1, 1)));
+    // The relay has nothing of it yet, and tells of all the room that there was.
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
+    // It has begun, and is not measured yet.
+    let begun = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0 };
+    tell(&mut bench, Command::Carries { streams: vec![begun] });
+    has_left(&mut bench, 600);
+    assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
+    // It has ended.
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    bench.wait(BEGINNING);
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(b, naming(3, 1)));
+}
+
+#[test]
 fn a_receiver_is_forgotten_with_its_stream() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
