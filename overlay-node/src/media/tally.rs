@@ -30,9 +30,17 @@ impl Tallies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is noted of a request; begins with nothing.
+    /// Begins with nothing, if the request is not known yet.
+    pub(super) fn begin(&self, ticket: Ticket) {
+        self.lock().entry(ticket).or_default();
+    }
+
+    /// Changes what is noted of a request; does nothing if that is over. Until `change` has
+    /// returned the request is not over, so that what is counted and what is handed over agree.
     pub(super) fn note(&self, ticket: Ticket, change: impl FnOnce(&mut Tally)) {
-        change(self.lock().entry(ticket).or_default());
+        if let Some(tally) = self.lock().get_mut(&ticket) {
+            change(tally);
+        }
     }
 
     /// Forgets a request, and says what came for it.
@@ -64,4 +72,19 @@ impl Tally {
 fn rate(bytes: u64, span: Duration) -> u64 {
     let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
     u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_noted_of_a_request_that_is_over() {
+        let (tallies, ticket) = (Tallies::default(), Ticket(7));
+        tallies.begin(ticket);
+        tallies.note(ticket, |tally| tally.count(100));
+        assert_eq!(tallies.take(ticket).map(|tally| (tally.bytes, tally.packets)), Some((100, 1)));
+        tallies.note(ticket, |_| panic!("it is over"));
+        assert!(tallies.take(ticket).is_none());
+    }
 }

@@ -160,8 +160,13 @@ impl Watches {
         let Some(watched) = self.streams.get_mut(&stream) else { return };
         while let Some(payload) = watched.sequence.poll(now) {
             for ticket in &watched.requests {
-                self.tickets.deliver_data(*ticket, payload.clone());
-                self.tallies.note(*ticket, |tally| tally.count(payload.len()));
+                self.tallies.note(*ticket, |tally| {
+                    // There is no room for it: the request is over.
+                    if self.tickets.deliver_data(*ticket, payload.clone()).is_some() {
+                        self.mailbox.post(Command::Cancel { ticket: *ticket });
+                    }
+                    tally.count(payload.len());
+                });
             }
         }
         let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);

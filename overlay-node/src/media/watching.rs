@@ -33,6 +33,7 @@ impl Watching {
     /// A request may get a reflected stream.
     pub(crate) fn expect(&mut self, ticket: Ticket, tag: Tag) {
         self.requests.entry(ticket).or_insert_with(Instant::now);
+        self.tallies.begin(ticket);
         self.order(Order::Expect { ticket, tag });
     }
 

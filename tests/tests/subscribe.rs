@@ -1,0 +1,282 @@
+//! Streams that super nodes reflect, with the real daemons.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use roost_tests::network::{Client, Daemon, Network, PATIENCE};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// One who watches, until its time is over.
+struct Watcher {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Watcher {
+    /// `roost subscribe` at a node, or `roost request`, of the video at 5,5.
+    fn start(network: &Network, node: &Daemon, name: &str, command: &str, length: &str) -> Self {
+        let file = network.path(name);
+        let mut roost = node.command(&[command, "video", "--at", "5,5", "--for", length, "--json", "-o"]);
+        let child = roost.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self { child, file }
+    }
+
+    /// What it says in the end, as it should, and what it has written.
+    fn summary(self) -> (Value, Vec<u8>) {
+        let output = self.child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (report["summary"].clone(), std::fs::read(self.file).unwrap())
+    }
+}
+
+/// The one stream at a daemon, as soon as it is as wanted.
+fn stream(daemon: &Client, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let look = || {
+        let streams = daemon.json(&["streams"])["streams"].as_array()?.clone();
+        streams.into_iter().find(|stream| is_so(stream))
+    };
+    wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{what}: {:#}\n{}", daemon.json(&["streams"]), daemon.log()))
+}
+
+/// The stream at a daemon once so many have it from there, and it flows.
+fn sent_to(daemon: &Client, count: usize) -> Value {
+    stream(daemon, &format!("sent to {count}"), |stream| {
+        let to = stream["downstreams"].as_array().unwrap();
+        to.len() == count && to.iter().all(|to| to["received"].as_u64() > Some(0))
+    })
+}
+
+fn nothing_flows(daemon: &Client) {
+    let is_over = || daemon.json(&["streams"])["streams"].as_array().unwrap().is_empty().then_some(());
+    assert!(wait_until(PATIENCE, is_over).is_some(), "{:#}", daemon.json(&["streams"]));
+}
+
+fn kinds(stream: &Value) -> Vec<&str> {
+    let mut kinds: Vec<&str> =
+        stream["downstreams"].as_array().unwrap().iter().map(|to| to["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Whole transport packets, and as much as a summary says.
+fn is_whole(summary: &Value, written: &[u8]) {
+    assert_eq!(summary["reflected"], true, "{summary}");
+    assert_eq!((summary["lost"].as_u64(), summary["duplicates"].as_u64()), (Some(0), Some(0)), "{summary}");
+    assert!(summary["packets"].as_u64() > Some(100), "{summary}");
+    assert_eq!(summary["bytes"].as_u64(), Some(written.len() as u64), "{summary}");
+    assert!(written.chunks(188).all(|packet| packet.len() == 188 && packet[0] == 0x47));
+}
+
+#[test]
+fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &endpoint]));
+    let watch = |name, at: usize, length| Watcher::start(&network, &nodes[at], name, "subscribe", length);
+    let watchers = [watch("one", 0, "6s"), watch("two", 1, "6s")];
+    let mut leaver = watch("three", 1, "60s");
+    let published = sent_to(&provider, 1);
+    assert_eq!((&published["published"], kinds(&published)), (&Value::Bool(true), vec!["reflector"]));
+    assert_eq!(kinds(&sent_to(&hub, 2)), ["subscriber", "subscriber"]);
+    leaver.child.kill().unwrap();
+    leaver.child.wait().unwrap();
+    for (summary, written) in watchers.into_iter().map(Watcher::summary) {
+        is_whole(&summary, &written);
+    }
+    nodes.iter().for_each(|node| nothing_flows(node));
+    nothing_flows(&hub);
+    nothing_flows(&provider);
+    let status = provider.status().unwrap();
+    assert!(status["providing"].as_array().is_none_or(Vec::is_empty), "{status}");
+}
+
+#[test]
+fn every_super_node_with_watchers_gets_one_copy() {
+    let network = Network::new();
+    let first = network.supernode("sn1", &[]);
+    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
+    let provider = network.node("p", "5,5", &["--super", &one, "--services", "video"]);
+    let near = network.node("near", "1,1", &["--super", &one]);
+    let far = ["far1", "far2"].map(|name| network.node(name, "9,9", &["--super", &two]));
+    let mut watchers = vec![Watcher::start(&network, &near, "near", "subscribe", "8s")];
+    watchers.extend(
+        far.iter().zip(["f1", "f2"]).map(|(node, name)| Watcher::start(&network, node, name, "subscribe", "8s")),
+    );
+    sent_to(&provider, 1);
+    assert_eq!(kinds(&sent_to(&first, 2)), ["reflector", "subscriber"]);
+    assert_eq!(kinds(&sent_to(&second, 2)), ["subscriber", "subscriber"]);
+    for (summary, written) in watchers.into_iter().map(Watcher::summary) {
+        is_whole(&summary, &written);
+    }
+    [&*provider, &*first, &*second].into_iter().for_each(nothing_flows);
+}
+
+#[test]
+fn a_request_for_what_a_full_provider_sends_already_is_reflected() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video", "--max-streams", "1"]);
+    let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &endpoint]));
+    let first = Watcher::start(&network, &nodes[0], "one", "request", "8s");
+    nodes[0].wait_for("it receives", |status| (status["receiving"][0]["bytes"].as_u64() > Some(0)).then_some(()));
+    nothing_flows(&provider);
+    let second = Watcher::start(&network, &nodes[1], "two", "request", "4s");
+    sent_to(&provider, 1);
+    sent_to(&hub, 2);
+    let (summary, written) = second.summary();
+    is_whole(&summary, &written);
+    let (summary, _) = first.summary();
+    assert_eq!(summary["reflected"], true, "the first has turned to the reflected stream too: {summary}");
+}
+
+/// A provider with a home of its own, two super nodes beside that, and two nodes
+/// that know these and watch for `length`.
+struct Redundant {
+    _network: Network,
+    /// The provider's home, and the two others.
+    hubs: Vec<Daemon>,
+    nodes: Vec<Daemon>,
+    watchers: Vec<Watcher>,
+}
+
+impl Redundant {
+    /// `homes` are the super nodes that the provider knows, `others` those of the rest.
+    fn start(homes: &[usize], others: &[usize], length: &str) -> Self {
+        let network = Network::new();
+        let mut hubs = vec![network.supernode("sn0", &[])];
+        for name in ["sn1", "sn2"] {
+            let peers: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
+            let arguments: Vec<&str> = peers.iter().flat_map(|peer| ["--peer", peer]).collect();
+            hubs.push(network.supernode(name, &arguments));
+        }
+        let endpoints: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
+        let node = |name: &str, at: &str, of: &[usize], more: &[&str]| {
+            let known = of.iter().flat_map(|hub| ["--super", endpoints[*hub].as_str()]);
+            let node = network.node(name, at, &known.chain(more.iter().copied()).collect::<Vec<_>>());
+            if of.len() > 1 {
+                node.wait_for("it has a stand-by", |status| status["standby"].is_object().then_some(()));
+            }
+            node
+        };
+        let mut nodes = vec![node("p", "5,5", homes, &["--services", "video"])];
+        nodes.extend(["a", "b"].map(|name| node(name, "1,1", others, &[])));
+        let start = |(node, name): (&Daemon, &&str)| Watcher::start(&network, node, name, "subscribe", length);
+        let watchers = nodes[1..].iter().zip(&["one", "two"]).map(start).collect();
+        sent_to(&nodes[0], 1);
+        Self { _network: network, hubs, nodes, watchers }
+    }
+
+    /// Which super node is the home of a node.
+    fn home(&self, node: usize) -> usize {
+        let status = self.nodes[node].status().unwrap();
+        ["sn0", "sn1", "sn2"].iter().position(|hub| status["hub"]["name"] == *hub).unwrap()
+    }
+
+    /// Waits until the home of a node is another one than `left`.
+    fn moves(&self, node: usize, left: usize) {
+        let elsewhere = |name: &&str| *name != format!("sn{left}");
+        self.nodes[node]
+            .wait_for("it has another home", |status| status["hub"]["name"].as_str().filter(elsewhere).map(drop));
+    }
+
+    /// Waits until something more has come to a node.
+    fn goes_on(&self, node: usize) {
+        let packets = || self.nodes[node].json(&["streams"])["streams"][0]["packets"].as_u64();
+        let before = packets();
+        let more = wait_until(PATIENCE, || packets().filter(|now| Some(*now) > before.map(|before| before + 100)));
+        assert!(more.is_some(), "nothing comes any more:\n{}", self.nodes[node].log());
+    }
+
+    fn summaries(&mut self) -> Vec<(Value, Vec<u8>)> {
+        std::mem::take(&mut self.watchers).into_iter().map(Watcher::summary).collect()
+    }
+}
+
+#[test]
+fn a_super_node_that_leaves_costs_its_watchers_nothing() {
+    let mut scene = Redundant::start(&[0], &[1, 2], "14s");
+    let left = scene.home(1);
+    scene.hubs[left].process.signal("TERM");
+    for node in [1, 2] {
+        scene.moves(node, left);
+        scene.goes_on(node);
+    }
+    for (summary, written) in scene.summaries() {
+        is_whole(&summary, &written);
+    }
+}
+
+#[test]
+fn a_super_node_that_dies_costs_its_watchers_a_gap() {
+    let mut scene = Redundant::start(&[0], &[1, 2], "20s");
+    let left = scene.home(1);
+    scene.hubs[left].process.kill();
+    for node in [1, 2] {
+        scene.moves(node, left);
+        scene.goes_on(node);
+    }
+    for (summary, _) in scene.summaries() {
+        assert!(summary["reflected"] == true && summary["duplicates"] == 0, "{summary}");
+    }
+}
+
+#[test]
+fn the_home_of_a_provider_that_leaves_costs_the_watchers_nothing() {
+    let mut scene = Redundant::start(&[0, 2], &[1], "14s");
+    let left = scene.home(0);
+    scene.hubs[left].process.signal("TERM");
+    scene.moves(0, left);
+    scene.goes_on(1);
+    for (summary, written) in scene.summaries() {
+        is_whole(&summary, &written);
+    }
+}
+
+#[test]
+fn a_super_node_without_room_says_so_and_when_to_try_again() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &["--media-uplink", "1Mbit/s"]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &endpoint]));
+    let first = Watcher::start(&network, &nodes[0], "one", "subscribe", "8s");
+    sent_to(&hub, 1);
+    let said = nodes[1].fails(5, &["subscribe", "video", "--at", "5,5", "--for", "3s"]);
+    assert!(said.contains("no super node on the way has room for one more copy of video"), "{said}");
+    assert!(said.contains("try again in about 5 s") && said.trim_end().lines().count() == 1, "{said}");
+    let (summary, written) = first.summary();
+    is_whole(&summary, &written);
+    nothing_flows(&provider);
+}
+
+#[test]
+fn without_a_relay_there_is_a_word_about_it_or_a_stream_of_ones_own() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video", "--media", "off"]);
+    let without = network.node("a", "1,1", &["--super", &endpoint, "--media", "off"]);
+    let with = network.node("b", "1,1", &["--super", &endpoint]);
+    assert!(without.json(&["streams"])["media"].is_null());
+    let said = without.fails(5, &["subscribe", "video", "--at", "5,5"]);
+    assert!(said.contains("this node takes no reflected streams"), "{said}");
+    let got = with.json(&["subscribe", "video", "--at", "5,5", "--for", "2s"]);
+    assert_eq!((&got["summary"]["reflected"], &got["summary"]["lost"]), (&Value::Bool(false), &0.into()), "{got}");
+
+    let bare = network.supernode("sn2", &["--media", "off"]);
+    let endpoint = bare.endpoint("udp");
+    let _provider = network.node("q", "7,7", &["--super", &endpoint, "--services", "video"]);
+    let watcher = network.node("c", "1,1", &["--super", &endpoint]);
+    let got = watcher.json(&["subscribe", "video", "--at", "7,7", "--for", "2s"]);
+    // A super node that does not reflect lets those who ask have it from the provider itself.
+    assert_eq!((&got["summary"]["reflected"], &got["summary"]["lost"]), (&Value::Bool(true), &0.into()), "{got}");
+    assert!(bare.json(&["streams"])["streams"].as_array().unwrap().is_empty());
+}
