@@ -10,7 +10,7 @@ use roost_daemon::api::Service as Endpoints;
 use roost_daemon::config::{ConfigError, Setting, Settings};
 use roost_daemon::driver::{Gone, Mailbox, Sockets, driver};
 use roost_daemon::http::Router;
-use roost_daemon::media::{Bound, Media, Place, rows as relayed};
+use roost_daemon::media::{Bound, Media, MediaMetrics, Place, rows as relayed};
 use roost_daemon::repeats::Repeats;
 use roost_daemon::resolve::{Redial, resolve_all};
 use roost_daemon::{Base, Failure, Program, Running, Shared, random_seed};
@@ -47,6 +47,7 @@ pub(crate) struct Node {
     pub(crate) metrics: NodeMetrics,
     /// Where reflected streams begin and end, and its address; none where there are no super nodes.
     pub(crate) relay: Option<(SocketAddr, Media<NodeEnds>)>,
+    media_metrics: Option<MediaMetrics>,
 }
 
 impl Program for OverlayNode {
@@ -113,9 +114,12 @@ impl Program for OverlayNode {
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
+        let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
+        let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         let providers = Arc::<Providers>::default();
-        Ok(Running { service: Node { shared, mailbox, tickets, providers, shelf, metrics, relay }, driver })
+        let service = Node { shared, mailbox, tickets, providers, shelf, metrics, relay, media_metrics };
+        Ok(Running { service, driver })
     }
 }
 
@@ -215,6 +219,9 @@ impl Endpoints for Node {
         // Without a machine the metrics stay as they were.
         if let Ok(status) = self.machine_status().await {
             self.metrics.update(&status);
+        }
+        if let (Some((_, media)), Some(metrics)) = (&self.relay, &self.media_metrics) {
+            metrics.update(media).await;
         }
     }
 

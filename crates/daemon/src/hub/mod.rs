@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Service;
 use crate::config::{ConfigError, Setting, Settings};
 use crate::driver::{Gone, Mailbox, Sockets, driver};
-use crate::media::{Bound, Media, rows};
+use crate::media::{Bound, Media, MediaMetrics, rows};
 use crate::resolve::{Redial, leads_here, resolve_all};
 use crate::shared::millis;
 use crate::{Base, Failure, Program, Running, Shared, random_seed};
@@ -59,6 +59,7 @@ pub struct HubService {
     redial: Redial,
     /// What sends streams on, and where it is; a server has none.
     relay: Option<Started>,
+    media_metrics: Option<MediaMetrics>,
 }
 
 impl<H: HubProgram> Program for HubDaemon<H> {
@@ -126,8 +127,10 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(Failure::failed)?;
+        let media_metrics = relay.as_ref().map(|_| MediaMetrics::register(&shared.metrics));
+        let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
-        Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay }, driver })
+        Ok(Running { service: HubService { shared, mailbox, metrics, redial, relay, media_metrics }, driver })
     }
 }
 
@@ -206,6 +209,9 @@ impl Service for HubService {
         if let Ok((status, counters)) = self.mailbox.inspect(|hub, now| (hub.status(now), hub.counters().clone())).await
         {
             self.metrics.update(&status, &counters);
+        }
+        if let (Some((media, _)), Some(metrics)) = (&self.relay, &self.media_metrics) {
+            metrics.update(media).await;
         }
     }
 

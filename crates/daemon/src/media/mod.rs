@@ -5,12 +5,14 @@
 //! orders; what an order means, and what becomes of packets that are watched
 //! here, is for the [`Ends`].
 
+mod metrics;
 mod place;
 pub mod rows;
 mod shell;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
@@ -18,6 +20,8 @@ use roost_reflector::relay::{Config, Event};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::{mpsc, oneshot};
 
+pub use metrics::MediaMetrics;
+use metrics::Passed;
 pub use place::Place;
 use shell::Shell;
 
@@ -56,11 +60,12 @@ enum Letter<E: Ends> {
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
 pub struct Media<E: Ends> {
     letters: mpsc::Sender<Letter<E>>,
+    passed: Arc<Passed>,
 }
 
 impl<E: Ends> Clone for Media<E> {
     fn clone(&self) -> Self {
-        Self { letters: self.letters.clone() }
+        Self { letters: self.letters.clone(), passed: Arc::clone(&self.passed) }
     }
 }
 
@@ -97,14 +102,15 @@ impl<E: Ends> Media<E> {
         crate::random_bytes(&mut seed)?;
         let (letters, received) = mpsc::channel(MAX_ORDERS);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received);
+        let passed = Arc::<Passed>::default();
+        let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
         let run = move || {
             if let Err(error) = runtime.block_on(shell.run()) {
                 tracing::error!(%error, "reflected streams stop: the socket fails");
             }
         };
         std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
-        Ok(Self { letters })
+        Ok(Self { letters, passed })
     }
 
     /// Gives an order, waiting while too many wait already. Without a relay it is void.

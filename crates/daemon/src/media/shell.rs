@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use roost_proto::Time;
@@ -10,6 +11,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
+use super::metrics::Passed;
 use super::{Ends, Letter};
 
 /// The most letters of one wake.
@@ -21,14 +23,21 @@ pub(super) struct Shell<E: Ends> {
     relay: Relay,
     ends: E,
     letters: mpsc::Receiver<Letter<E>>,
+    passed: Arc<Passed>,
     started: Instant,
     /// Whether the system had no room for what is next.
     is_full: bool,
 }
 
 impl<E: Ends> Shell<E> {
-    pub(super) fn new(socket: Socket, relay: Relay, ends: E, letters: mpsc::Receiver<Letter<E>>) -> Self {
-        Self { socket, relay, ends, letters, started: Instant::now(), is_full: false }
+    pub(super) fn new(
+        socket: Socket,
+        relay: Relay,
+        ends: E,
+        letters: mpsc::Receiver<Letter<E>>,
+        passed: Arc<Passed>,
+    ) -> Self {
+        Self { socket, relay, ends, letters, passed, started: Instant::now(), is_full: false }
     }
 
     /// Runs until nobody can give orders any more.
@@ -78,7 +87,10 @@ impl<E: Ends> Shell<E> {
             })
         });
         match received {
-            Ok(_) => Ok(()),
+            Ok(count) => {
+                self.passed.receive(count);
+                Ok(())
+            }
             // An earlier datagram came to nobody: no fault of this socket.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Ok(()),
             Err(error) => Err(error),
@@ -121,6 +133,7 @@ impl<E: Ends> Shell<E> {
         while let Some(transmit) = self.relay.poll_transmit(now) {
             let outcome = self.socket.send(&transmit);
             self.relay.settle(now, &transmit, outcome);
+            self.passed.send(outcome.sent);
             if outcome.is_full {
                 return Err(ErrorKind::WouldBlock.into());
             }
