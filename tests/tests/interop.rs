@@ -3,30 +3,16 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use roost_services::video::keyframes;
+use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::{Process, wait_until};
 
 /// A UDP port that is free now.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn ffmpeg(arguments: &[&str]) -> std::process::Output {
-    let output = Command::new("ffmpeg").args(["-nostdin", "-loglevel", "error"]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "ffmpeg {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-/// The hash of every decoded frame of a clip, in order.
-fn frame_hashes(clip: &Path) -> Vec<String> {
-    let output = ffmpeg(&["-i", &text(clip), "-map", "0:v", "-f", "framemd5", "-"]);
-    let listing = String::from_utf8(output.stdout).unwrap();
-    let hash = |line: &str| line.rsplit(',').next().unwrap().trim().to_owned();
-    listing.lines().filter(|line| !line.starts_with('#')).map(hash).collect()
 }
 
 fn with_provider(network: &Network, arguments: &[&str]) -> (Daemon, Daemon, Daemon) {
@@ -142,9 +128,6 @@ fn curl_drives_the_local_api() {
         assert!(curl(&hub, &[&format!("http://roost{path}")]).status.success(), "{path}");
     }
 }
-
-/// Ten frames from one key frame to the next.
-const X264: [&str; 8] = ["-c:v", "libx264", "-g", "10", "-keyint_min", "10", "-sc_threshold", "0"];
 
 #[test]
 fn key_frames_of_ffmpeg_are_found_in_transport_streams() {
