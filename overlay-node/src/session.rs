@@ -166,7 +166,8 @@ impl Feeder {
         let Ok((stream, epoch, secret)) = first_epoch() else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
-        media.order(Order::Publish { session, stream, epoch, secret, format: format.clone() }).await;
+        let publish = Order::Publish { session, stream, epoch, secret: secret.clone(), format: format.clone() };
+        media.order(publish).await;
         let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
         self.mailbox.command(Command::Opened { session, opened }).await?;
         self.feed_relay(service, feed, stream, media).await

@@ -140,7 +140,7 @@ pub fn objects(bytes: &[u8]) {
 /// Packets of a reflected stream, in pieces of the length that each piece's first byte says: a
 /// genuine one, changed where the piece says, is refused unless the hop's byte alone was changed.
 pub fn reflected_packets(bytes: &[u8]) {
-    let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::new([1; 32]));
+    let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; 32]));
     let mut subscriber = Subscriber::new(stream);
     subscriber.add_epoch(epoch, &secret);
     let Ok(mut publisher) = Publisher::new(Time::ZERO, stream, epoch, &secret, Epochs::default()) else { return };

@@ -80,7 +80,7 @@ fn datagrams_reach_every_port_as_they_came_and_are_counted() {
 #[test]
 fn sealed_packets_are_sent_on_for_those_who_have_the_key() {
     let (mut process, _folder, listen, sockets) = reflector(&["--sealed"]);
-    let (stream, epoch, secret) = (StreamId(5), Epoch(1), Secret::new([3; 32]));
+    let (stream, epoch, secret) = (StreamId(5), Epoch(1), Secret::from_bytes([3; 32]));
     let mut publisher = Publisher::new(Time::ZERO, stream, epoch, &secret, Limits::default()).unwrap();
     let payloads: Vec<Vec<u8>> = (0..40_u8).map(|number| vec![number; 1128]).collect();
     let seal = |payload: &Vec<u8>| {

@@ -79,9 +79,9 @@ pub struct Grant {
     pub provider: Option<NodeId>,
 }
 
-/// What an epoch's key is made from: whoever has it can open the packets of
-/// that epoch.
-#[derive(Clone, Copy, PartialEq, Eq, Encode, Decode)]
+/// What an epoch's key is made from, drawn at random: whoever has it can open the
+/// packets of that epoch. It goes to those who are admitted, and to nobody else.
+#[derive(Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Secret(#[cbor(n(0), with = "minicbor::bytes")] [u8; SECRET_BYTES]);
 

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use roost_proto::Time;
+use roost_proto::reflection::Secret;
 
 use crate::packet::{Epoch, Flags, HEADER_BYTES, Header, Hop, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, StreamId, TAG_BYTES};
-use crate::seal::{Key, Secret};
+use crate::seal::Key;
 
 /// When epochs end.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +204,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn publisher(limits: Limits) -> Publisher {
-        Publisher::new(Time::ZERO, StreamId(7), Epoch(100), &Secret::new([1; 32]), limits).unwrap()
+        Publisher::new(Time::ZERO, StreamId(7), Epoch(100), &Secret::from_bytes([1; 32]), limits).unwrap()
     }
 
     fn seal(publisher: &mut Publisher, now: Time) -> Result<Header, SealError> {
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(publisher.wants_epoch(start), None);
         assert_eq!(publisher.poll_deadline().0, late);
         assert_eq!(publisher.wants_epoch(late), Some(Reason::Age));
-        assert_eq!(publisher.announce(late, &Secret::new([2; 32])), Ok(Epoch(101)));
+        assert_eq!(publisher.announce(late, &Secret::from_bytes([2; 32])), Ok(Epoch(101)));
         assert_eq!(publisher.wants_epoch(late), None);
         assert_eq!(publisher.poll_deadline().0, late + SECOND);
         let before = seal(&mut publisher, late + SECOND / 2).unwrap();
@@ -234,7 +235,7 @@ mod tests {
         let mut publisher = publisher(Limits::default());
         publisher.member_left();
         assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Left));
-        publisher.announce(Time::ZERO, &Secret::new([2; 32])).unwrap();
+        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
         publisher.member_left();
         assert_eq!(publisher.wants_epoch(Time::ZERO), None, "one at a time");
         seal(&mut publisher, Time::ZERO + SECOND).unwrap();
@@ -250,7 +251,7 @@ mod tests {
         }
         assert_eq!(publisher.wants_epoch(Time::ZERO), Some(Reason::Spent));
         assert_eq!(seal(&mut publisher, Time::ZERO), Err(SealError::Spent));
-        publisher.announce(Time::ZERO, &Secret::new([2; 32])).unwrap();
+        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
         let next = seal(&mut publisher, Time::ZERO).unwrap();
         assert_eq!((next.epoch, next.counter), (Epoch(101), (100 << 32) + 16), "at once, and no counter twice");
     }
@@ -271,7 +272,8 @@ mod tests {
     fn a_restart_counts_from_above() {
         let mut first = publisher(Limits::default());
         let last = (0..1000).map(|_| seal(&mut first, Time::ZERO).unwrap().counter).last();
-        let again = Publisher::new(Time::ZERO, StreamId(7), Epoch(101), &Secret::new([3; 32]), Limits::default());
+        let again =
+            Publisher::new(Time::ZERO, StreamId(7), Epoch(101), &Secret::from_bytes([3; 32]), Limits::default());
         assert!(Some(again.unwrap().counter()) > last);
     }
 }

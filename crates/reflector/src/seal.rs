@@ -8,31 +8,9 @@ use std::fmt;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
-use roost_proto::reflection::SECRET_BYTES;
+use roost_proto::reflection::Secret;
 
 use crate::packet::{Epoch, HEADER_BYTES, StreamId, TAG_BYTES};
-
-/// What an epoch's key is made from, drawn at random; whoever has it reads the epoch.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; SECRET_BYTES]);
-
-impl Secret {
-    /// From random bytes.
-    pub const fn new(bytes: [u8; SECRET_BYTES]) -> Self {
-        Self(bytes)
-    }
-
-    /// To be handed to those who are admitted, and to nobody else.
-    pub const fn bytes(&self) -> &[u8; SECRET_BYTES] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// The key of a stream's epoch.
 pub(crate) struct Key {
@@ -58,7 +36,7 @@ impl Key {
     /// `None` never in practice: the lengths asked of HKDF are far below its limit.
     pub(crate) fn derive(secret: &Secret, stream: StreamId, epoch: Epoch) -> Option<Self> {
         let (stream, epoch) = (stream.0.to_be_bytes(), epoch.0.to_be_bytes());
-        let extracted = Salt::new(HKDF_SHA256, b"roost reflection 1").extract(&secret.0);
+        let extracted = Salt::new(HKDF_SHA256, b"roost reflection 1").extract(secret.as_bytes());
         let words: [&[u8]; 3] = [b"key", &stream, &epoch];
         let key = LessSafeKey::new(UnboundKey::from(extracted.expand(&words, &AES_128_GCM).ok()?));
         let mut salt = [0; NONCE_LEN];

@@ -1,9 +1,11 @@
 //! The subscriber's side: opens packets, each once, also while one epoch gives
 //! way to the next.
 
+use roost_proto::reflection::Secret;
+
 use crate::packet::{Epoch, Header, Malformed, StreamId};
 use crate::replay::{Known, Window};
-use crate::seal::{Key, Secret};
+use crate::seal::Key;
 
 /// Epochs whose keys are kept: the present one with the one that is announced,
 /// or with the one before.
@@ -152,7 +154,7 @@ mod tests {
     const FIRST: Epoch = Epoch(50);
 
     fn secret(epoch: u32) -> Secret {
-        Secret::new([epoch as u8; 32])
+        Secret::from_bytes([epoch as u8; 32])
     }
 
     /// A second apart; a new epoch is announced with every `per_epoch`th packet and begins with the next.

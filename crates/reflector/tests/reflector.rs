@@ -40,7 +40,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (now, secret) = (Time::ZERO, Secret::new([1; 32]));
+        let (now, secret) = (Time::ZERO, Secret::from_bytes([1; 32]));
         let reflector = Reflector::new(STREAM, Config::default());
         let publisher = Publisher::new(now, STREAM, Epoch(1), &secret, Limits::default()).unwrap();
         let (targets, got, stalled) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());

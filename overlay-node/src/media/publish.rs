@@ -55,8 +55,7 @@ impl Published {
         secret: &Secret,
         format: &str,
     ) -> Option<Self> {
-        let secret = roost_reflector::Secret::new(*secret.as_bytes());
-        let publisher = Publisher::new(now, stream, epoch, &secret, Limits::default()).ok()?;
+        let publisher = Publisher::new(now, stream, epoch, secret, Limits::default()).ok()?;
         Some(Self { session, publisher, marker: Marker::of(format), sealed: BytesMut::new() })
     }
 
@@ -90,11 +89,12 @@ impl Published {
         self.publisher.wants_epoch(now)?;
         let mut bytes = [0; SECRET_BYTES];
         let random = roost_daemon::random_bytes(&mut bytes);
-        let epoch = random.ok().and_then(|()| self.publisher.announce(now, &roost_reflector::Secret::new(bytes)).ok());
+        let secret = Secret::from_bytes(bytes);
+        let epoch = random.ok().and_then(|()| self.publisher.announce(now, &secret).ok());
         if epoch.is_none() {
             tracing::error!("the next epoch of a stream cannot be prepared: the system gives no randomness");
         }
-        Some(Command::Rekey { session: self.session, epoch: epoch?, secret: Secret::from_bytes(bytes) })
+        Some(Command::Rekey { session: self.session, epoch: epoch?, secret })
     }
 
     /// When an epoch is due.

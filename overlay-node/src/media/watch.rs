@@ -138,7 +138,7 @@ impl Watches {
     pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
         let Some(stream) = self.requests.get(&ticket).and_then(|request| request.stream) else { return };
         let Some(watched) = self.streams.get_mut(&stream) else { return };
-        watched.subscriber.add_epoch(epoch, &roost_reflector::Secret::new(*secret.as_bytes()));
+        watched.subscriber.add_epoch(epoch, secret);
         let sealed = std::mem::take(&mut watched.sealed);
         watched.sealed_bytes = 0;
         for packet in sealed {

@@ -68,20 +68,20 @@ impl Live {
     /// What opens the stream from now on.
     pub(super) fn keys(&self, now: Time) -> Reflected {
         let is_past = now.since(self.rekeyed) >= OVERLAP;
-        let ((epoch, secret), next) = match self.next {
-            Some(next) if is_past => (next, None),
-            next => (self.present, next),
+        let ((epoch, secret), next) = match &self.next {
+            Some(next) if is_past => (next.clone(), None),
+            next => (self.present.clone(), next.clone()),
         };
         Reflected { stream: self.stream, epoch, secret, next }
     }
 
     /// Takes over the next epoch; returns false if it is not later than all before.
     fn rekey(&mut self, now: Time, next: (Epoch, Secret)) -> bool {
-        let last = self.next.unwrap_or(self.present);
+        let last = self.next.as_ref().unwrap_or(&self.present);
         if next.0 <= last.0 {
             return false;
         }
-        (self.present, self.next, self.rekeyed) = (last, Some(next), now);
+        (self.present, self.next, self.rekeyed) = (last.clone(), Some(next), now);
         true
     }
 }
@@ -221,16 +221,16 @@ impl Provide {
     pub(super) fn rekey(&mut self, core: &mut Core, id: SessionId, next: (Epoch, Secret)) {
         let cell = self.cell;
         let Some(Publication { service, live: Some(live), .. }) = self.publications.all.get_mut(&id) else { return };
+        let (stream, (epoch, secret)) = (live.stream, next.clone());
         if !live.rekey(core.now, next) {
             return;
         }
-        let (stream, (epoch, secret)) = (live.stream, next);
         for member in self.live.iter() {
             let Some(session) = self.sessions.get_mut(member) else { continue };
             if matches!(session.phase, Phase::Member) && session.wish.service == *service {
                 session.give_keys(core, cell, live);
                 let id = session.wish.key.1;
-                session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret }));
+                session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
             }
         }
     }

@@ -38,7 +38,7 @@ impl Requests {
             core.counters.refused += 1;
             return;
         };
-        let Origin { provider, relayed, scheme, reflected } = origin;
+        let Origin { provider, relayed, scheme, .. } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             return;
@@ -50,13 +50,14 @@ impl Requests {
                 return stop(core, link, id, Reason::Cancelled);
             }
             receiving.again(core, id, link);
-            let (ticket, keys) = (asked.ticket, reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
+            let (ticket, keys) =
+                (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
             keys.into_iter().for_each(|(epoch, secret)| core.emit(Event::Key { ticket, epoch, secret }));
             return;
         }
         let checked = check(asked, scheme, &accept.offer);
         // What opens it is for nobody between the two.
-        let is_wanted = reflected.is_none() || asked.taking.wanted && !relayed && asked.may_be_of(provider);
+        let is_wanted = origin.reflected.is_none() || asked.taking.wanted && !relayed && asked.may_be_of(provider);
         if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
             return stop(core, link, id, reason);
@@ -70,7 +71,7 @@ impl Requests {
     /// The first acceptance: what follows belongs to its provider.
     fn begin(&mut self, core: &mut Core, link: LinkId, accept: Accept, origin: Origin) {
         let Accept { id, mut offer, cell, .. } = accept;
-        let Origin { provider, relayed, scheme, reflected } = origin;
+        let Origin { provider, relayed, scheme, reflected } = origin.clone();
         self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
@@ -257,7 +258,7 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, ends: Option<T
 /// Who accepts, whether through a hub, and over which transport.
 fn whence(core: &Core, link: LinkId, accept: &Accept) -> Option<Origin> {
     let entry = core.links.get(link)?;
-    let (scheme, reflected) = (entry.address.scheme, accept.reflected);
+    let (scheme, reflected) = (entry.address.scheme, accept.reflected.clone());
     if entry.peer.role == core.hub_role {
         return accept.provider.map(|provider| Origin { provider, relayed: true, scheme, reflected });
     }

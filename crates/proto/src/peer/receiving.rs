@@ -45,7 +45,7 @@ pub(super) struct Receiving {
 }
 
 /// Whose acceptance it was, and how it came.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) provider: NodeId,
     pub(super) relayed: bool,

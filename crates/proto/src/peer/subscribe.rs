@@ -105,13 +105,13 @@ impl Subscription {
 impl Receiving {
     /// Takes what opens the next epoch; returns it if it is news.
     pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, Secret)> {
-        let Rekey { stream, epoch, secret, .. } = *rekey;
-        self.subscription()?.is_news(stream, epoch).then_some((epoch, secret))
+        let Rekey { stream, epoch, secret, .. } = rekey;
+        self.subscription()?.is_news(*stream, *epoch).then(|| (*epoch, secret.clone()))
     }
 
     /// Takes what an acceptance says once more; returns what is news.
     pub(super) fn keys(&mut self, reflected: &Reflected) -> Vec<(Epoch, Secret)> {
-        let Reflected { stream, epoch, secret, next } = *reflected;
+        let Reflected { stream, epoch, secret, next } = reflected.clone();
         let Some(subscription) = self.subscription() else { return Vec::new() };
         let keys = [Some((epoch, secret)), next].into_iter().flatten();
         keys.filter(|(epoch, _)| subscription.is_news(stream, *epoch)).collect()
@@ -176,7 +176,7 @@ impl Requests {
     pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &Reflected) {
         let Some(Asked { ticket, taking, .. }) = self.asked.get(&id) else { return };
         let (ticket, Some((_, tag))) = (*ticket, taking.leg) else { return };
-        let Reflected { stream, epoch, secret, next } = *reflected;
+        let Reflected { stream, epoch, secret, next } = reflected.clone();
         core.emit(Event::Reflected { ticket, stream, epoch, secret, tag });
         if let Some((epoch, secret)) = next {
             core.emit(Event::Key { ticket, epoch, secret });

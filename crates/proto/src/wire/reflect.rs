@@ -30,7 +30,7 @@ pub struct Reflect {
 
 /// An acceptance's part about a reflected stream: what opens its packets, now
 /// and soon. Between provider and requester only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Reflected {
     /// The stream.
@@ -48,7 +48,7 @@ pub struct Reflected {
 }
 
 /// See [`Message::Rekey`](super::Message::Rekey).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Rekey {
     /// The request by which the stream is had.

@@ -104,9 +104,9 @@ impl Host {
         let Some(stream) = self.reflected(ticket) else { return Vec::new() };
         let epoch = |(_, event): &(Time, Event)| match event {
             Event::Reflected { ticket: of, stream: got, epoch, secret: key, .. } => {
-                (*of == ticket && *got == stream).then_some((*epoch, *key))
+                (*of == ticket && *got == stream).then_some((*epoch, key.clone()))
             }
-            Event::Key { ticket: of, epoch, secret: key } => (*of == ticket).then_some((*epoch, *key)),
+            Event::Key { ticket: of, epoch, secret: key } => (*of == ticket).then_some((*epoch, key.clone())),
             _ => None,
         };
         let keys = self.events.iter().filter_map(epoch);

@@ -72,7 +72,7 @@ fn who_was_told_nothing_gets_nothing() {
 #[test]
 fn packets_are_taken_from_the_upstream_only_and_not_far_ahead() {
     let mut world = watched();
-    let publisher = Publisher::new(Time::ZERO, STREAM, Epoch(9), &Secret::new([9; 32]), Limits::default());
+    let publisher = Publisher::new(Time::ZERO, STREAM, Epoch(9), &Secret::from_bytes([9; 32]), Limits::default());
     let mut forged = BytesMut::new();
     publisher.unwrap().seal(Time::ZERO, 0, Flags::default(), b"forged", &mut forged).unwrap();
     for from in [EVIL, P] {

@@ -113,7 +113,7 @@ impl World {
     }
 
     pub(crate) fn with(seed: u64, config: Config) -> Self {
-        let secret = Secret::new([1; 32]);
+        let secret = Secret::from_bytes([1; 32]);
         Self {
             now: Time::from_nanos(1_000_000_000),
             random: SplitMix64::new(seed),
