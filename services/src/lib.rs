@@ -7,7 +7,7 @@
 //!
 //! | service | sources | sinks |
 //! |---|---|---|
-//! | video | `synthetic`, `file:`, `udp://`, `rtp://` | `-`, a file, `udp://` |
+//! | video | `synthetic`, `file:`, `udp://`, `rtp://` | `-`, a file, `udp://`, `rtp://` |
 //! | track | `synthetic`, `file:`, `gpsd://`, `cot+udp://`, `nmea+udp://` | `-`, a file, `udp://`; JSON lines or the form it came in |
 //! | image | `synthetic`, `file:`, `dir:`, `command:` | `-`, a file |
 //! | sensor | `synthetic`, `file:`, `command:` | `-`, a file |

@@ -22,7 +22,11 @@ pub fn ffmpeg(arguments: &[&str]) -> Output {
 /// The hash of every decoded frame of a clip, in order.
 pub fn frame_hashes(clip: &Path) -> Vec<String> {
     let output = ffmpeg(&["-i", &text(clip), "-map", "0:v", "-f", "framemd5", "-"]);
-    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    listed(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The hashes in a listing of ffmpeg's `framemd5`.
+pub fn listed(listing: &str) -> Vec<String> {
     let hash = |line: &str| line.rsplit(',').next().unwrap_or_default().trim().to_owned();
     listing.lines().filter(|line| !line.starts_with('#')).map(hash).collect()
 }

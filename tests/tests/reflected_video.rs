@@ -5,7 +5,8 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes};
+use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes, listed};
+use roost_tests::lab::Lab;
 use roost_tests::network::{Client, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
 use serde_json::Value;
@@ -22,9 +23,9 @@ fn clip(network: &Network) -> PathBuf {
     clip
 }
 
-fn subscribe(node: &Client, file: &Path, length: &str) -> Child {
-    let mut roost = node.command(&["subscribe", "video", "--at", "5,5", "--for", length, "--json", "-o"]);
-    roost.arg(file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+fn subscribe(node: &Client, to: &Path, more: &[&str]) -> Child {
+    let mut roost = node.command(&["subscribe", "video", "--at", "5,5", "--json", "-o"]);
+    roost.arg(to).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn summary(watcher: Child) -> Value {
@@ -60,14 +61,14 @@ fn frames_come_through_two_super_nodes_as_they_were_sent() {
     let _provider = network.node("p", "5,5", &[&["--super", &one][..], &offer].concat());
     let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &two]));
     let files = ["early.ts", "late.ts"].map(|name| network.path(name));
-    let early = subscribe(&nodes[0], &files[0], "9s");
+    let early = subscribe(&nodes[0], &files[0], &["--for", "9s"]);
     is_served(&nodes[0]);
     let to = format!("udp://127.0.0.1:{port}?pkt_size=1316");
     let send = || ffmpeg(&["-re", "-i", &text(&clip), "-map", "0:v", "-c", "copy", "-f", "mpegts", &to]);
     let late = std::thread::scope(|scope| {
         scope.spawn(send);
         has(&nodes[0], 100);
-        subscribe(&nodes[1], &files[1], "6s")
+        subscribe(&nodes[1], &files[1], &["--for", "6s"])
     });
     let sent = frame_hashes(&clip);
     assert_eq!(sent.len(), FRAMES);
@@ -79,4 +80,85 @@ fn frames_come_through_two_super_nodes_as_they_were_sent() {
     let got = frame_hashes(&files[1]);
     assert!(got.len() >= 10 && got.len() < FRAMES && got.len().is_multiple_of(10), "{} frames", got.len());
     assert!(sent.ends_with(&got), "other frames have come");
+}
+
+#[test]
+fn what_is_lost_between_super_nodes_is_repaired() {
+    let network = Network::new();
+    let clip = clip(&network);
+    let lossy = "delay = \"10ms\"\nloss = 0.01";
+    let mut lab = Lab::new(&network, &[("camera", "sn1", lossy), ("sn1", "sn2", lossy), ("sn2", "viewer", lossy)]);
+    let hub = lab.supernode("sn1", &[]);
+    lab.supernode("sn2", &["--peer", "udp://sn1:7700"]);
+    hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 1).then_some(()));
+    let source = ["--services", "video", "--sources-video", "udp://127.0.0.1:5004"];
+    let provider = lab.node("camera", "5,5", &[&["--super", "udp://sn1:7700"][..], &source].concat());
+    let viewer = lab.node("viewer", "1,1", &["--super", "udp://sn2:7700"]);
+    let file = network.path("got.ts");
+    let watcher = subscribe(&viewer, &file, &["--for", "9s"]);
+    is_served(&viewer);
+    let (from, to) = (text(&clip), "udp://127.0.0.1:5004?pkt_size=1316");
+    // The source has failed after four seconds of silence, by when the watcher has enough.
+    lab.run(&format!("camera ffmpeg -nostdin -loglevel error -re -i {from} -map 0:v -c copy -f mpegts '{to}'"));
+    let repaired = |node: &Client| node.metric("roost_media_receivers_packets", "fate=\"repaired\"");
+    let repairs = repaired(&provider) + repaired(&hub);
+    let said = summary(watcher);
+    let lost = said["lost"].as_u64().unwrap();
+    assert!(repairs > 0.0, "nothing was lost: {said}");
+    // A machine that is busy otherwise repairs some too late, each of which spoils two groups at most.
+    assert!(lost as f64 * 5.0 <= repairs, "{lost} of {repairs} are not repaired in time: {said}");
+    let (got, sent) = (frame_hashes(&file), frame_hashes(&clip));
+    let missed = sent.iter().filter(|frame| !got.contains(frame)).count();
+    assert!(missed <= 20 * lost as usize, "{missed} frames are others, for {lost} packets that were lost");
+}
+
+/// Two free ports side by side, the first for RTP.
+fn free_pair() -> u16 {
+    let pair = || {
+        let first = UdpSocket::bind("127.0.0.1:0").ok()?;
+        let port = first.local_addr().ok()?.port();
+        UdpSocket::bind(("127.0.0.1", port.checked_add(1)?)).ok().map(|_| port)
+    };
+    wait_until(PATIENCE, pair).unwrap()
+}
+
+/// A player gets what a sender gives to a node at another place, as RTP.
+fn plays(source: &str, sending: &[&str]) {
+    let network = Network::new();
+    let clip = clip(&network);
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let offer = ["--services", "video", "--sources-video", source];
+    let _provider = network.node("p", "5,5", &[&["--super", endpoint.as_str()][..], &offer].concat());
+    let node = network.node("a", "1,1", &["--super", &endpoint]);
+    let (sdp, played) = (network.path("player.sdp"), network.path("played"));
+    let player = format!("rtp://127.0.0.1:{}", free_pair());
+    let watcher = subscribe(&node, Path::new(&player), &["--sdp", &text(&sdp), "--for", "9s"]);
+    is_served(&node);
+    std::thread::scope(|scope| {
+        scope.spawn(|| ffmpeg(&[&["-re", "-i", &text(&clip), "-map", "0:v", "-c", "copy"], sending].concat()));
+        wait_until(PATIENCE, || sdp.exists().then_some(())).expect("a description for players");
+        let from = ["-protocol_whitelist", "file,udp,rtp", "-i", &text(&sdp), "-map", "0:v"];
+        let to = ["-fps_mode", "passthrough", "-frames:v", "60", "-f", "framemd5", &text(&played)];
+        ffmpeg(&[&from[..], &to].concat());
+    });
+    summary(watcher);
+    let (sent, got) = (frame_hashes(&clip), listed(&std::fs::read_to_string(&played).unwrap()));
+    // It has come somewhere in the middle; from its second key frame on all is clear.
+    let clear = &got[20..];
+    assert!(clear.len() >= 30 && sent.windows(clear.len()).any(|frames| frames == clear), "other frames were played");
+}
+
+#[test]
+fn players_get_rtp_of_h264_as_it_was_sent() {
+    let port = free_pair();
+    let to = format!("rtp://127.0.0.1:{port}?pkt_size=1200");
+    plays(&format!("rtp://127.0.0.1:{port}?encoding=h264"), &["-f", "rtp", &to]);
+}
+
+#[test]
+fn players_get_transport_streams_in_rtp() {
+    let port = free_pair();
+    let to = format!("rtp://127.0.0.1:{port}?pkt_size=1328");
+    plays(&format!("rtp://127.0.0.1:{port}"), &["-f", "rtp_mpegts", &to]);
 }

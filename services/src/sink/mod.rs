@@ -9,21 +9,24 @@ mod part;
 mod records;
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use roost_proto::Service;
 
+use crate::video::rtp::{self, Packer};
 use crate::{MAX_HELD_BYTES, SinkError, SpecError, format};
 use file::Draft;
 use output::{Output, blocking};
 pub use part::{MIN_PART_BYTES, Part, Whole};
 
-const FORMS: &str = "- for standard output, a file's name, or udp://HOST:PORT";
+const FORMS: &str = "- for standard output, a file's name, udp://HOST:PORT or rtp://HOST:PORT";
 
-/// Where to write: `-` (standard output), a file's name, or `udp://HOST:PORT`
-/// for a player on this machine or a multicast group.
+/// Where to write: `-` (standard output), a file's name, or `udp://HOST:PORT` or
+/// `rtp://HOST:PORT` for a player on this machine or a multicast group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkSpec {
     /// Standard output.
@@ -32,6 +35,8 @@ pub enum SinkSpec {
     File(PathBuf),
     /// Datagrams to `HOST:PORT`, in the sizes in which they came.
     Udp(String),
+    /// Video as RTP to `HOST:PORT`: MPEG-TS is packed, RTP goes out as it came.
+    Rtp(String),
 }
 
 impl FromStr for SinkSpec {
@@ -47,9 +52,11 @@ impl FromStr for SinkSpec {
         if text == "-" {
             return Ok(Self::Stdout);
         }
-        if let Some(address) = text.strip_prefix("udp://") {
-            crate::net::check_address(address).map_err(wrong)?;
-            return Ok(Self::Udp(address.to_owned()));
+        for (scheme, sink) in [("udp://", Self::Udp as fn(String) -> Self), ("rtp://", Self::Rtp)] {
+            if let Some(address) = text.strip_prefix(scheme) {
+                crate::net::check_address(address).map_err(wrong)?;
+                return Ok(sink(address.to_owned()));
+            }
         }
         let path = match text.strip_prefix("file:") {
             None if text.contains("://") => return Err(wrong("its scheme is unknown")),
@@ -68,6 +75,7 @@ impl fmt::Display for SinkSpec {
             Self::Stdout => f.write_str("standard output"),
             Self::File(path) => path.display().fmt(f),
             Self::Udp(address) => write!(f, "udp://{address}"),
+            Self::Rtp(address) => write!(f, "rtp://{address}"),
         }
     }
 }
@@ -145,6 +153,8 @@ pub struct Sink {
 enum Form {
     /// Payload as it comes.
     Stream,
+    /// Payload of MPEG-TS in RTP packets: how, since when, and room for one.
+    Rtp(Packer, Instant, Vec<u8>),
     /// Records, line by line.
     Records(TrackForm),
     /// Held back until it is complete; `None` where a draft file holds it.
@@ -158,17 +168,25 @@ impl Sink {
     /// # Errors
     /// The output cannot be created, or cannot take this service.
     pub async fn open(service: Service, format: &str, spec: &SinkSpec, form: TrackForm) -> Result<Self, SinkError> {
-        let to_udp = matches!(spec, SinkSpec::Udp(_));
+        let to_rtp = matches!(spec, SinkSpec::Rtp(_));
+        let to_udp = to_rtp || matches!(spec, SinkSpec::Udp(_));
         if !service.is_stream() && to_udp {
             let instead = "write it to a file or to standard output";
             return Err(SinkError::Unsuitable { what: format!("the {service} object"), to: spec.to_string(), instead });
         }
         if format == format::RTP_H264 && !to_udp {
-            let instead = "send it to a player with udp://HOST:PORT";
+            let instead = "send it to a player with rtp://HOST:PORT";
             return Err(SinkError::Unsuitable { what: "an RTP stream".to_owned(), to: spec.to_string(), instead });
+        }
+        if to_rtp && service != Service::Video {
+            let instead = "send it with udp://HOST:PORT";
+            return Err(SinkError::Unsuitable { what: format!("a {service} stream"), to: spec.to_string(), instead });
         }
         let output = Output::open(spec, service.is_stream()).await?;
         let form = match service {
+            Service::Video if to_rtp && format != format::RTP_H264 => {
+                Form::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
+            }
             Service::Video => Form::Stream,
             Service::Track => Form::Records(form),
             Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
@@ -224,6 +242,11 @@ impl Sink {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
+            Form::Rtp(packer, start, packet) => {
+                self.bytes += payload.len() as u64;
+                packer.pack(start.elapsed(), payload, packet);
+                self.output.put(packet).await
+            }
             Form::Records(form) => {
                 for line in payload.split_inclusive(|byte| *byte == b'\n') {
                     let Some(line) = records::convert(line, *form) else {
@@ -246,6 +269,16 @@ impl Sink {
                 held.extend_from_slice(payload);
                 Ok(Flow::More)
             }
+        }
+    }
+
+    /// A session description of what goes to a player, from the stream's first
+    /// datagram; `None` if nothing goes out as RTP.
+    pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {
+        let is_rtp = matches!(self.form, Form::Rtp(..)) || format == format::RTP_H264;
+        match &self.output {
+            Output::Udp(to, _) if is_rtp => rtp::describe(format, *to, first),
+            _ => None,
         }
     }
 
@@ -274,6 +307,15 @@ impl Sink {
         }
         self.output.finish(complete, self.bytes).await
     }
+}
+
+/// Random enough to tell streams apart: the standard library draws keys of hash tables at random.
+fn seed() -> [u8; 10] {
+    let keys = RandomState::new();
+    let mut seed = [0; 10];
+    seed[..8].copy_from_slice(&keys.hash_one(0).to_be_bytes());
+    seed[8..].copy_from_slice(&keys.hash_one(1).to_be_bytes()[..2]);
+    seed
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Output {
         match spec {
             SinkSpec::Stdout => Ok(Self::Stdout(tokio::io::stdout())),
             SinkSpec::File(path) => open_path(path, keep_part).await,
-            SinkSpec::Udp(address) => {
+            SinkSpec::Udp(address) | SinkSpec::Rtp(address) => {
                 let unwritable = |error: &std::io::Error| SinkError::unwritable(spec.to_string(), error);
                 let target = crate::net::resolve(address).await.map_err(|error| unwritable(&error))?;
                 let local: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
@@ -60,7 +60,7 @@ impl Output {
                 let result = socket.send_to(bytes, *target).await;
                 return match result {
                     Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
-                        Err(SinkError::unwritable(format!("udp://{target}"), &error))
+                        Err(SinkError::unwritable(target.to_string(), &error))
                     }
                     _ => Ok(Flow::More),
                 };

@@ -17,8 +17,19 @@ fn specs() {
     assert_eq!("a/b.ts".parse(), Ok(SinkSpec::File(PathBuf::from("a/b.ts"))));
     assert_eq!("file:///tmp/a.ts".parse(), Ok(SinkSpec::File(PathBuf::from("/tmp/a.ts"))));
     assert_eq!("udp://[::1]:5000".parse(), Ok(SinkSpec::Udp("[::1]:5000".to_owned())));
-    for bad in ["", "udp://", "udp://host", "udp://:1", "http://x/y", "folder/", "file:", "udp://h:0", "udp://h:99999"]
-    {
+    assert_eq!("rtp://127.0.0.1:5004".parse(), Ok(SinkSpec::Rtp("127.0.0.1:5004".to_owned())));
+    for bad in [
+        "",
+        "udp://",
+        "rtp://host",
+        "udp://host",
+        "udp://:1",
+        "http://x/y",
+        "folder/",
+        "file:",
+        "udp://h:0",
+        "udp://h:99999",
+    ] {
         let error = bad.parse::<SinkSpec>().unwrap_err().to_string();
         assert!(error.contains("expected - for standard output"), "{error}");
     }
@@ -147,4 +158,25 @@ async fn a_reader_that_closes_early_is_told_from_one_that_took_everything() {
         reading.join().unwrap();
         assert_eq!(sink.finish(true).await.unwrap(), Finished::ReaderGone);
     }
+}
+
+#[tokio::test]
+async fn players_get_transport_streams_in_rtp_and_rtp_as_it_came() {
+    let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let spec = SinkSpec::Rtp(player.local_addr().unwrap().to_string());
+    let mut buffer = [0; 2000];
+    let datagram = Bytes::from([&[0x47][..], &[1; 187]].concat());
+    let mut sink = Sink::open(Service::Video, format::MPEG_TS, &spec, TrackForm::Raw).await.unwrap();
+    assert!(sink.describe(format::MPEG_TS, &datagram).unwrap().contains("RTP/AVP 33"));
+    sink.write(&datagram).await.unwrap();
+    let length = player.recv(&mut buffer).await.unwrap();
+    assert_eq!(rtp::parse(&buffer[..length]), Some(rtp::Packet { payload_type: rtp::MP2T, payload: &datagram }));
+
+    let packet = Bytes::from([&[0x80, 96][..], &[7; 30]].concat());
+    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackForm::Raw).await.unwrap();
+    sink.write(&packet).await.unwrap();
+    let length = player.recv(&mut buffer).await.unwrap();
+    assert_eq!(buffer[..length], packet[..]);
+    let refused = Sink::open(Service::Track, format::JSON_LINES, &spec, TrackForm::Raw).await;
+    assert!(matches!(refused, Err(SinkError::Unsuitable { .. })));
 }

@@ -5,7 +5,7 @@
 //! | `file:CLIP.ts` | sends the file by its own clock (PCR), 6 × 188 bytes a datagram, over and over; `?loop=no` sends it once; a file without a clock goes at 700 kbit/s |
 //! | `udp://HOST:PORT` | listens there (a local address or a multicast group) for MPEG-TS, as `ffmpeg -f mpegts udp://…` sends it; datagrams pass through unchanged |
 //! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is taken off, what goes on is MPEG-TS |
-//! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `udp://` sinks take them |
+//! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `rtp://` and `udp://` sinks take them |
 //!
 //! `?rate=2Mbit/s` announces another rate than 700 kbit/s, by which hubs plan
 //! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.

@@ -1,4 +1,9 @@
-//! The header of RTP packets (RFC 3550, section 5.1).
+//! RTP packets (RFC 3550, section 5.1), and how a player is told of them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::format;
 
 /// The static payload type of MPEG transport streams (RFC 3551).
 pub const MP2T: u8 = 33;
@@ -32,6 +37,62 @@ pub fn parse(datagram: &[u8]) -> Option<Packet<'_>> {
     Some(Packet { payload_type: header[1] & 0x7f, payload: rest })
 }
 
+/// Packs an MPEG transport stream into RTP (RFC 2250, section 2).
+#[derive(Clone, Debug)]
+pub struct Packer {
+    source: u32,
+    sequence: u16,
+    timestamp: u32,
+}
+
+impl Packer {
+    /// The stream's number, the first packet's and the beginning of its clock come from the
+    /// seed: at random, as RFC 3550 wants them.
+    pub const fn new(seed: [u8; 10]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j] = seed;
+        Self {
+            source: u32::from_be_bytes([a, b, c, d]),
+            timestamp: u32::from_be_bytes([e, f, g, h]),
+            sequence: u16::from_be_bytes([i, j]),
+        }
+    }
+
+    /// Puts the packet of transport packets that leave so long after the start in place of what
+    /// is in `packet`.
+    pub fn pack(&mut self, since_start: Duration, payload: &[u8], packet: &mut Vec<u8>) {
+        // A clock of 90 kHz, which wraps after 13 hours.
+        let ticks = (since_start.as_nanos() * 9 / 100_000) as u32;
+        packet.clear();
+        packet.extend_from_slice(&[0x80, MP2T]);
+        packet.extend_from_slice(&self.sequence.to_be_bytes());
+        packet.extend_from_slice(&self.timestamp.wrapping_add(ticks).to_be_bytes());
+        packet.extend_from_slice(&self.source.to_be_bytes());
+        packet.extend_from_slice(payload);
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+}
+
+/// A session description (SDP, RFC 8866) for players at `to`, of a stream of
+/// this format whose first datagram is `first`; `None` for what does not go over RTP.
+pub fn describe(format: &str, to: SocketAddr, first: &[u8]) -> Option<String> {
+    let (payload_type, attributes) = match format {
+        format::MPEG_TS => (MP2T, format!("a=rtpmap:{MP2T} MP2T/90000\r\n")),
+        format::RTP_H264 => {
+            let number = parse(first)?.payload_type;
+            let mode = format!("a=fmtp:{number} packetization-mode=1\r\n");
+            (number, format!("a=rtpmap:{number} H264/90000\r\n{mode}"))
+        }
+        _ => return None,
+    };
+    let (ip, port) = (to.ip(), to.port());
+    let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
+    let hops = if ip.is_multicast() && ip.is_ipv4() { "/1" } else { "" };
+    Some(format!(
+        "v=0\r\no=- 0 0 IN {family} {ip}\r\ns=Roost\r\nc=IN {family} {ip}{hops}\r\nt=0 0\r\n\
+         m=video {port} RTP/AVP {payload_type}\r\n{attributes}"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,7 +119,34 @@ mod tests {
         assert_eq!(parse(&packet(0xa0, 33, b"\xff")), None);
     }
 
+    #[test]
+    fn players_are_told_what_comes() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 5004));
+        let sdp = describe(format::MPEG_TS, to, b"").unwrap();
+        assert!(sdp.contains("c=IN IP4 127.0.0.1\r\n") && sdp.contains("m=video 5004 RTP/AVP 33\r\n"), "{sdp}");
+        let sdp = describe(format::RTP_H264, to, &packet(0x80, 97, b"data")).unwrap();
+        assert!(sdp.contains("m=video 5004 RTP/AVP 97\r\na=rtpmap:97 H264/90000\r\n"), "{sdp}");
+        assert_eq!(describe(format::JSON_LINES, to, b"{}"), None);
+    }
+
     proptest! {
+        #[test]
+        fn what_is_packed_is_read(
+            seed in any::<[u8; 10]>(),
+            payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..400), 2..20),
+        ) {
+            let (mut packer, mut packet, mut numbers) = (Packer::new(seed), Vec::new(), Vec::new());
+            for (second, payload) in payloads.iter().enumerate() {
+                packer.pack(Duration::from_secs(second as u64), payload, &mut packet);
+                prop_assert_eq!(parse(&packet), Some(Packet { payload_type: MP2T, payload }));
+                let timestamp = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
+                numbers.push((u16::from_be_bytes([packet[2], packet[3]]), timestamp));
+            }
+            for pair in numbers.windows(2) {
+                prop_assert_eq!((pair[1].0.wrapping_sub(pair[0].0), pair[1].1.wrapping_sub(pair[0].1)), (1, 90_000));
+            }
+        }
+
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = parse(&bytes);

@@ -51,10 +51,13 @@ pub(crate) struct RequestArgs {
     /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
-    /// Where the data goes: a file, - for stdout, or udp://HOST:PORT; without it the data is
-    /// received, checked and measured only
+    /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
+    /// without it the data is received, checked and measured only
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
+    /// With -o rtp://…: where to write what tells a player of it, once the stream comes
+    #[arg(long, value_name = "FILE", requires = "output")]
+    pub(crate) sdp: Option<PathBuf>,
     /// How a track is written: as JSON lines, or in the form its source gave it
     #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
     pub(crate) form: Form,
@@ -156,10 +159,13 @@ pub(crate) struct SubscribeArgs {
     /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
-    /// Where the data goes: a file, - for stdout, or udp://HOST:PORT; without it the data is
-    /// received, checked and measured only
+    /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
+    /// without it the data is received, checked and measured only
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
+    /// With -o rtp://…: where to write what tells a player of it, once the stream comes
+    #[arg(long, value_name = "FILE", requires = "output")]
+    pub(crate) sdp: Option<PathBuf>,
     /// How a track is written: as JSON lines, or in the form its source gave it
     #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
     pub(crate) form: Form,
@@ -185,6 +191,7 @@ impl From<&SubscribeArgs> for RequestArgs {
             scope: args.scope,
             timeout: args.timeout,
             output: args.output.clone(),
+            sdp: args.sdp.clone(),
             form: args.form,
             progress: args.progress,
         }

@@ -24,6 +24,9 @@ pub(crate) struct Keeping<'a> {
     /// What an earlier request has left, until a provider says what it has.
     part: Option<Part>,
     sink: Option<Sink>,
+    /// Where players are told of the stream, and its format once that is known.
+    sdp: Option<&'a Path>,
+    format: String,
     /// Whether what is there at the end is verified here.
     verifies: bool,
     /// Where it went on, bytes.
@@ -53,7 +56,13 @@ impl<'a> Keeping<'a> {
             None => None,
         };
         let (sink, verifies, resumed_at, kept) = (None, false, None, None);
-        Ok(Self { service, spec, form, output, part, sink, verifies, resumed_at, kept })
+        let (sdp, format) = (None, String::new());
+        Ok(Self { service, spec, form, output, part, sink, sdp, format, verifies, resumed_at, kept })
+    }
+
+    /// The same, with a file that tells players of the stream.
+    pub(crate) fn telling(self, sdp: Option<&'a Path>) -> Self {
+        Self { sdp, ..self }
     }
 
     /// What is there already.
@@ -83,6 +92,7 @@ impl<'a> Keeping<'a> {
             }
         };
         self.sink = Some(sink);
+        self.format.clone_from(&accepted.format);
         Ok(())
     }
 
@@ -111,6 +121,13 @@ impl<'a> Keeping<'a> {
     }
 
     pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
+        if let (Some(path), Some(sink)) = (self.sdp, &self.sink)
+            && let Some(description) = sink.describe(&self.format, data)
+        {
+            self.sdp = None;
+            let written = tokio::fs::write(path, description).await;
+            written.map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))?;
+        }
         match &mut self.sink {
             Some(sink) => sink.write(data).await.map_err(|error| unwritten(&error)),
             None => Ok(Flow::More),

@@ -20,6 +20,9 @@ use crate::progress::Progress;
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     suits_output(args.service, args.output.as_ref(), std::io::stdout().is_terminal())?;
+    if args.sdp.is_some() && !matches!(args.output, Some(SinkSpec::Rtp(_))) {
+        return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
+    }
     let client = connect(socket).await?;
     let area = area(args.area.wanted(), &client).await?;
     let asking = match args.provider {
@@ -31,6 +34,7 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         Form::Raw => TrackForm::Raw,
     };
     let keeping = Keeping::begin(args.service, args.output.as_ref(), form, output).await?;
+    let keeping = keeping.telling(args.sdp.as_deref());
     let progress = Progress::start(output, asking);
     let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
     let mut transfer = Transfer { args, output, progress, keeping };
