@@ -33,6 +33,17 @@ impl Chunk {
     }
 }
 
+/// What the next chunk will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Next {
+    /// Where it waits.
+    pub(super) level: usize,
+    /// Which way it goes.
+    pub(super) class: Class,
+    /// About its size.
+    pub(super) bytes: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Outbox {
     queues: [Queue; LEVELS],
@@ -136,11 +147,11 @@ impl Outbox {
         }
     }
 
-    /// The way of the next chunk and about its size, unless nothing waits or
+    /// The next chunk of this level or of less urgent ones, unless nothing waits or
     /// too much is under way.
-    pub(super) fn peek(&mut self, now: Instant) -> Option<(Class, usize)> {
+    pub(super) fn peek(&mut self, now: Instant, from: usize) -> Option<Next> {
         loop {
-            let level = self.level()?;
+            let level = self.level(from)?;
             let Waiting { message, begun } = self.queues[level].front()?;
             if begun.is_none() && message.deadline.is_some_and(|deadline| deadline <= now) {
                 self.given_up += 1;
@@ -148,29 +159,29 @@ impl Outbox {
                 continue;
             }
             let cut = begun.map_or(0, |(_, offset)| offset);
-            return Some((message.class, HEAD_BYTES + (message.body.len() - cut).min(CHUNK_BYTES)));
+            let bytes = HEAD_BYTES + (message.body.len() - cut).min(CHUNK_BYTES);
+            return Some(Next { level, class: message.class, bytes });
         }
     }
 
     /// Whether what waits fills a chunk, or ends a message that was begun: to
     /// wait would not make it any larger.
     pub(super) fn has_chunk(&self) -> bool {
-        let front = self.level().and_then(|level| self.queues[level].front());
+        let front = self.level(0).and_then(|level| self.queues[level].front());
         self.queued.iter().sum::<usize>() >= CHUNK_BYTES || front.is_some_and(|waiting| waiting.begun.is_some())
     }
 
-    /// What waits and is as urgent as the next chunk or more, bytes.
-    pub(super) fn ahead(&self) -> usize {
-        let urgent = self.level().map_or(0, |level| level + 1);
-        self.queues[..urgent].iter().map(|queue| queue.bytes).sum()
+    /// What waits and is as urgent as this level or more, bytes.
+    pub(super) fn ahead(&self, level: usize) -> usize {
+        self.queues[..=level].iter().map(|queue| queue.bytes).sum()
     }
 
-    /// The most urgent level whose first message may go. What has been begun
-    /// always may: the window may be full because its rest is missing.
-    fn level(&self) -> Option<usize> {
+    /// The most urgent level from this one on whose first message may go. What has been
+    /// begun always may: the window may be full because its rest is missing.
+    fn level(&self, from: usize) -> Option<usize> {
         let has_window = self.has_window();
         let may_go = |queue: &Queue| queue.front().is_some_and(|front| has_window || front.begun.is_some());
-        self.queues.iter().position(may_go)
+        (from..LEVELS).find(|level| may_go(&self.queues[*level]))
     }
 
     /// Whether another message may be begun: the receiver must be able to hold
@@ -181,9 +192,8 @@ impl Outbox {
         })
     }
 
-    /// Cuts the next chunk off what waits.
-    pub(super) fn cut(&mut self) -> Option<Chunk> {
-        let level = self.level()?;
+    /// Cuts the next chunk off what waits at a level.
+    pub(super) fn cut(&mut self, level: usize) -> Option<Chunk> {
         let first = self.queues[level].front()?;
         if first.begun.is_some() || first.message.body.len() + HEAD_BYTES > CHUNK_BYTES {
             self.cut_large(level)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::action::{Action, CopyId, PathEvent, PathId, PathView};
 use super::chunk::{CHUNK_BYTES, HEARTBEAT};
-use super::outbox::{Chunk, Outbox};
+use super::outbox::{Chunk, Next, Outbox};
 use super::path::{Departure, HEARTBEAT_BYTES, HEARTBEAT_CHUNK, Measured, Path};
 use super::{Class, Message};
 
@@ -136,9 +136,17 @@ impl Sender {
 
     /// Puts what waits on paths that have room.
     fn dispatch(&mut self, now: Instant) {
-        while let Some((class, bytes)) = self.outbox.peek(now) {
-            let Some(first) = self.choose(class, bytes) else { return };
-            let Some(chunk) = self.outbox.cut() else { return };
+        let mut from = 0;
+        while let Some(Next { level, class, bytes }) = self.outbox.peek(now, from) {
+            let Some(first) = self.choose(class, bytes, level) else {
+                if class != Class::Backup {
+                    return;
+                }
+                // It waits for the one path that is its own; the others are for what is less urgent.
+                from = level + 1;
+                continue;
+            };
+            let Some(chunk) = self.outbox.cut(level) else { return };
             self.credit =
                 (self.credit + HEARTBEAT_SHARE * chunk.bytes() as f64).min(HEARTBEAT_CREDIT * HEARTBEAT_BYTES);
             self.used_until = Some(now + RECENT);
@@ -162,7 +170,7 @@ impl Sender {
 
     /// The path for a new chunk, if one has room: that where it is soonest, or
     /// another if all that waits would not be through sooner by waiting for that one.
-    fn choose(&self, class: Class, bytes: usize) -> Option<PathId> {
+    fn choose(&self, class: Class, bytes: usize, level: usize) -> Option<PathId> {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
         let has_room = |path: &Path| path.has_room(bytes, alone);
         let (id, soonest) = match class {
@@ -172,7 +180,7 @@ impl Sender {
         if has_room(soonest) || class == Class::Backup {
             return has_room(soonest).then_some(id);
         }
-        let after_all = soonest.eta(self.outbox.ahead());
+        let after_all = soonest.eta(self.outbox.ahead(level));
         let others = self.usable().filter(|(_, path)| has_room(path)).map(|(id, path)| (path.eta(bytes), id));
         others.min().filter(|(eta, _)| *eta <= after_all).map(|(_, id)| id)
     }
@@ -201,27 +209,35 @@ impl Sender {
         self.actions.push_back(Action::Transmit { path: on, copy, content: flight.chunk.content.clone(), priority });
     }
 
-    /// A copy is late: the chunk goes over another path as well, if one answers.
+    /// A copy is late: the chunk goes over another path as well, if one answers. What has a
+    /// backup waits for the path that it is on, as long as that answers.
     fn repeat(&mut self, now: Instant, id: CopyId) {
         let Some(copy) = self.copies.get_mut(&id) else { return };
         self.late.remove(&(copy.late_at, id));
         let Some(path) = self.paths.get(&copy.path) else { return };
         copy.late_at = path.late_at(now);
         self.late.insert((copy.late_at, id));
-        if let Some(chunk) = copy.chunk
+        let (chunk, answers) = (copy.chunk, path.suspect_since.is_none());
+        let class = chunk.and_then(|chunk| Some(self.chunks.get(&chunk)?.chunk.class));
+        if let Some(chunk) = chunk
+            && !(answers && class == Some(Class::Backup))
             && let Some(other) = self.other_path(chunk)
         {
             self.transmit(now, chunk, other);
         }
     }
 
-    /// The soonest path that answers and does not carry the chunk.
+    /// The soonest path that answers and does not carry the chunk; of what has a backup the next in rank.
     fn other_path(&self, chunk: ChunkId) -> Option<PathId> {
         let flight = self.chunks.get(&chunk)?;
         let carries =
             |path: PathId| flight.copies.iter().any(|copy| self.copies.get(copy).is_some_and(|it| it.path == path));
         let answers = self.paths.iter().filter(|(path, it)| it.suspect_since.is_none() && !carries(**path));
-        answers.min_by_key(|(_, path)| path.eta(CHUNK_BYTES)).map(|(path, _)| *path)
+        let best = match flight.chunk.class {
+            Class::Backup => answers.min_by_key(|(id, path)| (path.rank, **id)),
+            Class::Stripe | Class::Duplicate => answers.min_by_key(|(_, path)| path.eta(CHUNK_BYTES)),
+        };
+        best.map(|(path, _)| *path)
     }
 
     fn suspect(&mut self, now: Instant, id: PathId) {
@@ -234,10 +250,18 @@ impl Sender {
         self.rescue_all(now);
     }
 
-    /// A path that carries the copy has fallen silent.
+    /// A path that carries the copy has fallen silent. With others that have it and are silent, too,
+    /// that is one silence.
     fn blame(&mut self, copy: CopyId) {
         let Some(chunk) = self.copies.get(&copy).and_then(|copy| copy.chunk) else { return };
         let Some(flight) = self.chunks.get_mut(&chunk) else { return };
+        let is_silent = |other: &CopyId| {
+            let path = self.copies.get(other).and_then(|other| self.paths.get(&other.path));
+            path.is_some_and(|path| path.suspect_since.is_some())
+        };
+        if flight.copies.iter().any(|other| *other != copy && is_silent(other)) {
+            return;
+        }
         flight.silences += 1;
         if flight.silences < MOST_SILENCES {
             return;
@@ -259,7 +283,8 @@ impl Sender {
         let answers = |copy: &Copy| self.paths.get(&copy.path).is_some_and(|path| path.suspect_since.is_none());
         let is_stuck = |flight: &InFlight| {
             let mut copies = flight.copies.iter().filter_map(|copy| self.copies.get(copy));
-            flight.silences < MOST_SILENCES && !copies.any(answers)
+            // One without copies was on a path that is gone: nobody else sends it again.
+            flight.copies.is_empty() || flight.silences < MOST_SILENCES && !copies.any(answers)
         };
         let stuck: Vec<_> =
             self.chunks.iter().filter(|(_, flight)| is_stuck(flight)).map(|(chunk, _)| *chunk).collect();

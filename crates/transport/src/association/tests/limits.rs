@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::*;
 use super::world::{Line, World};
-use super::{MS, message};
+use super::{MS, message, number};
 
 #[test]
 fn what_may_be_lost_keeps_nothing_else_out_nor_does_a_backlog_what_is_urgent() {
@@ -57,17 +57,63 @@ fn a_peer_that_never_acknowledges_the_oldest_chunk_gets_a_window_and_no_more() {
             world.run_until(tenth * 100 * MS);
         }
         let sent: usize = world.sent.iter().sum();
-        println!(
-            "DBG {count} sent {sent} tx {} events {} delivered {} {:?}",
-            world.transmissions,
-            world.path_events.len(),
-            world.delivered.len(),
-            world.sender.paths().map(|path| path.counts).collect::<Vec<_>>()
-        );
         assert!(sent < WINDOW_BYTES + (1 << 20), "{sent}");
         // A path that answers is not called silent again and again.
         assert!(world.path_events.len() <= 32, "{} events", world.path_events.len());
+        assert!(world.transmissions < 4_000, "{} packets", world.transmissions);
     }
+}
+
+/// A chunk that has seen many silences counts in none any more; it must arrive nevertheless.
+#[test]
+fn what_was_under_way_through_many_silences_survives_the_end_of_its_path() {
+    let measured = Measured { rtt: 20 * MS, window: 1 << 20 };
+    let mut now = Instant::now();
+    let mut association = Association::new(1 << 20);
+    association.add_path(now, PathId(0), 0, measured);
+    assert!(association.send(now, message(7, Some(1), 1000)));
+    // Each time its heartbeats are answered some while after it has fallen silent.
+    for _ in 0..200 {
+        let Some(at) = association.deadline() else { break };
+        now = now.max(at);
+        association.handle_timeout(now);
+        let silent = std::iter::from_fn(|| association.poll_event()).any(|event| matches!(event, PathEvent::Lost(_)));
+        if !silent {
+            continue;
+        }
+        now += 1000 * MS;
+        association.handle_timeout(now);
+        // It answers to heartbeats, never for the chunk.
+        let heartbeats = std::iter::from_fn(|| association.poll_action()).filter_map(|action| match action {
+            Action::Transmit { copy, content, .. } if content[0].len() == 1 => Some(copy),
+            _ => None,
+        });
+        for copy in heartbeats.collect::<Vec<_>>() {
+            association.acknowledged(now, copy, measured);
+        }
+    }
+    association.add_path(now, PathId(1), 1, measured);
+    association.remove_path(now, PathId(0));
+    association.handle_timeout(now);
+    let mut sent = std::iter::from_fn(|| association.poll_action());
+    let arrives = sent.any(|action| match action {
+        Action::Transmit { path: PathId(1), content, .. } => content[1].len() == 1000,
+        _ => false,
+    });
+    assert!(arrives, "it is lost");
+}
+
+/// What waits for the one path that is its own does not keep others idle.
+#[test]
+fn a_backup_that_waits_for_its_path_does_not_keep_the_others_idle() {
+    let mut world = World::new(vec![Line::new(1.0, 10.0), Line::new(100.0, 10.0)]);
+    for frame in 0..200 {
+        world.run_until(frame * 10 * MS);
+        world.send(Message { class: Class::Backup, priority: 1, ..message(frame, Some(0), 2500) });
+        world.send(Message { priority: 5, ..message(1000 + frame, Some(1), 10_000) });
+    }
+    let image = world.delivered.iter().filter(|(_, message)| number(message) >= 1000).count();
+    assert!(image > 180, "{image} of 200 of what another path has room for");
 }
 
 /// What is put on the only path leaves by its congestion control: the

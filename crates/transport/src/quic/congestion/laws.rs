@@ -53,7 +53,7 @@ impl Loop {
         }
     }
 
-    /// Packets per second: what has the window without the slack for clumps.
+    /// Packets per second that the law governs.
     fn rate(&self) -> f64 {
         self.udt.rate()
     }
