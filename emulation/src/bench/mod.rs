@@ -28,6 +28,7 @@ pub mod reflect;
 mod row;
 mod stalls;
 pub mod transport;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -41,7 +41,12 @@ pub(super) fn direction(rate: Rate, delay: Duration, packets: u32) -> Leg {
 
 /// So many hosts on one LAN, 10 ms from one another.
 pub(super) fn star(hosts: usize) -> Topology {
-    let whole = direction(Rate::from_bps(100_000_000), Duration::from_millis(10), Queue::DEFAULT.limit);
+    lan(hosts, Duration::from_millis(10))
+}
+
+/// So many hosts on one LAN of 100 Mbit/s, so far from one another.
+pub(super) fn lan(hosts: usize, delay: Duration) -> Topology {
+    let whole = direction(Rate::from_bps(100_000_000), delay, Queue::DEFAULT.limit);
     let members = (0..hosts).map(|host| member(host, &whole)).collect();
     Topology {
         name: "bench".to_owned(),

@@ -21,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a daemon is to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// It requests and provides: its place among the nodes.
     Node(usize),
     /// A super node, or the server: its place among the hubs.
@@ -30,26 +30,26 @@ pub(super) enum Role {
 
 /// How to start a daemon.
 #[derive(Clone, Debug)]
-pub(super) struct Launch {
-    pub(super) role: Role,
+pub(crate) struct Launch {
+    pub(crate) role: Role,
     /// Its name, which its certificate and its files carry.
-    pub(super) name: String,
-    pub(super) host: HostIndex,
-    pub(super) class: String,
+    pub(crate) name: String,
+    pub(crate) host: HostIndex,
+    pub(crate) class: String,
     /// What records call it: `node`, `supernode`, `server` or `cache`.
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     /// What its identity says.
-    pub(super) certified: roost_proto::Role,
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) socket: PathBuf,
-    pub(super) log: PathBuf,
+    pub(crate) certified: roost_proto::Role,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) socket: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 /// A daemon, running or not.
 #[derive(Debug)]
-pub(super) struct Daemon {
-    pub(super) launch: Launch,
+pub(crate) struct Daemon {
+    pub(crate) launch: Launch,
     child: Option<Child>,
     /// How it ended last.
     ended: Option<ExitStatus>,
@@ -85,7 +85,7 @@ impl Counters {
 
 impl Daemon {
     /// A daemon that has not been started yet.
-    pub(super) fn new(launch: Launch) -> Self {
+    pub(crate) fn new(launch: Launch) -> Self {
         Self {
             launch,
             child: None,
@@ -97,7 +97,7 @@ impl Daemon {
     }
 
     /// Starts it in its host's namespace; its log is added to.
-    pub(super) fn start(&mut self, lab: &Lab) -> Result<(), RunError> {
+    pub(crate) fn start(&mut self, lab: &Lab) -> Result<(), RunError> {
         let Launch { program, args, socket, log, .. } = &self.launch;
         let file = OpenOptions::new().create(true).append(true).open(log);
         let file = file.map_err(|error| RunError::file("open", log, &error))?;
@@ -122,7 +122,7 @@ impl Daemon {
     }
 
     /// Whether it runs. How it ended is kept.
-    pub(super) fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         match child.try_wait() {
             Ok(Some(status)) => {
@@ -136,13 +136,13 @@ impl Daemon {
     }
 
     /// How it ended last, in words, with the last line of its log.
-    pub(super) fn epitaph(&self) -> String {
+    pub(crate) fn epitaph(&self) -> String {
         let how = self.ended.map_or_else(|| "has not been started".to_owned(), |status| format!("ended ({status})"));
         format!("{how}; {}", said(&self.launch.log))
     }
 
     /// Its status, if it answers.
-    pub(super) async fn status(socket: PathBuf) -> Option<Status> {
+    pub(crate) async fn status(socket: PathBuf) -> Option<Status> {
         let ask = async {
             let client = Client::connect(socket).await.ok()?;
             client.status().await.ok()
@@ -199,7 +199,7 @@ impl Daemon {
     }
 
     /// Asks it to leave.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.usage();
         self.signal(Signal::TERM);
     }

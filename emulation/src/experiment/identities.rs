@@ -10,12 +10,12 @@ use super::siblings::Binaries;
 const VALID: &str = "30d";
 
 /// Makes a group in `folder`, which must not be there.
-pub(super) fn make_group(binaries: &Binaries, folder: &Path) -> Result<(), RunError> {
+pub(crate) fn make_group(binaries: &Binaries, folder: &Path) -> Result<(), RunError> {
     roost(Command::new(binaries.path("roost")?).args(["group", "init", "--name", "emulation"]).arg(folder))
 }
 
 /// Issues the identity `name` with `role` into the folder `output`.
-pub(super) fn issue(binaries: &Binaries, group: &Path, name: &str, role: &str, output: &Path) -> Result<(), RunError> {
+pub(crate) fn issue(binaries: &Binaries, group: &Path, name: &str, role: &str, output: &Path) -> Result<(), RunError> {
     let mut command = Command::new(binaries.path("roost")?);
     command.args(["group", "issue", "--role", role, "--valid", VALID, "-o"]).arg(output).arg(group).arg(name);
     roost(&mut command)

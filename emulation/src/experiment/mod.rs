@@ -37,7 +37,9 @@ mod verdict;
 mod windows;
 pub mod workload;
 
+pub(crate) use daemon::{Daemon, Launch, Role};
 pub use error::RunError;
+pub(crate) use identities::{issue, make_group};
 pub use interrupt::Interrupt;
 pub use job::Solo;
 pub use placement::{HubPlace, NodePlace, Placement, Targets, classes_that_ask};
@@ -45,5 +47,6 @@ pub use plan::{Architecture, Plan};
 pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};
 pub(crate) use sampler::since;
+pub(crate) use siblings::Binaries;
 pub use siblings::hashes;
 pub use vary::{Cell, cells, with_values};

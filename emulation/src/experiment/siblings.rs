@@ -15,20 +15,20 @@ const OWN: &str = "/proc/self/exe";
 
 /// The programs that experiments run.
 #[derive(Clone, Debug)]
-pub(super) struct Binaries {
+pub(crate) struct Binaries {
     folder: PathBuf,
 }
 
 impl Binaries {
     /// Those beside this program.
-    pub(super) fn beside_this() -> Result<Self, RunError> {
+    pub(crate) fn beside_this() -> Result<Self, RunError> {
         let own = std::env::current_exe();
         let own = own.map_err(|error| RunError::Failed(format!("cannot tell where I am: {error}")))?;
         Ok(Self { folder: own.parent().unwrap_or(Path::new("/")).to_owned() })
     }
 
     /// The path of one of them.
-    pub(super) fn path(&self, name: &str) -> Result<PathBuf, RunError> {
+    pub(crate) fn path(&self, name: &str) -> Result<PathBuf, RunError> {
         let path = self.folder.join(name);
         if path.is_file() {
             return Ok(path);

@@ -5,6 +5,7 @@ mod bulk;
 mod measured;
 mod reflect;
 mod transport;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use serde_json::json;
 use self::bulk::BulkArgs;
 use self::reflect::ReflectArgs;
 use self::transport::TransportArgs;
+use self::watch::WatchArgs;
 use super::interrupt;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -88,8 +90,9 @@ enum Other {
     /// Measure how one copy of a stream becomes many, beside what a page of C does
     ///
     /// A generator's datagrams go to so many targets: by a super node's data path (ours), by the
-    /// same with sealed packets, whose headers it reads and which it keeps for joiners, and by the
-    /// same with each packet by itself; and, if gcc is there, in C by packets of one size as one
+    /// same of packets with the headers and lengths of sealed ones, which it reads and keeps for
+    /// joiners (ours-sealed; nobody seals or opens anything here), and by the same with each packet
+    /// by itself; and, if gcc is there, in C by packets of one size as one
     /// message (c-gso), by many in a call (c-sendmmsg), one by one (c-naive). kpps is what arrives at
     /// the highest rate with at most 1 in 1000 lost; delays and losses are at 0.7 of that. The
     /// reflector has a processor, generator and targets another.
@@ -99,6 +102,22 @@ enum Other {
   emulate bench reflect --targets 100 --trial 2000 --json
 ")]
     Reflect(ReflectArgs),
+    /// Measure what a receiver of a reflected stream sees, with the real daemons
+    ///
+    /// Two super nodes, a provider at the one and receivers at the other are 20 ms from one another.
+    /// The provider's video has 1.3 Mbit/s and a key frame every two seconds. PICTURE is the time
+    /// from the request to the first whole key frame: of the first receiver, of one whose super node
+    /// carries the stream, of one that has watched it before; to be met is a round trip and 20 ms. GAP
+    /// is the longest time between two datagrams, BEFORE and while the receivers' or the
+    /// provider's super node leaves; LOST and TWICE are datagrams; to be met are 25 ms, 0 and 0. COPIES
+    /// are bytes on the provider's link for each byte of the stream; to be met is one copy, 1.25 with
+    /// headers and control.
+    #[command(before_help = "Examples:
+  emulate bench watch                                  8 rows, in three minutes
+  emulate bench watch --case join-carried,leave-watchers
+  emulate bench watch --case uplink-8 --json
+")]
+    Watch(WatchArgs),
 }
 
 /// See [`BenchArgs::cases`].
@@ -149,6 +168,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> Outcome {
         Some(Other::Transport(args)) => return transport::run(args, output),
         Some(Other::Bulk(args)) => return bulk::run(args, output),
         Some(Other::Reflect(args)) => return reflect::run(args, output),
+        Some(Other::Watch(args)) => return watch::run(args, output),
         None => {}
     }
     if let Entry::Done(code) = sandbox::enter()? {

@@ -1,0 +1,377 @@
+//! Measures what a receiver of a reflected stream sees, with the real daemons: how
+//! soon it has a picture, what it notices when a super node leaves, and how much
+//! of the provider's uplink all of them together cost.
+//!
+//! Two super nodes, a provider at the one and the receivers at the other, stand on
+//! one LAN. What is published is 1.3 Mbit/s with a key frame every two seconds, and every
+//! datagram has a number. Receivers read through the local API, as `roost
+//! subscribe` does; what the daemons do with their processors' time is in all figures.
+
+mod row;
+mod stage;
+mod video;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_control::{Client, Frame, RequestEvent, RequestQuery};
+use roost_proto::peer::Reflection;
+use roost_proto::{Area, Service};
+use tokio::task::JoinHandle;
+
+pub use self::row::Row;
+use self::stage::{FIRST_WATCHER, HUBS, PROVIDER, PROVIDER_CELL, Stage};
+use self::video::Arrivals;
+use super::measured::{Begun, Measured};
+use super::{Bench, BenchError, Options};
+use crate::experiment::Daemon;
+use crate::lab::{Lab, sandbox};
+
+/// From any host to another one.
+const ONE_WAY: Duration = Duration::from_millis(20);
+/// How long what is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a stream goes on before something befalls it, and after it.
+const STEADY: Duration = Duration::from_secs(4);
+/// How long a super node may take to leave.
+const LEAVE: Duration = Duration::from_secs(12);
+/// How long a request lasts: longer than any case.
+const WATCH: Duration = Duration::from_secs(600);
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// One joins whom nobody was before.
+    JoinFirst,
+    /// One joins at a super node that carries the stream.
+    JoinCarried,
+    /// The same, one who has watched it before.
+    JoinAgain,
+    /// The receivers' super node leaves.
+    LeaveWatchers,
+    /// The provider's super node leaves.
+    LeaveProviders,
+    /// One receiver.
+    Uplink1,
+    /// Four.
+    Uplink4,
+    /// Eight.
+    Uplink8,
+}
+
+impl Case {
+    /// All, in the order in which they are measured.
+    pub const ALL: [Self; 8] = [
+        Self::JoinFirst,
+        Self::JoinCarried,
+        Self::JoinAgain,
+        Self::LeaveWatchers,
+        Self::LeaveProviders,
+        Self::Uplink1,
+        Self::Uplink4,
+        Self::Uplink8,
+    ];
+
+    /// Its name on command lines, in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JoinFirst => "join-first",
+            Self::JoinCarried => "join-carried",
+            Self::JoinAgain => "join-again",
+            Self::LeaveWatchers => "leave-watchers",
+            Self::LeaveProviders => "leave-providers",
+            Self::Uplink1 => "uplink-1",
+            Self::Uplink4 => "uplink-4",
+            Self::Uplink8 => "uplink-8",
+        }
+    }
+
+    /// Receivers at its end.
+    const fn watchers(self) -> usize {
+        match self {
+            Self::JoinFirst | Self::Uplink1 => 1,
+            Self::JoinCarried | Self::JoinAgain | Self::LeaveWatchers | Self::LeaveProviders => 2,
+            Self::Uplink4 => 4,
+            Self::Uplink8 => 8,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    /// Reads a [name](Case::name).
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("`{text}` is nothing that can be measured: write {names}")
+        })
+    }
+}
+
+/// What was measured.
+pub type Report = Measured<Row>;
+
+/// Measures each of `cases`, in their order, each with daemons of its own,
+/// [inside a sandbox](crate::lab::sandbox::enter).
+///
+/// `watch` hears which begins. When `stop` is set it ends soon, with the cases that were complete.
+///
+/// # Errors
+/// When this is no sandbox. A case that fails is no error: a note says so.
+pub fn run(
+    cases: &[Case],
+    options: &Options,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Case),
+) -> Result<Report, BenchError> {
+    let begun = Begun::now();
+    sandbox::expect_inside()?;
+    let mut bench = Bench { options, stop, facts: crate::machine::facts() };
+    let mut report = Report::default();
+    for case in cases {
+        watch(case);
+        let measured = measure(&mut bench, *case);
+        if bench.is_stopped() {
+            break;
+        }
+        match measured {
+            Ok(row) => report.rows.push(row),
+            Err(why) => {
+                report.unmeasured += 1;
+                report.notes.push(format!("{case}: not measured: {why}"));
+            }
+        }
+    }
+    report.end(&begun, bench.facts);
+    Ok(report)
+}
+
+/// One case from its daemons' start to their end; a sentence if it fails.
+fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
+    let mut stage = Stage::make(bench, case.watchers())?;
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let Stage { daemons, lab, .. } = &mut stage;
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
+        let mut scene = Scene { daemons, lab, sent: &sent };
+        let seen = runtime.block_on(async {
+            tokio::select! {
+                seen = scene.play(case) => seen,
+                () = stopped(bench) => Err("it was interrupted".to_owned()),
+            }
+        });
+        over.store(true, Relaxed);
+        let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sending =
+            sending.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| error.to_string()));
+        let row = seen?;
+        sending.map(|()| row)
+    })
+}
+
+async fn stopped(bench: &Bench<'_>) {
+    while !bench.is_stopped() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A stage with its video.
+struct Scene<'a> {
+    daemons: &'a mut [Daemon],
+    lab: &'a Lab,
+    /// Datagrams that the provider's source was sent.
+    sent: &'a AtomicU64,
+}
+
+impl Scene<'_> {
+    async fn play(&mut self, case: Case) -> Result<Row, String> {
+        Stage::start(self.daemons, self.lab).await?;
+        match case {
+            Case::JoinFirst => self.join(case, 0).await,
+            Case::JoinCarried => {
+                let _other = self.watching(1).await?;
+                self.join(case, 0).await
+            }
+            Case::JoinAgain => {
+                let _other = self.watching(1).await?;
+                drop(self.watching(0).await?);
+                tokio::time::sleep(STEADY / 2).await;
+                self.join(case, 0).await
+            }
+            Case::LeaveWatchers => self.leave(case, HUBS[1]).await,
+            Case::LeaveProviders => self.leave(case, HUBS[0]).await,
+            Case::Uplink1 | Case::Uplink4 | Case::Uplink8 => self.uplink(case).await,
+        }
+    }
+
+    /// One who asks for the stream.
+    fn ask(&self, watcher: usize) -> Watcher {
+        Watcher::ask(&self.daemons[FIRST_WATCHER + watcher])
+    }
+
+    /// One who has it, for a while.
+    async fn watching(&self, watcher: usize) -> Result<Watcher, String> {
+        let mut watcher = self.ask(watcher);
+        watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        tokio::time::sleep(STEADY / 2).await;
+        Ok(watcher)
+    }
+
+    async fn join(&self, case: Case, watcher: usize) -> Result<Row, String> {
+        let mut watcher = self.ask(watcher);
+        let at = watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        Ok(Row::joined(case, at - watcher.asked))
+    }
+
+    /// All receivers, once each has a picture.
+    async fn all_watching(&self, case: Case) -> Result<Vec<Watcher>, String> {
+        let mut all = Vec::new();
+        for watcher in 0..case.watchers() {
+            all.push(self.watching(watcher).await?);
+        }
+        Ok(all)
+    }
+
+    async fn leave(&mut self, case: Case, hub: usize) -> Result<Row, String> {
+        let watchers = self.all_watching(case).await?;
+        let before = Instant::now();
+        tokio::time::sleep(STEADY).await;
+        let left = Instant::now();
+        self.daemons[hub].leave();
+        while self.daemons[hub].is_running() {
+            if left.elapsed() > LEAVE {
+                return Err(format!("the super node has not left after {} s", LEAVE.as_secs()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        tokio::time::sleep(STEADY).await;
+        let end = Instant::now();
+        let (mut gaps, mut counts) = ([Duration::ZERO; 2], (0, 0));
+        for watcher in watchers {
+            let all = watcher.arrivals()?;
+            let [steady, moved] = [all.between(before, left), all.between(left, end)];
+            let last = moved.last().unwrap_or(left);
+            gaps = [gaps[0].max(steady.longest_gap()), gaps[1].max(moved.longest_gap()).max(end - last)];
+            let (lost, twice) = all.between(before, end).lost_and_twice();
+            counts = (counts.0 + lost, counts.1 + twice);
+        }
+        Ok(Row::moved(case, gaps, counts))
+    }
+
+    async fn uplink(&self, case: Case) -> Result<Row, String> {
+        let watchers = self.all_watching(case).await?;
+        let before = (self.uplink_bytes()?, self.sent.load(Relaxed));
+        tokio::time::sleep(STEADY).await;
+        let after = (self.uplink_bytes()?, self.sent.load(Relaxed));
+        for watcher in watchers {
+            // One that has ended would cost nothing.
+            watcher.arrivals()?;
+        }
+        let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
+        Ok(Row::sent(case, (after.0 - before.0) as f64 / payload as f64))
+    }
+
+    /// Of whole frames that the provider's host has sent.
+    fn uplink_bytes(&self) -> Result<u64, String> {
+        let links = self.lab.counters().map_err(|error| error.to_string())?;
+        let host = &self.lab.topology().hosts[PROVIDER].name;
+        Ok(links.iter().filter(|link| link.host == *host && link.direction == "to-net").map(|link| link.bytes_in).sum())
+    }
+}
+
+/// A request, and what has come for it. Dropped, it ends.
+struct Watcher {
+    asked: Instant,
+    name: String,
+    arrivals: Arc<Mutex<Arrivals>>,
+    task: JoinHandle<String>,
+}
+
+impl Watcher {
+    fn ask(daemon: &Daemon) -> Self {
+        let arrivals = Arc::new(Mutex::new(Arrivals::default()));
+        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
+        let asked = Instant::now();
+        let task = tokio::spawn(async move {
+            let took = async {
+                let query = RequestQuery {
+                    duration: Some(WATCH),
+                    reflect: Some(Reflection::Always),
+                    ..RequestQuery::new(Service::Video, Area::At(PROVIDER_CELL))
+                };
+                let mut stream = Client::connect(socket).await?.request(&query).await?;
+                while let Some(frame) = stream.next().await? {
+                    match frame {
+                        Frame::Data(data) => {
+                            noted.lock().unwrap_or_else(PoisonError::into_inner).note(Instant::now(), &data);
+                        }
+                        Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
+                        Frame::Event(_) => {}
+                    }
+                }
+                Ok::<_, roost_control::ClientError>("it ended".to_owned())
+            };
+            took.await.unwrap_or_else(|error| error.to_string())
+        });
+        Self { asked, name: daemon.launch.name.clone(), arrivals, task }
+    }
+
+    /// Waits for something among what has come.
+    async fn until<T>(&mut self, what: &str, look: impl Fn(&Arrivals) -> Option<T>) -> Result<T, String> {
+        loop {
+            if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
+                return Ok(seen);
+            }
+            if self.task.is_finished() {
+                let why = (&mut self.task).await.unwrap_or_else(|error| error.to_string());
+                return Err(format!("{} has lost its stream: {why}", self.name));
+            }
+            if self.asked.elapsed() > PATIENCE {
+                return Err(format!("{} has not got {what} after {} s", self.name, PATIENCE.as_secs()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What has come; an error if nothing comes any more.
+    fn arrivals(&self) -> Result<Arrivals, String> {
+        if self.task.is_finished() {
+            return Err(format!("{} has lost its stream", self.name));
+        }
+        Ok(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_read_by_its_name() {
+        for case in Case::ALL {
+            assert_eq!(case.to_string().parse(), Ok(case));
+        }
+        assert!("watch".parse::<Case>().unwrap_err().contains("join-first, join-carried"));
+    }
+}

@@ -1,0 +1,88 @@
+//! What a case has come to.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Case, ONE_WAY};
+
+/// What a joiner may take beyond a round trip, and how long nothing may come while a way changes.
+const MARGIN_MS: f64 = 20.0;
+const GAP_MS: f64 = 25.0;
+/// What one copy may have: headers, seals and control messages beside the payload.
+const ONE_COPY: f64 = 1.25;
+
+/// A row. What a case does not measure is none.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub case: &'static str,
+    /// Receivers, all at one super node that is not the provider's.
+    pub watchers: usize,
+    /// From any host to another one and back, on the links alone, ms.
+    pub round_trip_ms: f64,
+    /// From the request to the first key frame that has come as a whole, ms.
+    pub picture_ms: Option<f64>,
+    /// The longest time between two datagrams at a receiver while the super node leaves, ms.
+    pub gap_ms: Option<f64>,
+    /// The same in as long a time before that.
+    pub gap_before_ms: Option<f64>,
+    /// Datagrams that a receiver's reader never got while the super node left.
+    pub lost: Option<u64>,
+    /// Datagrams that it got more than once.
+    pub twice: Option<u64>,
+    /// Bytes that the provider sent, with all headers, in parts of those of the stream.
+    pub copies: Option<f64>,
+    /// Whether that is what it is to be; none where nothing is set.
+    pub met: Option<bool>,
+}
+
+impl Row {
+    pub(super) fn of(case: Case) -> Self {
+        let round_trip_ms = millis(2 * ONE_WAY);
+        Self { case: case.name(), watchers: case.watchers(), round_trip_ms, ..Self::default() }
+    }
+
+    /// Of one who joins.
+    pub(super) fn joined(case: Case, after: Duration) -> Self {
+        let row = Self::of(case);
+        let within = millis(after) <= row.round_trip_ms + MARGIN_MS;
+        // The first waits for a key frame to begin.
+        let met = (case != Case::JoinFirst).then_some(within);
+        Self { picture_ms: Some(millis(after)), met, ..row }
+    }
+
+    /// Of receivers whose way changed: the longest gap before that and in it, and what came.
+    pub(super) fn moved(case: Case, gaps: [Duration; 2], (lost, twice): (u64, u64)) -> Self {
+        let [before, gap] = gaps.map(millis);
+        let met = Some(gap <= GAP_MS && (lost, twice) == (0, 0));
+        let (gap_ms, gap_before_ms) = (Some(gap), Some(before));
+        Self { gap_ms, gap_before_ms, lost: Some(lost), twice: Some(twice), met, ..Self::of(case) }
+    }
+
+    /// Of what the provider sent.
+    pub(super) fn sent(case: Case, copies: f64) -> Self {
+        Self { copies: Some(copies), met: Some(copies <= ONE_COPY), ..Self::of(case) }
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e4).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_say_whether_they_are_what_they_are_to_be() {
+        let time = |ms| Duration::from_millis(ms);
+        let joined = |case, after| Row::joined(case, 2 * ONE_WAY + time(after)).met;
+        assert_eq!([19, 21].map(|after| joined(Case::JoinCarried, after)), [Some(true), Some(false)]);
+        assert_eq!(joined(Case::JoinFirst, 900), None);
+        let moved = |gap, counts| Row::moved(Case::LeaveProviders, [time(9), time(gap)], counts).met;
+        let seen = [moved(25, (0, 0)), moved(26, (0, 0)), moved(9, (1, 0)), moved(9, (0, 1))];
+        assert_eq!(seen, [true, false, false, false].map(Some));
+        assert_eq!([1.1, 2.1].map(|copies| Row::sent(Case::Uplink4, copies).met), [true, false].map(Some));
+    }
+}

@@ -1,0 +1,78 @@
+//! `emulate bench watch`: what a receiver of a reflected stream sees.
+
+use clap::Args;
+use roost_emulation::bench::watch::{self, Case, Report, Row};
+use roost_emulation::lab::sandbox::{self, Entry};
+use roost_terminal::{Output, Steps, Table};
+
+use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
+use crate::commands::interrupt;
+use crate::failure::{Failure, Outcome};
+
+/// `emulate bench watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Only this: join-first, join-carried, join-again, leave-watchers, leave-providers, uplink-1,
+    /// uplink-4 or uplink-8; may be given more than once
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    case: Vec<Case>,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+/// Measures, and prints what was seen.
+pub(crate) fn run(args: &WatchArgs, output: Output) -> Outcome {
+    if let Entry::Done(code) = sandbox::enter()? {
+        return Err(Failure::Passed(code));
+    }
+    let interrupted = interrupt::note()?;
+    let cases: Vec<Case> =
+        Case::ALL.into_iter().filter(|case| args.case.is_empty() || args.case.contains(case)).collect();
+    let steps = Steps::start(output, "bench watch", cases.len());
+    let mut stepped = stepping(steps, |case: &Case| format!("bench watch: {case}"));
+    let report = watch::run(&cases, &args.network.options(), interrupted.flag(), &mut stepped)?;
+    drop(stepped);
+    show(&report, output)?;
+    interrupted.check()?;
+    all_measured(&report)
+}
+
+fn show(report: &Report, output: Output) -> Outcome {
+    let mut table = Table::new(&[
+        "CASE",
+        ">WATCHERS",
+        ">RTT ms",
+        ">PICTURE ms",
+        ">GAP ms",
+        ">BEFORE ms",
+        ">LOST",
+        ">TWICE",
+        ">COPIES",
+        "RESULT",
+    ]);
+    report.rows.iter().for_each(|row| table.row(cells(row)));
+    show_measured(report, &table, "", output)
+}
+
+fn cells(row: &Row) -> [String; 10] {
+    let dash = || "-".to_owned();
+    let number = |value: Option<f64>, digits: usize| value.map_or_else(dash, |value| format!("{value:.digits$}"));
+    let count = |value: Option<u64>| value.map_or_else(dash, |value| value.to_string());
+    let result = match row.met {
+        Some(true) => "met",
+        Some(false) => "NOT MET",
+        None => "",
+    };
+    [
+        row.case.to_owned(),
+        row.watchers.to_string(),
+        number(Some(row.round_trip_ms), 0),
+        number(row.picture_ms, 1),
+        number(row.gap_ms, 1),
+        number(row.gap_before_ms, 1),
+        count(row.lost),
+        count(row.twice),
+        number(row.copies, 2),
+        result.to_owned(),
+    ]
+}

@@ -1,0 +1,32 @@
+//! The measurement of what receivers of a reflected stream see, as a user runs it:
+//! the real daemons in a lab. How soon and how smooth is this machine's business; that
+//! a picture comes, and that a super node leaves without loss, is ours.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+#[test]
+fn a_picture_comes_and_its_way_changes_without_loss_and_the_provider_sends_one_copy() {
+    let cases = ["join-carried", "leave-watchers", "uplink-4"];
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
+    command.args(["bench", "watch", "--json", "--case", &cases.join(",")]).stdin(Stdio::null()).env("TERM", "dumb");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    // The daemons are there where the whole workspace was built.
+    if report["notes"].to_string().contains("install it there") {
+        assert_eq!(output.status.code(), Some(3), "{report}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    let measured: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(measured, cases, "{report}");
+    // No picture comes sooner than the request and what answers it take.
+    assert!(rows[0]["picture_ms"].as_f64() >= rows[0]["round_trip_ms"].as_f64(), "{report}");
+    assert_eq!((&rows[1]["lost"], &rows[1]["twice"]), (&0.into(), &0.into()), "{report}");
+    let copies = rows[2]["copies"].as_f64().unwrap();
+    assert!((1.0..2.0).contains(&copies), "{report}");
+}
