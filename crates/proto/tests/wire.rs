@@ -199,7 +199,8 @@ fn an_offered_object_has_no_endless_name() {
 fn membership_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..MAX_GOSSIP_BYTES).prop_map(|bytes| Message::Gossip(bytes.into())),
-        any::<u32>().prop_map(Message::Load),
+        (any::<u32>(), any::<Option<u32>>())
+            .prop_map(|(leases, residual_kbps)| Message::Load { leases, residual_kbps }),
         prop::collection::vec(address(), 1..=8).prop_map(Message::Redirect),
     ]
 }
@@ -354,7 +355,7 @@ fn coverage() -> impl Strategy<Value = Coverage> {
 }
 
 fn way() -> impl Strategy<Value = Way> {
-    prop::sample::select(vec![Way::Up, Way::Across, Way::Down])
+    prop::sample::select(vec![Way::Up, Way::Across, Way::Down, Way::Back])
 }
 
 fn patches() -> impl Strategy<Value = Vec<(Patch, u32)>> {

@@ -99,7 +99,11 @@ fn carried(status: &StreamStatus) -> impl Iterator<Item = Carried> {
     let kbps = kbps(status.bits_per_second);
     let comes = !status.legs.is_empty();
     let named = status.names.iter().filter(move |_| comes);
-    named.map(move |name| Carried { service: name.service, cell: name.cell, provider: name.provider, kbps })
+    let to: Vec<_> = status.members.iter().map(|member| member.address).collect();
+    named.map(move |name| {
+        let (service, cell, provider, to) = (name.service, name.cell, name.provider, to.clone());
+        Carried { service, cell, provider, kbps, to }
+    })
 }
 
 fn kbps(bits_per_second: u64) -> u32 {

@@ -197,7 +197,7 @@ mod tests {
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, LinkId) {
         let (mut bench, hub, _) = met_at(rtt);
-        bench.say(hub, &Message::Load(load));
+        bench.say(hub, &Message::Load { leases: load, residual_kbps: None });
         (bench, hub)
     }
 
@@ -239,7 +239,7 @@ mod tests {
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
         bench.say(hub, &Message::Claim { node: node(2), version: version(1) });
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
-        bench.say(hub, &Message::Load(1));
+        bench.say(hub, &Message::Load { leases: 1, residual_kbps: None });
         assert!(!is_sent(&mut bench, 3) && is_sent(&mut bench, 4));
     }
 
@@ -283,7 +283,7 @@ mod tests {
         // They are still listed, but out of reach.
         nodes.into_iter().for_each(|link| drop(bench.down(link)));
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Load(0));
+        bench.say(hub, &Message::Load { leases: 0, residual_kbps: None });
         assert!(bench.hub.balance.next_due().is_some());
         for _ in 0..4 {
             bench.wait(Duration::from_secs(5));
@@ -299,7 +299,7 @@ mod tests {
         let nodes: Vec<LinkId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Load(0));
+        bench.say(hub, &Message::Load { leases: 0, residual_kbps: None });
         let mut moved = 0;
         for second in 1..=30 {
             let said = bench.wait(Duration::from_secs(1));

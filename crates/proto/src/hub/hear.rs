@@ -55,7 +55,7 @@ impl Hub {
             | Message::Underway { .. }
             | Message::Gossip(_)
             | Message::Roster(_)
-            | Message::Load(_) => self.refused(from.node, "only a super node may say that"),
+            | Message::Load { .. } => self.refused(from.node, "only a super node may say that"),
             Message::Lease { .. } | Message::Anew | Message::Later(_) | Message::HandOver | Message::Redirect(_) => {
                 self.refused(from.node, "only a hub may say that")
             }
@@ -74,7 +74,7 @@ impl Hub {
             Message::Moved(moved) => self.hub_moved(now, from, moved),
             Message::Aside(aside) => self.set_aside(now, from.node, aside),
             Message::Gossip(message) => self.hear_gossip(now, from, &message),
-            Message::Load(leases) => self.hear_load(now, from, leases),
+            Message::Load { leases, residual_kbps } => self.hear_load(now, from, (leases, residual_kbps)),
             Message::Seek(seek) => self.sought(now, from, seek),
             Message::Found(found) => self.hub_found(now, from, found),
             Message::Enrol { tier } => self.enrolled(now, from, tier),

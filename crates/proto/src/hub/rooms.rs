@@ -167,7 +167,7 @@ impl Hub {
                 let owned = owners.contains(&self.config.node);
                 (owners.into_iter().filter(beside).map(|owner| (owner, Way::Across)).collect(), owned)
             }
-            Way::Across | Way::Down => (Vec::new(), true),
+            Way::Across | Way::Down | Way::Back => (Vec::new(), true),
         }
     }
 

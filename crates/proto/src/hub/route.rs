@@ -127,7 +127,7 @@ impl Hub {
         below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
         let mut route: Vec<(NodeId, Way)> = below.into_iter().map(|(hub, _)| (hub, Way::Down)).collect();
         match course.way {
-            Way::Down => {}
+            Way::Down | Way::Back => {}
             Way::Up if !self.is_top() => route.extend(self.parents().into_iter().map(|hub| (hub, course.up()))),
             Way::Up if course.near => {}
             Way::Up => {
@@ -182,7 +182,7 @@ impl Hub {
             (Way::Up, None) => self.peers_up().for_each(|hub| asks.add(hub, Way::Down, Vec::new())),
             (Way::Up, Some(patches)) => patches.into_iter().for_each(|patch| asks.owners_of(patch)),
             (Way::Across, Some(patches)) => patches.into_iter().for_each(|patch| asks.holders_of(patch)),
-            (Way::Across, None) | (Way::Down, _) => {}
+            (Way::Across, None) | (Way::Down | Way::Back, _) => {}
         }
         if course.is_everywhere() && self.misses_a_top() {
             coverage = coverage.with(Coverage::Partial);

@@ -89,7 +89,7 @@ impl Peer {
             | Message::Gossip(_)
             | Message::Join(_)
             | Message::Quit(_)
-            | Message::Load(_)
+            | Message::Load { .. }
             | Message::Claim { .. }
             | Message::Seek(_)
             | Message::Enrol { .. }

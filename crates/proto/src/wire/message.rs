@@ -214,10 +214,18 @@ pub enum Message {
     /// protocol; at most [`MAX_GOSSIP_BYTES`].
     #[n(35)]
     Gossip(#[cbor(n(0), with = "bytes_codec")] Bytes),
-    /// A super node tells another one how many nodes it has; the greatest
-    /// number says that it takes none in.
+    /// A super node tells another one how much it has to do.
     #[n(36)]
-    Load(#[n(0)] u32),
+    Load {
+        /// How many nodes it has; the greatest number says that it takes none in.
+        #[n(0)]
+        leases: u32,
+        /// What is left of its uplink for copies of reflected streams, kbit/s;
+        /// the greatest number is no limit. Not said by one that sends none in
+        /// the place of others.
+        #[n(1)]
+        residual_kbps: Option<u32>,
+    },
     /// A hub tells a node to make another one its home: a new node instead of
     /// a `Lease`, one that is here so that all have about as many. The node
     /// follows twice a minute and otherwise publishes again.

@@ -30,6 +30,10 @@ pub enum Way {
     /// To a hub that is to look at what is its own or below it, and nowhere else.
     #[n(2)]
     Down,
+    /// From a provider's home that has no room to reflect a stream to a hub that
+    /// is to do it instead, and that asks the home for it with its own address.
+    #[n(3)]
+    Back,
 }
 
 impl Reason {

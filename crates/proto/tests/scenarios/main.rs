@@ -27,6 +27,7 @@ mod rooms;
 mod satellites;
 mod scene;
 mod services;
+mod spills;
 mod standby;
 mod tiers;
 mod transports;

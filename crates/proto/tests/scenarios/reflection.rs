@@ -133,8 +133,11 @@ fn a_subscription_ends_with_its_time_and_without_one_lasts() {
 #[test]
 fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
     let mut two = Two::new(4, 2);
-    let full = hub::Command::Reflecting { residual_kbps: 800, subscribers: 0 };
-    two.world.command_hub(two.hubs[1], full);
+    // One copy each: to the other home, and to the first who watches.
+    for hub in two.hubs {
+        let full = hub::Command::Reflecting { residual_kbps: 800, subscribers: 0 };
+        two.world.command_hub(hub, full);
+    }
     let first = two.subscribe(0);
     assert!(two.is_watching(0, first));
     let second = two.world.subscribe(two.watchers[1], Service::Video, THERE);

@@ -65,6 +65,8 @@ pub struct World {
     pub dial_timeout: Duration,
     /// How many hubs may reflect a stream between two homes, plus one.
     pub layers: u8,
+    /// How many copies of a stream each hub's uplink can take.
+    pub copies: Option<u32>,
 }
 
 enum Action {
@@ -108,6 +110,7 @@ impl World {
             damage_chunks: false,
             dial_timeout: 3 * SECOND,
             layers: 1,
+            copies: None,
         }
     }
 
@@ -451,9 +454,10 @@ pub fn node_id(host: usize) -> NodeId {
     NodeId::from_bytes(bytes)
 }
 
-/// Host `n` listens at port `n`, whatever the transport.
+/// Host `n` listens at port `n` of a host of its own, whatever the transport.
 pub fn address(host: usize, scheme: Scheme) -> Address {
-    Address::single(scheme, ([10, 0, 0, 1], host as u16).into())
+    let ip = [10, 0, (host / 250) as u8, (host % 250) as u8 + 1];
+    Address::single(scheme, (ip, host as u16).into())
 }
 
 pub fn addresses(host: usize) -> Vec<Address> {

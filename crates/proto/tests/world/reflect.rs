@@ -1,16 +1,16 @@
 //! What the relays of hosts would do, as far as the control plane can tell: a
 //! provider's offers and the hubs' grants are followed to the subscribers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::hub::{Carried, Command as HubCommand};
 use roost_proto::peer::{Command, Event, Reflection, SessionId, Ticket, Wanted};
-use roost_proto::{Area, Epoch, Grant, NodeId, Secret, Service, StreamId, Tag, Time};
+use roost_proto::{Area, Epoch, Grant, NodeId, Scheme, Secret, Service, StreamId, Tag, Time};
 
 use super::host::{Host, HostId};
-use super::{MS, World, node_id};
+use super::{MS, World, address, node_id};
 
 /// Host `n` takes in reflected streams at this port plus `n`.
 const MEDIA: u16 = 10_000;
@@ -200,8 +200,26 @@ impl World {
         }
     }
 
-    /// Each hub hears what it carries.
+    /// The copies that each hub sends, and to whom.
+    pub fn copies(&self) -> BTreeMap<HostId, BTreeSet<(StreamId, HostId)>> {
+        let mut copies: BTreeMap<HostId, BTreeSet<(StreamId, HostId)>> = BTreeMap::new();
+        for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
+            for ticket in self.hosts[host.0].subscriptions() {
+                let (Some(way), Some(stream)) = (self.way(host, ticket), self.hosts[host.0].reflected(ticket)) else {
+                    continue;
+                };
+                let next = way.iter().copied().skip(1).chain([host]);
+                for (hub, to) in way.iter().zip(next) {
+                    copies.entry(*hub).or_default().insert((stream, to));
+                }
+            }
+        }
+        copies
+    }
+
+    /// Each hub hears what it carries, and what room is left.
     fn tell_hubs(&mut self) {
+        let copies = self.copies();
         let mut carried: BTreeMap<HostId, Vec<Carried>> = BTreeMap::new();
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
             for ticket in self.hosts[host.0].subscriptions() {
@@ -209,7 +227,10 @@ impl World {
                     let known = self.hosts[hub.0].media.grants.iter().rev().find(|grant| grant.provider.is_some());
                     let (service, cell, provider) =
                         known.map_or((Service::Video, None, None), |grant| (grant.service, grant.cell, grant.provider));
-                    let one = Carried { service, cell, provider, kbps: 700 };
+                    let receivers = copies.get(&hub).into_iter().flatten();
+                    let to = receivers.map(|(_, to)| (address(to.0, Scheme::Udp), media(to.0).port()));
+                    let to = to.filter_map(|(at, port)| Some(SocketAddr::new(at.primary()?.ip(), port))).collect();
+                    let one = Carried { service, cell, provider, kbps: 700, to };
                     let all = carried.entry(hub).or_default();
                     if !all.contains(&one) {
                         all.push(one);
@@ -220,6 +241,11 @@ impl World {
         for hub in (0..self.hosts.len()).map(HostId) {
             let streams = carried.remove(&hub).unwrap_or_default();
             self.command_hub(hub, HubCommand::Carries { streams });
+            if let Some(most) = self.copies {
+                let sent = copies.get(&hub).map_or(0, BTreeSet::len) as u32;
+                let residual_kbps = most.saturating_sub(sent) * 700;
+                self.command_hub(hub, HubCommand::Reflecting { residual_kbps, subscribers: 0 });
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! How many nodes each member has: what a hub says of itself, and what the
-//! others have said.
+//! How many nodes each member has, and what room for copies of streams: what a
+//! hub says of itself, and what the others have said.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,26 +12,40 @@ use crate::wire::Message;
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);
 
+/// Between a word and the next one about the room for copies alone.
+pub(super) const ROOM_PAUSE: Duration = Duration::from_secs(1);
+
 /// Said in place of a number by a hub that leaves.
 const LEAVING: u32 = u32::MAX;
 
 /// A change by no more than this part of the leases is not worth a word.
 const WORTH_A_WORD: usize = 32;
 
-/// The numbers of leases.
-#[derive(Debug, Default)]
+/// Nor is one by no more than this part of the room.
+const ROOM_WORTH_A_WORD: u32 = 8;
+
+/// The numbers of leases, and the room for copies in kbit/s.
+#[derive(Debug)]
 pub(super) struct Loads {
     /// Of each hub with an association.
-    by_hub: BTreeMap<NodeId, u32>,
+    by_hub: BTreeMap<NodeId, (u32, Option<u32>)>,
     /// Of this one, as it has said last.
-    told: usize,
+    told: (usize, Option<u32>),
     last_word: Time,
     next_word: Option<Time>,
 }
 
 impl Loads {
+    pub(super) fn new(room: Option<u32>) -> Self {
+        Self { by_hub: BTreeMap::new(), told: (0, room), last_word: Time::ZERO, next_word: None }
+    }
+
     pub(super) fn of(&self, hub: NodeId) -> Option<u32> {
-        self.by_hub.get(&hub).copied()
+        self.by_hub.get(&hub).map(|(leases, _)| *leases)
+    }
+
+    fn room_of(&self, hub: NodeId) -> Option<u32> {
+        self.by_hub.get(&hub).and_then(|(_, room)| *room)
     }
 
     pub(super) fn forget(&mut self, hub: NodeId) {
@@ -47,15 +61,21 @@ impl Loads {
         self.next_word = None;
     }
 
-    /// Whether the others are to hear now of so many leases; if so, they are
-    /// taken to have heard.
-    fn is_word_due(&mut self, now: Time, leases: usize) -> bool {
-        let due = self.last_word + LOAD_PAUSE;
-        let changed = leases.abs_diff(self.told) > self.told / WORTH_A_WORD;
+    /// Whether the others are to hear now of so many leases and such room; if
+    /// so, they are taken to have heard.
+    fn is_word_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
+        let (told, told_room) = self.told;
+        let leases_changed = leases.abs_diff(told) > told / WORTH_A_WORD;
+        let room_changed = match (room, told_room) {
+            (Some(room), Some(told)) => room.abs_diff(told) > told / ROOM_WORTH_A_WORD,
+            (room, told) => room != told,
+        };
+        let due = self.last_word + if leases_changed { LOAD_PAUSE } else { ROOM_PAUSE };
+        let changed = leases_changed || room_changed;
         self.next_word = (changed && now < due).then_some(due);
         let is_due = changed && now >= due;
         if is_due {
-            (self.told, self.last_word) = (leases, now);
+            (self.told, self.last_word) = ((leases, room), now);
         }
         is_due
     }
@@ -67,13 +87,18 @@ impl Hub {
         self.directory.nodes().saturating_sub(self.copies.len())
     }
 
-    /// Tells the other members how many leases there are, if that has changed
-    /// by enough to matter.
+    /// What another hub has left for copies, kbit/s, as it has said last.
+    pub(in crate::hub) fn room_of(&self, hub: NodeId) -> Option<u32> {
+        self.members.loads.room_of(hub)
+    }
+
+    /// Tells the other members how many leases and what room there are, if that
+    /// has changed by enough to matter.
     pub(in crate::hub) fn tell_load(&mut self, now: Time) {
         if self.members.reach.is_empty() {
             return self.members.loads.fall_silent();
         }
-        if self.members.loads.is_word_due(now, self.leases()) {
+        if self.members.loads.is_word_due(now, self.leases(), self.room()) {
             for node in self.members.nodes().collect::<Vec<_>>() {
                 self.say_load(node);
             }
@@ -82,19 +107,20 @@ impl Hub {
 
     pub(super) fn say_load(&mut self, to: NodeId) {
         let leases = if self.leaving.is_some() { LEAVING } else { self.leases() as u32 };
-        self.tell_peer(to, &Message::Load(leases));
+        let residual_kbps = self.room();
+        self.tell_peer(to, &Message::Load { leases, residual_kbps });
     }
 
-    /// Another member says how many leases it has.
-    pub(in crate::hub) fn hear_load(&mut self, now: Time, from: Sender, load: u32) {
+    /// Another member says how many leases it has, and what room.
+    pub(in crate::hub) fn hear_load(&mut self, now: Time, from: Sender, load: (u32, Option<u32>)) {
         self.members.loads.by_hub.insert(from.node, load);
-        self.mesh.says_goodbye(from.node, load == LEAVING);
+        self.mesh.says_goodbye(from.node, load.0 == LEAVING);
         self.welcome(now, from.node);
     }
 
     /// A hub says that one more node is with it.
     pub(in crate::hub) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
-        if let Some(load) = self.members.loads.by_hub.get_mut(&hub) {
+        if let Some((load, _)) = self.members.loads.by_hub.get_mut(&hub) {
             *load = load.saturating_add(1);
         }
         self.arrived(node);

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use self::group::{Group, News, Word};
 use self::load::Loads;
 use super::mesh::Purpose;
-use super::{Config, Event, Hub, Kind, Relation, Sender};
+use super::{Config, Event, Hub, Kind, Reflection, Relation, Sender};
 use crate::address::{Address, SchemeSet};
 use crate::backoff::Backoff;
 use crate::ids::{LinkId, NodeId};
@@ -105,7 +105,12 @@ impl Members {
     pub(super) fn new(config: &Config) -> Self {
         let group = (config.kind == Kind::SuperNode)
             .then(|| Group::new(config.node, config.epoch, config.tier, &config.addresses, config.seed));
-        Self { group, reach: BTreeMap::new(), announcing: BTreeMap::new(), loads: Loads::default() }
+        Self {
+            group,
+            reach: BTreeMap::new(),
+            announcing: BTreeMap::new(),
+            loads: Loads::new(config.reflection.and_then(Reflection::first_room)),
+        }
     }
 
     pub(super) fn len(&self) -> usize {

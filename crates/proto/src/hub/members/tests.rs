@@ -223,8 +223,11 @@ fn a_member_is_told_how_many_nodes_there_are_and_nodes_are_told_of_it() {
         _ => None,
     });
     assert_eq!(siblings, Some(Some(vec![address(100)])));
-    assert!(bench.wait(LOAD_PAUSE).contains(&(link, Message::Load(1))) || lease.contains(&(link, Message::Load(1))));
-    bench.say(link, &Message::Load(7));
+    assert!(
+        bench.wait(LOAD_PAUSE).contains(&(link, Message::Load { leases: 1, residual_kbps: None }))
+            || lease.contains(&(link, Message::Load { leases: 1, residual_kbps: None }))
+    );
+    bench.say(link, &Message::Load { leases: 7, residual_kbps: None });
     let status = &bench.hub.members()[0];
     assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
 }

@@ -358,7 +358,7 @@ impl Crowd {
     }
 
     pub(super) fn way(&mut self) -> Way {
-        [Way::Up, Way::Across, Way::Down][self.below(3) as usize]
+        [Way::Up, Way::Across, Way::Down, Way::Back][self.below(4) as usize]
     }
 
     fn summary(&mut self) -> Message {

@@ -18,7 +18,7 @@ impl Crowd {
         } else {
             let carried = |crowd: &mut Self| {
                 let (cell, provider) = (Some(crowd.cell()), (crowd.below(3) > 0).then(|| crowd.who()));
-                Carried { service: Service::ALL[crowd.below(2) as usize], cell, provider, kbps: 650 }
+                Carried { service: Service::ALL[crowd.below(2) as usize], cell, provider, kbps: 650, to: Vec::new() }
             };
             Command::Carries { streams: (0..self.below(3)).map(|_| carried(self)).collect() }
         };

@@ -2,13 +2,19 @@
 
 use std::net::SocketAddr;
 
-use super::{BEGINNING, MAX_RECEIVERS, Policy};
+use super::{BEGINNING, Copy, MAX_RECEIVERS, Policy};
 use crate::hub::Hub;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
 use crate::service::{Form, Service};
 use crate::time::Time;
 use crate::wire::Reason;
+
+impl Copy {
+    fn receiver(&self) -> Option<(SocketAddr, Service, NodeId)> {
+        self.provider.map(|provider| (self.to, self.service, provider))
+    }
+}
 
 impl Hub {
     /// The owner says what is left of its uplink, and how many nodes are sent
@@ -26,17 +32,11 @@ impl Hub {
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(super) fn admit_copy(
-        &mut self,
-        now: Time,
-        (to, kind): (SocketAddr, Kind),
-        service: Service,
-        provider: Option<NodeId>,
-    ) -> Result<(), Reason> {
-        let receiver = provider.map(|provider| (to, service, provider));
-        if receiver.is_some_and(|receiver| self.reflecting.receivers.contains_key(&receiver)) {
+    pub(super) fn admit_copy(&mut self, now: Time, copy: &Copy) -> Result<(), Reason> {
+        if self.is_receiver(copy) {
             return Ok(());
         }
+        let Copy { kind, service, provider, .. } = *copy;
         let kbps = self.rate(service, provider);
         let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
         let reflecting = &mut self.reflecting;
@@ -54,10 +54,15 @@ impl Hub {
         }
         reflecting.subscribers += u32::from(is_subscriber);
         self.counters.grants += 1;
-        if let Some(receiver) = receiver {
+        if let Some(receiver) = copy.receiver() {
             self.remember_receiver(now, receiver);
         }
         Ok(())
+    }
+
+    /// Whether it has the copy already.
+    pub(super) fn is_receiver(&self, copy: &Copy) -> bool {
+        copy.receiver().is_some_and(|receiver| self.reflecting.receivers.contains_key(&receiver))
     }
 
     pub(super) fn remember_receiver(&mut self, now: Time, receiver: (SocketAddr, Service, NodeId)) {
@@ -68,7 +73,7 @@ impl Hub {
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
-    fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
+    pub(super) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
         let carried = provider.and_then(|provider| self.reflecting.carried_of(service, provider));
         // A stream that has just begun is not measured yet.
         let carried = carried.filter(|carried| carried.kbps > 0);

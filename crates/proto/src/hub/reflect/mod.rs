@@ -8,12 +8,15 @@
 //! each on the way knows its two neighbours, and the stream finds its way back.
 
 mod admit;
+mod spill;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+pub(super) use spill::Spill;
 
 use super::requests::{Asked, Choice, Key};
 use super::{Event, Hub};
@@ -37,8 +40,8 @@ pub const MAX_CARRIED: usize = 256;
 /// takes no more room; the others are counted again.
 const MAX_RECEIVERS: usize = 4_096;
 
-/// How long a receiver of a stream that is not carried is remembered: until
-/// then it should have begun.
+/// How long a receiver is remembered that is sent nothing: until then it should
+/// have begun.
 const BEGINNING: Duration = Duration::from_secs(10);
 
 /// How a hub reflects.
@@ -67,7 +70,7 @@ pub enum Policy {
 }
 
 /// A stream that the hub's relay carries, as its owner says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// What.
     pub service: Service,
@@ -77,6 +80,8 @@ pub struct Carried {
     pub provider: Option<NodeId>,
     /// Its rate.
     pub kbps: u32,
+    /// Who is sent it: one that asks again takes no more room.
+    pub to: Vec<SocketAddr>,
 }
 
 /// What the hub knows of its relay.
@@ -90,6 +95,16 @@ pub(super) struct Reflecting {
     carried: Vec<Carried>,
     /// Who was granted whose stream, and when.
     receivers: BTreeMap<(SocketAddr, Service, NodeId), Time>,
+}
+
+/// A copy that somebody wants.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    to: SocketAddr,
+    kind: Kind,
+    service: Service,
+    /// Whose, if that is known.
+    provider: Option<NodeId>,
 }
 
 /// What was granted for a request, as it was last handed on.
@@ -138,28 +153,32 @@ impl Hub {
     pub(super) fn note_carried(&mut self, now: Time, mut streams: Vec<Carried>) {
         streams.truncate(MAX_CARRIED);
         let reflecting = &mut self.reflecting;
+        let sent = |stream: &Carried| {
+            let (service, provider) = (stream.service, stream.provider);
+            stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
+        };
+        let served: BTreeSet<_> = streams.iter().flat_map(sent).collect();
         reflecting.carried = streams;
-        let mut receivers = std::mem::take(&mut reflecting.receivers);
-        receivers.retain(|(_, service, provider), granted| {
-            reflecting.carries(*service, *provider) || now < *granted + BEGINNING
-        });
-        reflecting.receivers = receivers;
+        reflecting.receivers.retain(|receiver, granted| served.contains(receiver) || now < *granted + BEGINNING);
     }
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,
     /// if this hub is one that reflects it. On an error there is no room.
     pub(super) fn grant_copy(&mut self, now: Time, key: Key, choice: Choice) -> Result<(), Reason> {
+        self.forget_spill(key, choice);
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
-        let Some(reflect) = Params::reflect_of(asked.params).filter(|reflect| self.reflects(asked, *reflect, choice))
-        else {
+        let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
             self.requests.set_granted(key, None);
             return Ok(());
         };
         let provider = choice.provider().or(asked.meant());
-        let to = self.seen_from(reflect.to, asked.link);
+        let (to, kind, service) = (self.seen_from(reflect.to, asked.link), kind_of(reflect), asked.service);
         if asked.granted.is_none() {
-            let kind = kind_of(asked);
-            self.admit_copy(now, (to, kind), asked.service, provider)?;
+            let copy = Copy { to, kind, service, provider };
+            if self.spills(key, choice, &copy)? {
+                return Ok(());
+            }
+            self.admit_copy(now, &copy)?;
         }
         // Another choice must not be taken for the one before.
         let tag = Tag(self.reflecting.tags.next_u64());
@@ -180,13 +199,13 @@ impl Hub {
     /// Tells the owner of what was granted for a request.
     pub(super) fn tell_grant(&mut self, now: Time, key: Key) {
         let Some(asked) = self.requests.get(key) else { return };
-        let (Some(granted), Some(reflect)) = (asked.granted, Params::reflect_of(asked.params)) else { return };
+        let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
         let Granted { tag, provider } = granted;
         let (to, service) = (self.seen_from(reflect.to, asked.link), asked.service);
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.aim()));
         let cell = held.flatten();
-        let grant = Grant { tag, to, their_tag: reflect.tag, kind: kind_of(asked), service, cell, provider };
+        let grant = Grant { tag, to, their_tag: reflect.tag, kind: kind_of(reflect), service, cell, provider };
         if let Some(provider) = provider {
             self.remember_receiver(now, (to, service, provider));
         }
@@ -205,7 +224,7 @@ impl Hub {
     /// What goes on with a request in place of what came with it.
     pub(super) fn params_onward(&self, asked: &Asked, relayed: bool) -> Option<Params> {
         let mut params = asked.params?;
-        params.reflect = match (params.reflect, asked.granted, self.config.reflection) {
+        params.reflect = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
             (_, _, _) if relayed => None,
             (Some(reflect), Some(granted), Some(Reflection { media, .. })) => {
@@ -220,14 +239,14 @@ impl Hub {
     }
 
     /// Whether this hub reflects what is asked for: as the home of who asks, as
-    /// the home of who provides, or as the layer between. One that leaves does
-    /// not begin.
+    /// the home of who provides, in that one's place, or as the layer between.
+    /// One that leaves does not begin.
     fn reflects(&self, asked: &Asked, reflect: Reflect, choice: Choice) -> bool {
         let Some(Reflection { layers, .. }) = self.config.reflection.filter(|_| self.leaving.is_none()) else {
             return false;
         };
-        let at_an_end = !asked.is_carried() || choice.node().is_some();
-        reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops < 2)
+        let at_an_end = choice.node().is_some() || asked.is_spilled_here() || !asked.is_carried() && !asked.elsewhere;
+        reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
 
     /// An address with an unspecified host replaced by where the neighbour is seen.
@@ -240,6 +259,7 @@ impl Hub {
     }
 }
 
-fn kind_of(asked: &Asked) -> Kind {
-    if asked.is_carried() { Kind::Reflector } else { Kind::Subscriber }
+/// Who is sent a copy: a hub says that it reflects.
+fn kind_of(reflect: Reflect) -> Kind {
+    if reflect.hops > 0 { Kind::Reflector } else { Kind::Subscriber }
 }

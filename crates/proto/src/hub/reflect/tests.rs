@@ -83,7 +83,12 @@ fn has_left(bench: &mut Bench, residual_kbps: u32) {
 }
 
 fn carries(bench: &mut Bench, provider: u8) {
-    let carried = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650 };
+    carries_to(bench, provider, &[]);
+}
+
+fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
+    let to = receivers.iter().map(|number| ([10, 0, 0, *number], 9_000).into()).collect();
+    let carried = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650, to };
     tell(bench, Command::Carries { streams: vec![carried] });
 }
 
@@ -228,7 +233,7 @@ fn what_is_granted_and_has_not_begun_is_not_granted_again() {
     has_left(&mut bench, VIDEO_KBPS + 600);
     assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
     // It has begun, and is not measured yet.
-    let begun = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0 };
+    let begun = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
     tell(&mut bench, Command::Carries { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
@@ -377,3 +382,5 @@ fn far_cells_are_not_served_by_what_is_carried() {
     let away = Request { area: Area::At(Cell::new(1, 1)), ..subscribe(1) };
     assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
 }
+
+mod spilling;

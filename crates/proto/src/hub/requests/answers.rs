@@ -52,12 +52,16 @@ impl Hub {
         self.note_answer(now, key);
         self.note_refusal(to, decline.reason);
         self.report(now, key, Step::Declined, to.neighbour(), Some(decline.reason));
+        self.declined_spilled(key, to);
         match decline.reason {
             Reason::Busy => {
                 to.node().into_iter().for_each(|node| self.directory.busy(node));
                 self.note_retry(key, decline.retry_after_ms);
             }
-            Reason::Saturated => self.note_retry(key, decline.retry_after_ms),
+            Reason::Saturated => {
+                self.note_retry(key, decline.retry_after_ms);
+                self.spill_refused(key, to);
+            }
             Reason::Leaving => to.node().into_iter().for_each(|node| self.directory.suspend(node)),
             _ => {}
         }
@@ -70,7 +74,8 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return };
         if let Some(relay) = asked.relay() {
             self.end_relay(relay, None, None);
-        } else if !asked.is_carried() && matches!(declined, Reason::Unreachable | Reason::NoTransport) {
+        } else if !asked.is_carried() && !to.is_spill() && matches!(declined, Reason::Unreachable | Reason::NoTransport)
+        {
             match self.hand(now, key, to, true) {
                 Ok(()) => return,
                 Err(reason) => self.note(key, reason),

@@ -21,15 +21,22 @@ impl Hub {
         let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
         let taken = Message::Underway { id: carry.id, requester, provider: None };
-        if self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce && asked.meant() == carry.provider) {
+        if self.comes_back(now, from, key, &carry) {
+            return;
+        }
+        if self.requests.get(key).is_some_and(|asked| asked.is_same(&carry)) {
             return self.carried_again(now, from, key, &carry, &taken);
         }
+        let is_known = carry.way == Way::Back && self.requests.get(key).is_some_and(|asked| asked.nonce == carry.nonce);
         let connected = carry.provider.is_some_and(|provider| self.neighbours.is_up(provider));
         let reason = if self.leaving.is_some() && !connected {
             Some(Reason::Leaving)
         } else if carry.way == Way::Up && !matches!(self.relation(from.node), Some(Relation::Child(_))) {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
+        } else if is_known {
+            // What this hub could not do it is not to do for another one.
+            Some(Reason::NotFound)
         } else {
             (!self.admit(from.node)).then_some(Reason::TooMany)
         };
@@ -50,6 +57,14 @@ impl Hub {
                 let (area, count) = (Area::At(cell), DEFAULT_CONSIDERED);
                 let query = Query { service, area, origin: cell, count, except: Some(requester), aim: Aim::Serve };
                 self.choose_or_seek(now, key, (area, Scope::Anywhere), query);
+            }
+            Some(provider) if self.requests.get(key).is_some_and(Asked::is_spilled_here) => {
+                let named = Some((provider, cell));
+                let back = Choice::Hub { hub: from.node, way: Way::Down, named, silences: 0 };
+                if let Some(asked) = self.requests.table.get_mut(&key) {
+                    (asked.climbed, asked.choices) = (true, [back].into());
+                }
+                self.advance(now, key);
             }
             Some(provider) => self.choose_meant(now, key, provider),
         }
@@ -92,6 +107,7 @@ impl Hub {
         // What is relayed has another number there, so this is a repetition.
         let is_back =
             matches!(asked.stage, Stage::Handed { to: Choice::Hub { hub, .. }, relay: None, .. } if hub == from.node);
+        let is_back = is_back && carry.way != Way::Back;
         let refused = matches!(asked.stage, Stage::Refused { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::address::{Address, SchemeSet};
 use crate::grid::{Area, Cell};
 use crate::hub::Sender;
-use crate::hub::reflect::Granted;
+use crate::hub::reflect::{Granted, Spill};
 use crate::hub::route::{Course, HOPS};
 use crate::ids::{LinkId, NodeId, Nonce, RequestId};
 use crate::reflection::Tag;
@@ -49,7 +49,7 @@ pub(in crate::hub) struct Asked {
     /// be asked one after the other.
     pub(super) cell: Option<Cell>,
     pub(super) requester: NodeId,
-    pub(super) nonce: Nonce,
+    pub(in crate::hub) nonce: Nonce,
     pub(in crate::hub) service: Service,
     pub(super) mode: Mode,
     pub(in crate::hub) params: Option<Params>,
@@ -57,6 +57,10 @@ pub(in crate::hub) struct Asked {
     named: Option<NodeId>,
     /// What was granted of a stream to reflect, as it was last handed on.
     pub(in crate::hub) granted: Option<Granted>,
+    /// Another hub is to reflect it: this one has no room, or none for the way to it.
+    pub(in crate::hub) elsewhere: bool,
+    /// The hub that reflects what is of a provider here.
+    pub(in crate::hub) spill: Option<Spill>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
@@ -72,7 +76,7 @@ pub(in crate::hub) struct Asked {
     pub(super) course: Option<Course>,
     pub(super) stage: Stage,
     /// The gravest reason so far why nobody serves it.
-    pub(super) reason: Reason,
+    pub(in crate::hub) reason: Reason,
     /// When the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
     /// How many reports on it were sent, if it is traced.
@@ -165,6 +169,28 @@ impl Requests {
         }
     }
 
+    /// Another hub is to reflect what is asked for: it is tried by `choices`
+    /// before all others.
+    pub(in crate::hub) fn send_elsewhere(&mut self, key: Key, choices: impl DoubleEndedIterator<Item = Choice>) {
+        let Some(asked) = self.table.get_mut(&key) else { return };
+        (asked.elsewhere, asked.granted) = (true, None);
+        choices.rev().for_each(|choice| asked.choices.push_front(choice));
+    }
+
+    /// Another hub reflects it, or none any more.
+    pub(in crate::hub) fn set_spill(&mut self, key: Key, spill: Option<Spill>) {
+        if let Some(asked) = self.table.get_mut(&key) {
+            (asked.spill, asked.granted) = (spill, None);
+        }
+    }
+
+    /// A provider is not tried again, by whatever way.
+    pub(in crate::hub) fn drop_choices(&mut self, key: Key, provider: NodeId) {
+        if let Some(asked) = self.table.get_mut(&key) {
+            asked.choices.retain(|choice| choice.provider() != Some(provider));
+        }
+    }
+
     /// Changes where a copy is wanted; what is granted for it gets another tag.
     pub(in crate::hub) fn set_reflect(&mut self, key: Key, reflect: Option<Reflect>, tag: Tag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
@@ -200,6 +226,8 @@ impl Asked {
             params: request.params,
             named: Params::reflect_of(request.params).and_then(|reflect| reflect.provider),
             granted: None,
+            elsewhere: false,
+            spill: None,
             reply_to: Vec::new(),
             came: now,
             until: until(now, request.deadline_ms),
@@ -229,6 +257,8 @@ impl Asked {
             params: carry.params,
             named: None,
             granted: None,
+            elsewhere: false,
+            spill: None,
             came: now,
             until: until(now, carry.deadline_ms),
             reply_to: carry.reply_to,
@@ -248,6 +278,14 @@ impl Asked {
         self.carried.is_none_or(|carried| carried.hops > 0)
     }
 
+    /// Whether another hub passes on this very request, and not one that was refused
+    /// with a wish that may be met elsewhere.
+    pub(super) fn is_same(&self, carry: &Carry) -> bool {
+        let hops = |params| Params::reflect_of(params).map(|reflect| reflect.hops);
+        let anew = matches!(self.stage, Stage::Refused { .. }) && hops(self.params) != hops(carry.params);
+        self.nonce == carry.nonce && self.meant() == carry.provider && !anew
+    }
+
     /// The only provider that is meant.
     pub(in crate::hub) fn meant(&self) -> Option<NodeId> {
         self.carried.and_then(|carried| carried.provider).or(self.named)
@@ -260,6 +298,27 @@ impl Asked {
             _ => None,
         };
         named.or(self.cell)
+    }
+
+    /// Where a copy is wanted.
+    pub(in crate::hub) fn copy_wanted(&self) -> Option<Reflect> {
+        self.spill.map(|spill| spill.reflect).or(Params::reflect_of(self.params))
+    }
+
+    /// The hub that was asked to reflect something in this one's place, and
+    /// whose stream.
+    pub(in crate::hub) fn handed_to_spill(&self) -> Option<(NodeId, NodeId)> {
+        match self.stage {
+            Stage::Handed { to: Choice::Hub { hub, way: Way::Back, named, .. }, .. } => {
+                named.map(|(provider, _)| (hub, provider))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a provider's home wants the stream reflected in its place.
+    pub(in crate::hub) fn is_spilled_here(&self) -> bool {
+        self.is_carried() && self.course.is_some_and(|course| course.way == Way::Back)
     }
 
     /// Whether a reflected stream is wanted.
@@ -328,6 +387,11 @@ impl Choice {
             Self::Node(node) => Some(node),
             Self::Hub { named, .. } => named.map(|(node, _)| node),
         }
+    }
+
+    /// Whether another hub is to reflect what is of a provider here.
+    pub(in crate::hub) fn is_spill(self) -> bool {
+        matches!(self, Self::Hub { way: Way::Back, .. })
     }
 
     /// Another hub that has not been asked yet.

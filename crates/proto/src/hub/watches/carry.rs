@@ -41,7 +41,7 @@ impl Hub {
         match course.way {
             Way::Up if self.is_top() => hubs.extend(self.peers_up().map(|hub| (hub, Way::Down))),
             Way::Up => hubs.extend(self.parents().first().map(|hub| (*hub, Way::Up))),
-            Way::Across | Way::Down => {}
+            Way::Across | Way::Down | Way::Back => {}
         }
         hubs.retain(|hub, _| Some(*hub) != course.from && self.neighbours.is_up(*hub));
         for (hub, way) in hubs {

@@ -1,0 +1,164 @@
+//! Another hub that reflects what this one has no room for. A subscriber
+//! recognises its copy by the tag, whoever sends it.
+//!
+//! A home without room passes the request on as it came, so that the stream
+//! comes from the provider's home. If that has no room either, it has a hub with room
+//! reflect it ([`Way::Back`]), which asks it for the stream as any hub does.
+//! So a stream still crosses two hubs at most.
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+
+use super::{Copy, Policy, Reflection};
+use crate::hub::requests::{Choice, Key};
+use crate::hub::{Hub, Sender};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::reflection::Kind;
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Carry, Decline, Message, Params, Reason, Reflect, Way};
+
+/// How many hubs are tried for one copy.
+const MAX_TRIED: usize = 8;
+
+/// A hub that reflects in this one's place what a provider here sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::hub) struct Spill {
+    hub: NodeId,
+    provider: NodeId,
+    /// Where it wants the stream, in full.
+    pub(in crate::hub) reflect: Reflect,
+}
+
+impl Reflection {
+    /// What there is room for before the owner has said anything, as
+    /// [`Message::Load`] tells it.
+    pub(in crate::hub) fn first_room(self) -> Option<u32> {
+        (self.policy == Policy::Residual).then_some(u32::MAX)
+    }
+}
+
+impl Hub {
+    /// What room for copies the other hubs are told of, kbit/s.
+    pub(in crate::hub) fn room(&self) -> Option<u32> {
+        let reflection = self.config.reflection.filter(|_| self.leaving.is_none());
+        reflection.and_then(Reflection::first_room).map(|_| self.reflecting.residual_kbps)
+    }
+
+    /// Whether another hub is to reflect the copy instead of this one.
+    ///
+    /// # Errors
+    /// Others are tried before `choice`, with which this hub serves it itself if it can.
+    pub(super) fn spills(&mut self, key: Key, choice: Choice, copy: &Copy) -> Result<bool, Reason> {
+        let Some(asked) = self.requests.get(key) else { return Ok(false) };
+        let may_spill = copy.kind == Kind::Subscriber && !asked.elsewhere && !asked.is_spilled_here();
+        if !may_spill || self.room().is_none() || self.is_receiver(copy) {
+            return Ok(false);
+        }
+        let (kbps, left) = (self.rate(copy.service, copy.provider), self.reflecting.residual_kbps);
+        let Choice::Node(provider) = choice else {
+            if left < kbps {
+                self.requests.send_elsewhere(key, std::iter::empty());
+            }
+            return Ok(left < kbps);
+        };
+        // The last copy is one for a hub, which makes many of it.
+        if left >= kbps.saturating_mul(2) {
+            return Ok(false);
+        }
+        let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.aim());
+        let (asker, reason) = (asked.neighbour, asked.reason);
+        let named = cell.map(|cell| (provider, cell));
+        let back = |hub| Choice::Hub { hub, way: Way::Back, named, silences: 0 };
+        let hubs = self.hubs_with_room(asker, copy.service, provider, kbps);
+        if hubs.is_empty() || named.is_none() {
+            return Ok(false);
+        }
+        let choices: Vec<Choice> = hubs.into_iter().map(back).chain([choice]).collect();
+        self.requests.send_elsewhere(key, choices.into_iter());
+        Err(reason)
+    }
+
+    /// Those that have a provider's stream from here already, then those that
+    /// would have to get it, if there is room for that; of each the one with the most
+    /// room first.
+    fn hubs_with_room(&self, asker: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
+        let can_feed = self.reflecting.residual_kbps >= kbps;
+        let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
+        for hub in self.neighbours.hubs().filter(|hub| *hub != asker) {
+            let Some(room) = self.room_of(hub) else { continue };
+            let is_fed = self.is_fed(hub, service, provider);
+            // A hub that would serve this one only is no gain.
+            let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
+            if room >= least && (is_fed || can_feed) {
+                hubs.push((!is_fed, Reverse(room), hub));
+            }
+        }
+        hubs.sort_unstable();
+        hubs.into_iter().take(MAX_TRIED).map(|(.., hub)| hub).collect()
+    }
+
+    /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
+    fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
+        let links = self.neighbours.links_of(hub).iter().filter_map(|link| self.neighbours.links.get(link));
+        let hosts: Vec<_> = links.filter_map(|link| link.address.primary()).map(|at: SocketAddr| at.ip()).collect();
+        let mut receivers = self.reflecting.receivers.keys();
+        receivers.any(|(to, what, of)| (*what, *of) == (service, provider) && hosts.contains(&to.ip()))
+    }
+
+    /// A hub that was to reflect something in this one's place asks for it.
+    /// False if this is not about such a thing.
+    pub(in crate::hub) fn comes_back(&mut self, now: Time, from: Sender, key: Key, carry: &Carry) -> bool {
+        let Some(asked) = self.requests.get(key).filter(|asked| asked.nonce == carry.nonce) else { return false };
+        let Some(reflect) = Params::reflect_of(carry.params).filter(|reflect| reflect.hops > 0) else { return false };
+        let (tried, spill) = (asked.handed_to_spill(), asked.spill);
+        let (id, requester) = (key.id, Some(key.asker));
+        let is_awaited = tried.filter(|(hub, _)| *hub == from.node);
+        if tried.is_none() && spill.is_none() {
+            return false;
+        }
+        if is_awaited.is_none() && spill.is_none_or(|spill| spill.hub != from.node) {
+            // Another one was asked in the meantime.
+            let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
+            self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return true;
+        }
+        let taken = Message::Underway { id, requester, provider: None };
+        self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
+        if let Some((hub, provider)) = is_awaited {
+            let reflect = Reflect { to: self.seen_from(reflect.to, from.link), ..reflect };
+            self.requests.set_spill(key, Some(Spill { hub, provider, reflect }));
+            self.hand_or_advance(now, key, Choice::Node(provider));
+        }
+        true
+    }
+
+    /// The request is about to go to another provider: what was to be reflected
+    /// elsewhere is this hub's again.
+    pub(super) fn forget_spill(&mut self, key: Key, choice: Choice) {
+        let spill = self.requests.get(key).and_then(|asked| asked.spill);
+        if spill.is_some_and(|spill| choice != Choice::Node(spill.provider)) {
+            self.requests.set_spill(key, None);
+        }
+    }
+
+    /// A provider declines what another hub was to reflect: no third one changes that.
+    pub(in crate::hub) fn declined_spilled(&mut self, key: Key, by: Choice) {
+        let Some(Spill { provider, .. }) = self.requests.get(key).and_then(|asked| asked.spill) else { return };
+        if by == Choice::Node(provider) {
+            self.requests.drop_choices(key, provider);
+        }
+    }
+
+    /// A hub on the way has no room to send this one the stream that it would
+    /// reflect: somebody else may send it to the subscriber.
+    pub(in crate::hub) fn spill_refused(&mut self, key: Key, to: Choice) {
+        let can_spill = self.room().is_some();
+        let Some(asked) = self.requests.get(key) else { return };
+        let is_home = !asked.is_carried() && asked.granted.is_some() && to.node().is_none();
+        if can_spill && is_home && !asked.elsewhere {
+            self.requests.send_elsewhere(key, std::iter::once(to));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a hub hands to others for want of room, and what it does for them.
+
+use super::*;
+use crate::hub::members::tests::announce;
+
+/// A member of the group that says what it has left.
+fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> LinkId {
+    let link = bench.up(number, Role::SuperNode);
+    announce(bench, link, number);
+    bench.say(link, &Message::Load { leases: 0, residual_kbps: Some(residual_kbps) });
+    link
+}
+
+/// The request as the hub at the other end of a carry hands it back.
+fn back_again(carry: &Carry) -> Message {
+    let params = carry.params.map(|params| Params {
+        reflect: params.reflect.map(|_| Reflect { to: media(), tag: Tag(99), hops: 1, provider: None }),
+        ..params
+    });
+    Message::Carry(Carry { way: Way::Down, hops: 2, params, ..carry.clone() })
+}
+
+#[test]
+fn a_home_without_room_passes_the_request_on_as_it_came() {
+    let mut bench = bench();
+    let (_, asker) = (between(&mut bench), bench.requester(2));
+    has_left(&mut bench, VIDEO_KBPS - 1);
+    let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    let to = ([10, 0, 0, 2], 9_000).into();
+    assert_eq!(reflect_of(carry.params), Reflect { to, tag: Tag(7), hops: 0, provider: None });
+    assert_eq!((grants(&mut bench), bench.hub.counters().saturated), (Vec::new(), 0));
+}
+
+#[test]
+fn a_home_that_is_sent_nothing_asks_for_another_one_to_send_the_copy() {
+    let mut bench = bench();
+    let ((_, beyond), asker) = (between(&mut bench), bench.requester(2));
+    let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    assert_eq!(reflect_of(carry.params).hops, 1);
+    let (id, requester) = (carry.id, Some(carry.requester));
+    let full = Message::Decline(Decline { id, reason: Reason::Saturated, retry_after_ms: Some(9_000), requester });
+    let (to, again) = the_carry(&bench.say(beyond, &full));
+    assert_eq!((to, reflect_of(again.params).hops, again.nonce), (beyond, 0, carry.nonce));
+    // It owns the place as well.
+    let (to, owned) = the_carry(&bench.say(beyond, &full));
+    assert_eq!((to, owned.way, reflect_of(owned.params).hops), (beyond, Way::Across, 0));
+    assert_eq!(refused(&bench.say(beyond, &full)), (asker, Reason::Saturated));
+}
+
+#[test]
+fn the_provider_s_home_takes_up_what_it_refused_for_one_who_asks_otherwise() {
+    let mut bench = bench();
+    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    has_left(&mut bench, VIDEO_KBPS - 1);
+    let carry = |hops| Message::Carry(Carry { service: Service::Video, params: wanted(hops), ..carried(1) });
+    let declined = |sent: &[(LinkId, Message)]| {
+        sent.iter().any(|(_, message)| matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. })))
+    };
+    assert!(declined(&bench.say(peer, &carry(1))));
+    has_left(&mut bench, VIDEO_KBPS);
+    assert!(declined(&bench.say(peer, &carry(1))), "it is the same request");
+    the_forward(&bench.say(peer, &carry(0)));
+    assert_eq!(grants(&mut bench)[0].kind, Kind::Subscriber);
+}
+
+#[test]
+fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let (few, many) = (member(&mut bench, 100, 1_400), member(&mut bench, 101, 7_000));
+    has_left(&mut bench, VIDEO_KBPS);
+    let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
+    assert_eq!((to, carry.way, carry.provider), (many, Way::Back, Some(node(1))));
+    let at_asker = Reflect { to: ([10, 0, 0, 2], 9_000).into(), tag: Tag(7), hops: 0, provider: None };
+    assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_asker, 0));
+    let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
+    let granted = grants(&mut bench)[0];
+    assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), Tag(99)));
+    assert_eq!((granted.kind, granted.tag), (Kind::Reflector, reflect_of(forward.params).tag));
+    assert_eq!(reflect_of(forward.params).hops, 2);
+    // Said once more it changes nothing, and another hub has no part in it.
+    let sent = bench.say(many, &back_again(&carry));
+    assert!(matches!(&sent[..], [(_, Message::Underway { .. })]), "{sent:?}");
+    let sent = bench.say(few, &back_again(&carry));
+    assert!(matches!(&sent[..], [(_, Message::Decline(Decline { reason: Reason::NotFound, .. }))]), "{sent:?}");
+    // The next one is for whoever has the stream, as no room is left to send it to others.
+    bench.say(few, &Message::Load { leases: 0, residual_kbps: Some(70_000) });
+    let other = bench.requester(3);
+    assert_eq!(the_carry(&bench.ask(other, naming(1, 1))).0, many);
+}
+
+#[test]
+fn one_hub_after_the_other_is_tried_and_the_last_copy_is_the_hub_s_own_to_send() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    let hubs = [member(&mut bench, 100, 7_000), member(&mut bench, 101, 1_400)];
+    member(&mut bench, 102, 1_399);
+    has_left(&mut bench, VIDEO_KBPS);
+    let mut sent = bench.ask(asker, subscribe(1));
+    for hub in hubs {
+        let (to, Carry { id, requester, .. }) = the_carry(&sent);
+        assert_eq!(to, hub);
+        let (reason, requester) = (Reason::Saturated, Some(requester));
+        sent = bench.say(hub, &Message::Decline(Decline { id, reason, retry_after_ms: None, requester }));
+    }
+    the_forward(&sent);
+    assert_eq!(grants(&mut bench)[0].kind, Kind::Subscriber);
+}
+
+#[test]
+fn a_hub_reflects_for_another_one_if_it_has_room_and_the_stream_comes_from_there() {
+    let asked = Carry { service: Service::Video, params: wanted(0), way: Way::Back, ..carried(1) };
+    let mut bench = bench();
+    let home = bench.up(100, Role::SuperNode);
+    let (to, carry) = the_carry(&bench.say(home, &Message::Carry(asked.clone())));
+    assert_eq!((to, carry.way, carry.provider), (home, Way::Down, Some(node(1))));
+    let onward = reflect_of(carry.params);
+    assert_eq!((onward.to, onward.hops), (media(), 1));
+    let granted = grants(&mut bench)[0];
+    assert_eq!((granted.kind, granted.tag, granted.their_tag), (Kind::Subscriber, onward.tag, Tag(7)));
+    bench.say(home, &Message::Underway { id: carry.id, requester: Some(carry.requester), provider: None });
+    bench.wait(Duration::from_millis(300));
+    let (_, again) = the_carry(&bench.say(home, &Message::Carry(asked.clone())));
+    assert_eq!(reflect_of(again.params), onward);
+    has_left(&mut bench, VIDEO_KBPS - 1);
+    let elsewhere = Reflect { to: ([10, 0, 0, 51], 9_000).into(), tag: Tag(8), hops: 0, provider: None };
+    let params = Some(Params { reflect: Some(elsewhere), ..Params::default() });
+    let sent =
+        bench.say(home, &Message::Carry(Carry { service: Service::Video, params, way: Way::Back, ..carried(2) }));
+    let declined = |(_, message): &(LinkId, Message)| {
+        matches!(message, Message::Decline(Decline { reason: Reason::Saturated, .. }))
+    };
+    assert!(sent.iter().any(declined), "{sent:?}");
+}
+
+#[test]
+fn where_subscribers_are_counted_nothing_is_left_to_others() {
+    let mut bench = reflecting(1, Policy::Count(0));
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    member(&mut bench, 100, 7_000);
+    assert_eq!(refused(&bench.ask(asker, subscribe(1))), (asker, Reason::Saturated));
+}
+
+#[test]
+fn what_is_left_is_told_when_it_has_changed_by_much_and_not_too_often() {
+    let mut bench = bench();
+    let peer = member(&mut bench, 100, 0);
+    bench.wait(Duration::from_secs(2));
+    let told = |sent: Vec<(LinkId, Message)>| {
+        let room = |(link, message)| match message {
+            Message::Load { residual_kbps, .. } if link == peer => residual_kbps,
+            _ => None,
+        };
+        sent.into_iter().filter_map(room).collect::<Vec<_>>()
+    };
+    let says = |bench: &mut Bench, residual_kbps| {
+        told(bench.input(Input::Command(Command::Reflecting { residual_kbps, subscribers: 0 })))
+    };
+    assert_eq!(says(&mut bench, 8_000), [8_000]);
+    assert_eq!(says(&mut bench, 700), []);
+    assert_eq!(told(bench.wait(Duration::from_millis(999))), []);
+    assert_eq!(told(bench.wait(Duration::from_millis(2))), [700]);
+    bench.wait(Duration::from_secs(2));
+    assert_eq!(says(&mut bench, 640), []);
+    assert_eq!(says(&mut bench, 0), [0]);
+}
+
+#[test]
+fn who_is_sent_a_copy_takes_no_more_room_and_who_is_not_any_more_does() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(asker, naming(1, 1)));
+    has_left(&mut bench, 0);
+    bench.wait(BEGINNING);
+    carries_to(&mut bench, 1, &[2]);
+    forwarded(&bench.ask(asker, naming(2, 1)));
+    bench.wait(BEGINNING);
+    carries_to(&mut bench, 1, &[]);
+    assert_eq!(refused(&bench.ask(asker, naming(3, 1))), (asker, Reason::Saturated));
+}
