@@ -6,13 +6,14 @@ use futures_util::stream;
 use roost_control::query::Params;
 use roost_control::server::{Pairs, Refusal, json, json_line};
 use roost_control::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, SCHEMA, ServiceRow, Services, State as Doing,
-    WatchQuery,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RequestQuery, RoomQuery, SCHEMA, ServiceRow, Services,
+    State as Doing, WatchQuery,
 };
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
 use roost_proto::peer::{Command, Provider, Wanted};
+use roost_proto::room::Room;
 use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
 use tokio::time::Instant;
@@ -32,6 +33,7 @@ pub(crate) fn routes(node: Node) -> Router {
         .route("/v1/request", post(request))
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch))
+        .route("/v1/room", get(room))
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
         .route("/v1/piece", post(sending::piece))
@@ -103,7 +105,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
-    if frames { Ok(deliver::framed(replies)) } else { deliver::raw(replies).await }
+    if frames { Ok(deliver::framed(replies, node.tallies)) } else { deliver::raw(replies).await }
 }
 
 /// A provider that a request names, with where it can be dialled: as the last
@@ -181,20 +183,38 @@ fn no_answer(reply: Option<Reply>, late: &str) -> Refusal {
 async fn watch(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let WatchQuery { services, area } = WatchQuery::from_pairs(&pairs)?;
     let replies = node.ask(Purpose::Other, |ticket| Command::Watch { ticket, services, area }).await?;
-    let lines = stream::unfold(replies, |mut replies| async move {
+    Ok(lines(replies, |reply| match reply {
+        Reply::Changed(change) => Some(json_line(&rows::watch_event(&change))),
+        _ => None,
+    }))
+}
+
+async fn room(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
+    let room = Room::named(&RoomQuery::from_pairs(&pairs)?.name);
+    let replies = node.ask(Purpose::Other, |ticket| Command::Enter { ticket, room }).await?;
+    Ok(lines(replies, |reply| match reply {
+        Reply::Roster(members) => Some(json_line(&rows::roster(&members))),
+        _ => None,
+    }))
+}
+
+/// What goes on, a line for each reply that has one, until either side ends it.
+fn lines(replies: Replies, line: fn(Reply) -> Option<String>) -> Response {
+    let lines = stream::unfold(replies, move |mut replies| async move {
         loop {
             let line = match replies.next().await? {
-                Reply::Changed(change) => json_line(&rows::watch_event(&change)),
                 // The last line says why there are no more.
                 Reply::Failed { reason, detail, retry_after } => {
-                    json_line(&Refusal(rows::failure(reason, detail, retry_after)).body())
+                    Some(json_line(&Refusal(rows::failure(reason, detail, retry_after)).body()))
                 }
-                _ => continue,
+                reply => line(reply),
             };
-            return Some((Ok::<_, std::convert::Infallible>(line), replies));
+            if let Some(line) = line {
+                return Some((Ok::<_, std::convert::Infallible>(line), replies));
+            }
         }
     });
-    Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
+    ([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response()
 }
 
 async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Response, Refusal> {

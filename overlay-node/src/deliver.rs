@@ -11,6 +11,7 @@ use roost_daemon::shared::millis;
 use roost_proto::wire::Offer;
 use tokio::time::{Instant, Interval};
 
+use crate::media::Tallies;
 use crate::rows;
 use crate::tickets::{Replies, Reply};
 
@@ -18,10 +19,10 @@ use crate::tickets::{Replies, Reply};
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Events and data as they come, in frames. Ends after the last event.
-pub(crate) fn framed(replies: Replies) -> Response {
+pub(crate) fn framed(replies: Replies, tallies: Tallies) -> Response {
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
     progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let state = Framing { replies, progress, began: Instant::now(), bytes: 0 };
+    let state = Framing { replies, tallies, progress, began: Instant::now(), bytes: 0 };
     let frames = stream::unfold(state, |mut state| async move {
         let frame = state.next().await?;
         Some((Ok::<_, std::convert::Infallible>(frame.encode()), state))
@@ -31,6 +32,7 @@ pub(crate) fn framed(replies: Replies) -> Response {
 
 struct Framing {
     replies: Replies,
+    tallies: Tallies,
     progress: Interval,
     began: Instant,
     bytes: u64,
@@ -49,7 +51,8 @@ impl Framing {
                 }
                 _ = self.progress.tick() => {
                     let elapsed_ms = millis(self.began.elapsed());
-                    return Some(Frame::Event(RequestEvent::Progress(Progress { bytes: self.bytes, elapsed_ms })));
+                    let lost = self.tallies.lost(self.replies.ticket());
+                    return Some(Frame::Event(RequestEvent::Progress(Progress { bytes: self.bytes, elapsed_ms, lost })));
                 }
             }
         }

@@ -45,6 +45,8 @@ pub(crate) struct Node {
     pub(crate) providers: Arc<Providers>,
     pub(crate) shelf: Shelf,
     pub(crate) metrics: NodeMetrics,
+    /// What has come of the reflected streams that are watched here.
+    pub(crate) tallies: Tallies,
     /// Where reflected streams begin and end, and its address; none where there are no super nodes.
     pub(crate) relay: Option<(SocketAddr, Media<NodeEnds>)>,
     media_metrics: Option<MediaMetrics>,
@@ -96,9 +98,9 @@ impl Program for OverlayNode {
         shelf.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let inbox = config.inbox;
+        let tallies = Tallies::default();
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Peer>| {
-            let tallies = Tallies::default();
             let ends = NodeEnds::new(mailbox.clone(), Arc::clone(&tickets), tallies.clone());
             let start = |bound: Bound| Ok((bound.address(), Media::start(bound, relay::Config::default(), ends)?));
             relay = bound.map(start).transpose();
@@ -108,7 +110,7 @@ impl Program for OverlayNode {
                 sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
-                watching: Watching::new(media, tallies),
+                watching: Watching::new(media, tallies.clone()),
                 repeats: Repeats::default(),
             }
         };
@@ -118,7 +120,7 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, Command::Leave));
         let providers = Arc::<Providers>::default();
-        let service = Node { shared, mailbox, tickets, providers, shelf, metrics, relay, media_metrics };
+        let service = Node { shared, mailbox, tickets, providers, shelf, metrics, tallies, relay, media_metrics };
         Ok(Running { service, driver })
     }
 }

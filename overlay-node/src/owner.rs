@@ -129,6 +129,7 @@ impl NodeOwner {
             Event::Traced { ticket, trace } => (ticket, Reply::Traced(trace)),
             Event::Found { ticket, found } => (ticket, Reply::Found(found)),
             Event::Changed { ticket, change } => (ticket, Reply::Changed(change)),
+            Event::Roster { ticket, members } => (ticket, Reply::Roster(members)),
             Event::Pushed { ticket, reception } => (ticket, Reply::Pushed(reception)),
             Event::Pong { ticket, rtt, address } => (ticket, Reply::Pong { rtt, address }),
             // An event of a later version of the machine.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use roost_control::types::HubRow;
-use roost_control::{self as control, Code, Error, SCHEMA, Transfer, WatchEvent};
+use roost_control::{self as control, Code, Error, Roster, SCHEMA, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
 use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary, Trace, TracedHop};
+use roost_proto::room::Member;
 use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
 
 use crate::metrics::reason_name;
@@ -67,6 +68,15 @@ pub(crate) fn watch_event(change: &Change) -> WatchEvent {
         present: change.present.iter().map(Into::into).collect(),
         gone: change.gone.clone(),
     }
+}
+
+pub(crate) fn roster(members: &[Member]) -> Roster {
+    let row = |member: &Member| control::Member {
+        node: member.node,
+        cell: member.cell,
+        services: member.services.iter().collect(),
+    };
+    Roster { schema: SCHEMA, members: members.iter().map(row).collect() }
 }
 
 pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {

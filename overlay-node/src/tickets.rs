@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_daemon::driver::{Gone, Mailbox};
 use roost_proto::peer::{Command, Peer, SessionId, Summary, Ticket, Trace};
+use roost_proto::room::Member;
 use roost_proto::wire::{Change, Found, Mode, Offer, Reason, Reception};
 use roost_proto::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
@@ -52,6 +53,8 @@ pub(crate) enum Reply {
     Found(Found),
     /// What has changed.
     Changed(Change),
+    /// Who else is in the room: the latest list, in the place of those that nobody has read.
+    Roster(Vec<Member>),
     /// A neighbour has answered.
     Pong { rtt: Duration, address: Address },
     /// A piece of a file that is sent is to be read.
@@ -83,7 +86,7 @@ impl Reply {
 pub(crate) enum Purpose {
     /// A request.
     Request(Service, Mode),
-    /// A lookup, a watch or a ping.
+    /// A lookup, a watch, a room or a ping.
     Other,
 }
 
@@ -92,6 +95,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Backlog {
     bytes: AtomicUsize,
     changes: AtomicUsize,
+    /// The latest list of a room, while one waits to be read.
+    roster: Mutex<Option<Vec<Member>>>,
     unread: AtomicU64,
     /// The bytes of objects that wait for any reader.
     objects: Option<Arc<AtomicUsize>>,
@@ -133,15 +138,21 @@ impl Backlog {
                 self.changes.fetch_add(usize::from(fits), Ordering::Relaxed);
                 fits
             }
+            (Reply::Roster(members), _) => self.roster().replace(members.clone()).is_none(),
             _ => true,
         };
         if fits { Admission::Admitted } else { Admission::Dropped }
     }
 
-    /// Counts a reply that was read.
-    fn release(&self, reply: &Reply) {
+    fn roster(&self) -> MutexGuard<'_, Option<Vec<Member>>> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a reply that was read, and brings it up to date.
+    fn release(&self, reply: &mut Reply) {
         match reply {
             Reply::Data(data) => self.release_bytes(data.len()),
+            Reply::Roster(members) => *members = self.roster().take().unwrap_or_default(),
             Reply::Changed(_) => drop(self.changes.fetch_sub(1, Ordering::Relaxed)),
             _ => {}
         }
@@ -294,8 +305,8 @@ impl Replies {
         if self.over {
             return None;
         }
-        let reply = self.receiver.recv().await;
-        match &reply {
+        let mut reply = self.receiver.recv().await;
+        match &mut reply {
             Some(reply) => {
                 self.backlog.release(reply);
                 self.over = reply.is_last();
@@ -314,6 +325,11 @@ impl Replies {
             let (ticket, bytes) = (self.ticket, std::mem::take(&mut self.taken));
             self.mailbox.post(Command::Taken { ticket, bytes });
         }
+    }
+
+    /// The number under which the machine knows it.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// Datagrams that were dropped because nobody read them in time.
@@ -354,8 +370,8 @@ mod tests {
         }
         let kept = MAX_STREAM_QUEUE_BYTES / 100_000;
         assert_eq!(backlog.unread.load(Ordering::Relaxed), 100 - kept as u64);
-        let read = receiver.try_recv().unwrap();
-        backlog.release(&read);
+        let mut read = receiver.try_recv().unwrap();
+        backlog.release(&mut read);
         tickets.deliver(Ticket(1), piece());
         assert_eq!(receiver.len(), kept);
     }
@@ -370,6 +386,26 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_reader_of_a_room_gets_the_latest_list() {
+        let (tickets, mut receiver, backlog) = taken(Purpose::Other);
+        let member = |number: u8| Member {
+            node: NodeId::from_bytes([number; 16]),
+            cell: Cell::new(1, 1),
+            services: roost_proto::ServiceSet::ALL,
+        };
+        for number in 1..=3 {
+            for _ in 0..3 {
+                tickets.deliver(Ticket(1), Reply::Roster(vec![member(number - 1)]));
+            }
+            tickets.deliver(Ticket(1), Reply::Roster(vec![member(number)]));
+            let mut read = receiver.try_recv().unwrap();
+            backlog.release(&mut read);
+            assert!(matches!(&read, Reply::Roster(members) if *members == [member(number)]), "{read:?}");
+            assert!(receiver.is_empty());
+        }
+    }
+
+    #[test]
     fn all_objects_together_have_a_limit() {
         let (tickets, mut receiver, backlog) = taken(Purpose::Request(Service::Image, Mode::Forward));
         let big = Bytes::from(vec![0; 32 << 20]);
@@ -379,8 +415,8 @@ mod tests {
         let refused = tickets.deliver_data(Ticket(1), big.clone());
         assert_eq!(refused, Some(Purpose::Request(Service::Image, Mode::Forward)));
         assert_eq!(tickets.deliver_data(Ticket(1), big.clone()), None, "the ticket is over");
-        let read = receiver.try_recv().unwrap();
-        backlog.release(&read);
+        let mut read = receiver.try_recv().unwrap();
+        backlog.release(&mut read);
         assert_eq!(tickets.objects.load(Ordering::Relaxed), MAX_OBJECTS_BYTES - big.len());
         drop(backlog);
         assert_eq!(tickets.objects.load(Ordering::Relaxed), 0, "what nobody reads any more counts no more");

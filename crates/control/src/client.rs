@@ -14,8 +14,10 @@ use tokio::net::UnixStream;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
-use crate::query::{LookupQuery, RequestQuery, SendQuery, WatchQuery};
-use crate::types::{Index, LogLevel, Lookup, Moved, Peers, Ping, SendEvent, Services, Status, Streams, WatchEvent};
+use crate::query::{LookupQuery, RequestQuery, RoomQuery, SendQuery, WatchQuery};
+use crate::types::{
+    Index, LogLevel, Lookup, Moved, Peers, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+};
 use crate::{FRAMES, SCHEMA};
 
 /// The longest JSON answer, bytes.
@@ -169,6 +171,17 @@ impl Client {
         Ok(WatchStream(Lines { body: response.into_body(), buffer: Vec::new() }))
     }
 
+    /// Enters a room and hears who else is in, again with every change.
+    /// Dropping the stream leaves the room.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn room(&self, query: &RoomQuery) -> Result<RoomStream, ClientError> {
+        let target = format!("/v1/room?{}", query.to_text());
+        let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
+        Ok(RoomStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+    }
+
     /// Sends a file to a node and hears what is to be read of it; see
     /// [`Self::piece`]. Dropping the stream ends the transfer.
     ///
@@ -315,7 +328,21 @@ impl WatchStream {
     /// # Errors
     /// Why the daemon ended it, or that it went away or is not understood.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
-        self.0.next().await?.map(|line| read_change(&line)).transpose()
+        self.0.next().await?.map(|line| read_line(&line)).transpose()
+    }
+}
+
+/// Who is in a room. Dropping it leaves the room.
+#[derive(Debug)]
+pub struct RoomStream(Lines);
+
+impl RoomStream {
+    /// The next list; `None` when the daemon has ended it.
+    ///
+    /// # Errors
+    /// Why the daemon ended it, or that it went away or is not understood.
+    pub async fn next(&mut self) -> Result<Option<Roster>, ClientError> {
+        self.0.next().await?.map(|line| read_line(&line)).transpose()
     }
 }
 
@@ -358,8 +385,8 @@ impl Lines {
     }
 }
 
-/// A line of a watch: a change, or at last why there are no more.
-fn read_change(line: &[u8]) -> Result<WatchEvent, ClientError> {
+/// A line of what goes on: the next one, or at last why there are no more.
+fn read_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, ClientError> {
     if let Ok(ErrorBody { error, .. }) = serde_json::from_slice(line) {
         return Err(error.into());
     }

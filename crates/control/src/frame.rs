@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn frames_survive_any_cut() {
         let sent = [
-            Frame::Event(RequestEvent::Progress(Progress { bytes: 7, elapsed_ms: 1.5 })),
+            Frame::Event(RequestEvent::Progress(Progress { bytes: 7, elapsed_ms: 1.5, lost: Some(2) })),
             Frame::Data(Bytes::from_static(b"payload")),
             Frame::Data(Bytes::from(vec![9; 3000])),
         ];

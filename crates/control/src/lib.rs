@@ -16,6 +16,7 @@
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
 //! | `POST /v1/request?service=…&AREA` | the bytes, or frames of [`RequestEvent`] and data | nodes |
 //! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
+//! | `GET /v1/room?name=…` | lines of [`Roster`] | nodes |
 //! | `POST /v1/ping` | [`Ping`] | all |
 //! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
 //! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
@@ -33,14 +34,14 @@ pub mod server;
 pub mod text;
 pub mod types;
 
-pub use client::{Client, ClientError, RequestStream, SendStream, WatchStream};
+pub use client::{Client, ClientError, RequestStream, RoomStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
-pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, SendQuery, WatchQuery};
+pub use query::{AreaQuery, LookupQuery, QueryError, RequestQuery, RoomQuery, SendQuery, WatchQuery};
 pub use types::{
-    Accepted, Candidate, DownstreamRow, HubLink, Index, IndexTotals, LogLevel, Lookup, Moved, PathRow, PeerRow, Peers,
-    Ping, Progress, Relation, RequestEvent, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
-    Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    Accepted, Candidate, DownstreamRow, HubLink, Index, IndexTotals, LogLevel, Lookup, Member, Moved, PathRow, PeerRow,
+    Peers, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow,
+    Streams, Summary, Trace, TraceHop, Transfer, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 /// The version of every JSON object of this API.

@@ -16,10 +16,12 @@ pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 mod reflect;
 mod resume;
+mod room;
 mod send;
 
 use reflect::ReflectText;
 use resume::ResumeText;
+pub use room::RoomQuery;
 pub use send::SendQuery;
 
 /// Why a query was not understood. Nothing was done.
@@ -373,6 +375,19 @@ fn push_count(text: &mut String, count: u8) {
 /// Durations travel in whole milliseconds, one at least.
 fn push_duration(text: &mut String, key: &str, duration: Duration) {
     push(text, key, format_args!("{}ms", duration.as_millis().max(1)));
+}
+
+/// A text as it may stand in a query (RFC 3986, section 2.1).
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ async fn an_answer_of_another_schema_is_refused() {
 }
 
 fn frames() -> [Frame; 2] {
-    let event = RequestEvent::Progress(Progress { bytes: 1, elapsed_ms: 2.0 });
+    let event = RequestEvent::Progress(Progress { bytes: 1, elapsed_ms: 2.0, lost: None });
     [Frame::Event(event), Frame::Data(Bytes::from(vec![7; 100_000]))]
 }
 

@@ -43,6 +43,11 @@ impl Tallies {
         }
     }
 
+    /// How much was given up of what comes for a request; `None` if nothing has come.
+    pub(crate) fn lost(&self, ticket: Ticket) -> Option<u64> {
+        self.lock().get(&ticket).map(|tally| tally.lost)
+    }
+
     /// Forgets a request, and says what came for it.
     pub(crate) fn take(&self, ticket: Ticket) -> Option<Tally> {
         self.lock().remove(&ticket)

@@ -2,6 +2,7 @@
 
 mod area;
 mod request;
+mod room;
 mod tools;
 mod value;
 
@@ -15,6 +16,7 @@ use roost_terminal::{SpeechArgs, generate};
 
 pub(crate) use area::{AreaArgs, Wanted};
 pub(crate) use request::{Form, Mode, RequestArgs, SendArgs, SubscribeArgs};
+pub(crate) use room::RoomArgs;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
     GroupCommand, ManArgs,
@@ -111,6 +113,17 @@ pub(crate) enum Command {
   roost subscribe track --at 27,92 -o udp://127.0.0.1:5004
 ")]
     Subscribe(SubscribeArgs),
+    /// Enter a room: receive the stream of everybody in it, while they receive this node's
+    #[command(
+        name = "join-room",
+        before_help = "Examples:
+  roost join-room ops                              who comes and leaves; all streams are measured
+  roost join-room ops --into streams               each in a file of its own: streams/NODE.ts
+  roost join-room ops -o udp://127.0.0.1:5004      each for a player: ports 5004, 5006, 5008 …
+  roost join-room ops --services video,track --into streams --for 10m
+"
+    )]
+    JoinRoom(RoomArgs),
     /// Send a file to a node that has an inbox
     #[command(before_help = "Examples:
   roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55

@@ -120,6 +120,11 @@ impl<'a> Keeping<'a> {
         Sink::resume(path.to_owned(), part, whole, !goes_on).await.map_err(|error| unwritten(&error))
     }
 
+    /// Whether something may be written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.sink.is_some()
+    }
+
     pub(crate) async fn write(&mut self, data: &Bytes) -> Outcome<Flow> {
         if let (Some(path), Some(sink)) = (self.sdp, &self.sink)
             && let Some(description) = sink.describe(&self.format, data)

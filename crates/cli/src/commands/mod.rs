@@ -11,6 +11,7 @@ pub(crate) mod peers;
 pub(crate) mod ping;
 pub(crate) mod relocate;
 pub(crate) mod request;
+pub(crate) mod room;
 pub(crate) mod send;
 pub(crate) mod services;
 pub(crate) mod status;

@@ -41,10 +41,11 @@ fn print(change: &WatchEvent, seen: &mut Seen, output: Output) -> Outcome {
         return Ok(output.json(change)?);
     }
     for candidate in &change.present {
-        seen.present(candidate).map_or(Ok(()), |line| output.data(&line))?;
+        let Candidate { node, cell, services, .. } = candidate;
+        seen.present(*node, *cell, services).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
-        seen.nodes.remove(node);
+        seen.gone(*node);
         output.data(&format!("- {node}\n"))?;
     }
     Ok(())
@@ -55,31 +56,35 @@ const REMEMBERED: usize = 65_536;
 
 /// Where each node was when it was last heard of, and what it offered.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     nodes: BTreeMap<NodeId, (Cell, Vec<Service>)>,
 }
 
 impl Seen {
     /// The line for a node that is there: `+` a new one, `~` one that has moved
     /// or changed its offer, none if only its capacity or addresses changed.
-    fn present(&mut self, candidate: &Candidate) -> Option<String> {
-        let Candidate { node, cell, services, .. } = candidate;
-        let now = (*cell, services.clone());
-        let before = self.nodes.get(node).cloned();
+    pub(super) fn present(&mut self, node: NodeId, cell: Cell, services: &[Service]) -> Option<String> {
+        let now = (cell, services.to_vec());
+        let before = self.nodes.get(&node).cloned();
         if before.is_some() || self.nodes.len() < REMEMBERED {
-            self.nodes.insert(*node, now.clone());
+            self.nodes.insert(node, now.clone());
         }
         let place = cell.to_string();
         match before {
             None => Some(format!("+ {node}  {place:>9}  {}\n", names(services))),
             Some(before) if before == now => None,
             Some((from, offered)) => {
-                let place = if from == *cell { place } else { format!("{from} → {place}") };
+                let place = if from == cell { place } else { format!("{from} → {place}") };
                 let offer = names(services);
-                let offer = if offered == *services { offer } else { format!("{} → {offer}", names(&offered)) };
+                let offer = if offered == services { offer } else { format!("{} → {offer}", names(&offered)) };
                 Some(format!("~ {node}  {place:>9}  {offer}\n"))
             }
         }
+    }
+
+    /// A node is there no longer.
+    pub(super) fn gone(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
     }
 }
 
@@ -98,7 +103,10 @@ mod tests {
     #[test]
     fn a_move_is_told_from_an_arrival() {
         let (mut seen, node) = (Seen::default(), "a".repeat(32));
-        let mut line = |cell, services: &[&str]| seen.present(&candidate(cell, services));
+        let mut line = |cell, services: &[&str]| {
+            let Candidate { node, cell, services, .. } = candidate(cell, services);
+            seen.present(node, cell, &services)
+        };
         assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
         assert_eq!(line("1,2", &["video"]), None);
         assert_eq!(line("3,4", &["video"]), Some(format!("~ {node}  1,2 → 3,4  video\n")));

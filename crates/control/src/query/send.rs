@@ -6,7 +6,7 @@ use std::time::Duration;
 use roost_proto::flow::{digest_of_text, digest_text};
 use roost_proto::{Endpoint, NodeId};
 
-use super::{DEFAULT_TIMEOUT, Params, QueryError, push_duration};
+use super::{DEFAULT_TIMEOUT, Params, QueryError, escaped, push_duration};
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,19 +61,6 @@ impl SendQuery {
 fn endpoints(list: &str) -> Result<Vec<Endpoint>, QueryError> {
     let one = |text: &str| text.parse().map_err(|error| QueryError(format!("address={text}: {error}")));
     list.split(',').map(one).collect()
-}
-
-/// A text as it may stand in a query (RFC 3986, section 2.1).
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

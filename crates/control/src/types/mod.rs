@@ -5,6 +5,7 @@
 
 mod directory;
 mod hubs;
+mod room;
 mod send;
 mod streams;
 mod transfer;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use hubs::{HubLink, Relation};
+pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
 pub use transfer::{Accepted, Progress, RequestEvent, Summary, Trace, TraceHop};

@@ -76,6 +76,9 @@ pub struct Progress {
     pub bytes: u64,
     /// How long since the request, milliseconds.
     pub elapsed_ms: f64,
+    /// Datagrams that never came, of a reflected stream; of others the summary alone says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
 }
 
 /// What came, and how.

@@ -1,0 +1,39 @@
+//! Which room is entered, and where what comes from its members goes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use roost_proto::Service;
+use roost_services::SinkSpec;
+
+#[cfg(doc)]
+use super::Command;
+use super::{Form, value};
+
+/// See [`Command::JoinRoom`].
+#[derive(Debug, Args)]
+pub(crate) struct RoomArgs {
+    /// The room's name, on which its members have agreed
+    pub(crate) name: String,
+    /// Which streams of each member are wanted: video, track
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "video")]
+    pub(crate) services: Vec<Service>,
+    /// How long to stay [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
+    pub(crate) duration: Option<Duration>,
+    /// A file for each stream in this folder: NODE.ts for video, NODE.jsonl for a track, NODE-2.ts
+    /// and so on for one that comes again
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub(crate) into: Option<PathBuf>,
+    /// A port for each stream, for players: udp://HOST:PORT is where the first goes, the next goes
+    /// to the port after the next one; without it or --into all are received, checked and measured
+    #[arg(short, long, value_name = "TO")]
+    pub(crate) output: Option<SinkSpec>,
+    /// How a track is written: as JSON lines, or in the form its source gave it
+    #[arg(long, value_enum, default_value_t = Form::Json)]
+    pub(crate) form: Form,
+    /// How long a member has to answer, before it is asked again
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) timeout: Duration,
+}

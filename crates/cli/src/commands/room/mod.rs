@@ -1,0 +1,219 @@
+//! `roost join-room`: everyone in it sends, everyone receives.
+//!
+//! The daemon says who is in; each member's streams are subscribed to by a task
+//! of its own, so that one that fails or stalls holds up no other.
+
+mod places;
+mod rows;
+mod stream;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
+
+use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
+use roost_proto::peer::Reflection;
+use roost_proto::{Area, NodeId};
+use roost_terminal::Output;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::connect;
+use super::watch::Seen;
+use crate::args::RoomArgs;
+use crate::failure::{Code, Failure, Outcome};
+use places::{Key, Places};
+use rows::{Happening, Known, table};
+use stream::{Stream, Told};
+
+/// How much of what happens to streams waits to be printed.
+const MAX_TOLD: usize = 256;
+
+/// Stays until it is interrupted, its time is over, or the daemon ends it.
+pub(crate) async fn run(args: &RoomArgs, socket: &Path, output: Output) -> Outcome {
+    if let Some(service) = args.services.iter().find(|service| !service.is_stream()) {
+        return Err(Failure::usage(format!("{service} is no stream: a room has video and track")));
+    }
+    let places = Places::of(args)?;
+    let client = connect(socket).await?;
+    let entered = client.room(&RoomQuery { name: args.name.clone() }).await?;
+    output.say(format!("Entering {}: + comes, ~ moves or changes, - leaves; Ctrl-C leaves it.", args.name));
+    let (told, mut hears) = mpsc::channel(MAX_TOLD);
+    let mut room = Room {
+        args,
+        output,
+        client,
+        places,
+        seen: Seen::default(),
+        members: BTreeMap::new(),
+        known: Known::default(),
+        running: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        told,
+    };
+    let ended = room.stay(entered, &mut hears).await;
+    room.leave(hears).await.and(ended)
+}
+
+/// A room from the inside.
+struct Room<'a> {
+    args: &'a RoomArgs,
+    output: Output,
+    client: Client,
+    places: Places,
+    seen: Seen,
+    /// Who is in.
+    members: BTreeMap<NodeId, Member>,
+    known: Known,
+    /// What ends each stream when it is dropped. As many as the members have streams.
+    running: BTreeMap<Key, oneshot::Sender<()>>,
+    tasks: JoinSet<()>,
+    told: mpsc::Sender<(Key, Told)>,
+}
+
+impl Room<'_> {
+    async fn stay(&mut self, mut entered: RoomStream, hears: &mut mpsc::Receiver<(Key, Told)>) -> Outcome {
+        let interrupted = tokio::signal::ctrl_c();
+        let over = async {
+            match self.args.duration {
+                Some(duration) => tokio::time::sleep(duration).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(interrupted, over);
+        loop {
+            tokio::select! {
+                roster = entered.next() => match roster? {
+                    Some(roster) => self.hear_roster(roster)?,
+                    None => return Err(Failure::new(Code::Unreachable, "the daemon has left the room: it is leaving")),
+                },
+                Some((key, told)) = hears.recv() => self.hear(key, told)?,
+                Some(_) = self.tasks.join_next() => {}
+                () = &mut over => return Ok(()),
+                _ = &mut interrupted => return Ok(()),
+            }
+        }
+    }
+
+    /// Brings who is in, and their streams, to what a list says.
+    fn hear_roster(&mut self, roster: Roster) -> Outcome {
+        let listed: BTreeSet<NodeId> = roster.members.iter().map(|member| member.node).collect();
+        let gone: Vec<NodeId> = self.members.keys().filter(|node| !listed.contains(node)).copied().collect();
+        for node in gone {
+            self.members.remove(&node);
+            self.seen.gone(node);
+            self.known.gone(node);
+            self.show(Happening::Left { node: node.to_string() }, Some(format!("- {node}\n")))?;
+        }
+        for member in roster.members {
+            let line = self.seen.present(member.node, member.cell, &member.services);
+            let before = self.members.insert(member.node, member.clone());
+            let is_remembered = self.known.present(&member);
+            match before {
+                None => self.show(Happening::Joined(&member), line)?,
+                Some(before) if before != member => self.show(Happening::Changed(&member), line)?,
+                Some(_) => {}
+            }
+            if !is_remembered {
+                self.output.say(format!("{}: too many have come and left; it is not received", member.node));
+            }
+        }
+        self.run_streams();
+        Ok(())
+    }
+
+    /// Begins and ends streams, so that those of all who are in come.
+    fn run_streams(&mut self) {
+        let services = &self.args.services;
+        let streams = |member: &Member| -> Vec<Key> {
+            let offered = member.services.iter().filter(|service| services.contains(service));
+            offered.map(|service| (member.node, *service)).collect()
+        };
+        let wanted: BTreeSet<Key> = self.members.values().flat_map(streams).collect();
+        self.running.retain(|key, _| wanted.contains(key));
+        for key in wanted {
+            if !self.running.contains_key(&key) {
+                self.begin(key);
+            }
+        }
+    }
+
+    fn begin(&mut self, key: Key) {
+        let Some(came) = self.known.stream(key) else { return };
+        let (node, service) = key;
+        let to = match self.places.of_stream(key) {
+            Ok(to) => to,
+            Err(failure) => return self.output.say(format!("{node}: {service} is not received: {failure}")),
+        };
+        came.to = to.as_ref().map(ToString::to_string);
+        let query = RequestQuery {
+            provider: Some(node),
+            reflect: Some(Reflection::Always),
+            timeout: self.args.timeout,
+            ..RequestQuery::new(service, Area::Anywhere)
+        };
+        let (form, output) = (self.places.form(), self.output);
+        let stream = Stream { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
+        let (stop, stopped) = oneshot::channel();
+        self.running.insert(key, stop);
+        self.tasks.spawn(stream.run(stopped));
+    }
+
+    /// Something has happened to a stream.
+    fn hear(&mut self, key: Key, told: Told) -> Outcome {
+        let (node, service) = (key.0.to_string(), key.1.name());
+        let Some(came) = self.known.stream(key) else { return Ok(()) };
+        let (failure, again) = match told {
+            Told::Came { bytes, lost } => {
+                (came.bytes, came.lost) = (came.bytes + bytes, came.lost + lost);
+                return Ok(());
+            }
+            Told::Accepted { reflected } => {
+                came.since.get_or_insert_with(Instant::now);
+                let to = came.to.clone();
+                let place = to.as_ref().map(|to| format!(" into {to}")).unwrap_or_default();
+                self.say(format!("{node}: {service} comes{place}"));
+                return self.show(Happening::Receiving { node, service, to, reflected }, None);
+            }
+            Told::Broken { failure, again } => (failure, Some(again.as_secs_f64())),
+            Told::Unwritable(failure) => (failure, None),
+        };
+        let message = failure.to_string();
+        let then = again.map(|again| format!("; asking again in {again:.0} s")).unwrap_or_default();
+        self.say(format!("{node}: {service}: {message}{then}"));
+        self.show(Happening::Broken { node, service, message, again_in_s: again }, None)
+    }
+
+    /// Says something that scripts hear as JSON.
+    fn say(&self, text: String) {
+        if !self.output.is_json() {
+            self.output.say(text);
+        }
+    }
+
+    /// Prints what has happened: as JSON, or the line for people.
+    fn show(&self, happening: Happening<'_>, line: Option<String>) -> Outcome {
+        match line {
+            _ if self.output.is_json() => rows::print(happening, self.output),
+            Some(line) => Ok(self.output.data(&line)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all streams and tells what came of everybody.
+    async fn leave(mut self, mut hears: mpsc::Receiver<(Key, Told)>) -> Outcome {
+        // While they are up the members are known by name.
+        let peers = self.client.peers().await.ok();
+        self.running.clear();
+        let (closed, _) = mpsc::channel(1);
+        drop(std::mem::replace(&mut self.told, closed));
+        while let Some((key, told)) = hears.recv().await {
+            self.hear(key, told)?;
+        }
+        let rows = self.known.rows(peers.as_ref());
+        if self.output.is_json() {
+            return rows::print(Happening::Report { room: &self.args.name, members: rows }, self.output);
+        }
+        Ok(self.output.table(&table(&rows))?)
+    }
+}

@@ -1,0 +1,137 @@
+//! Where the streams of a room's members go: a file or a port for each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use roost_proto::{NodeId, Service};
+use roost_services::{SinkSpec, TrackForm};
+
+use crate::args::{Form, RoomArgs};
+use crate::failure::{Failure, Outcome};
+
+/// One stream in a room.
+pub(super) type Key = (NodeId, Service);
+
+/// Gives each stream its place.
+pub(super) struct Places {
+    to: To,
+    form: TrackForm,
+    /// The number of each stream, from 0, and how often it had a place.
+    given: BTreeMap<Key, (u16, u32)>,
+}
+
+enum To {
+    Nowhere,
+    Folder(PathBuf),
+    /// Host and first port.
+    Players(String, u16),
+}
+
+impl Places {
+    /// The places that the command line names; a folder is made if there is none.
+    pub(super) fn of(args: &RoomArgs) -> Outcome<Self> {
+        let to = match (&args.into, &args.output) {
+            (Some(folder), _) => {
+                std::fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
+                To::Folder(folder.clone())
+            }
+            (None, Some(output)) => players(output)?,
+            (None, None) => To::Nowhere,
+        };
+        let form = match args.form {
+            Form::Json => TrackForm::JsonLines,
+            Form::Raw => TrackForm::Raw,
+        };
+        Ok(Self { to, form, given: BTreeMap::new() })
+    }
+
+    pub(super) fn form(&self) -> TrackForm {
+        self.form
+    }
+
+    /// Where a stream goes that begins, perhaps again: to its port as before,
+    /// into a file of its own each time.
+    ///
+    /// # Errors
+    /// There is no port left.
+    pub(super) fn of_stream(&mut self, key: Key) -> Outcome<Option<SinkSpec>> {
+        let next = u16::try_from(self.given.len()).unwrap_or(u16::MAX);
+        let (number, times) = self.given.entry(key).or_insert((next, 0));
+        *times += 1;
+        let (node, service) = key;
+        Ok(match &self.to {
+            To::Nowhere => None,
+            To::Folder(folder) => {
+                let again = if *times > 1 { format!("-{times}") } else { String::new() };
+                let name = format!("{node}{again}.{}", ending(service, self.form));
+                Some(SinkSpec::File(folder.join(name)))
+            }
+            To::Players(host, first) => {
+                let port = number.checked_mul(2).and_then(|offset| first.checked_add(offset));
+                let port = port.ok_or_else(|| Failure::failed(format!("no port is left from {first} on")))?;
+                Some(SinkSpec::Udp(format!("{host}:{port}")))
+            }
+        })
+    }
+}
+
+fn players(output: &SinkSpec) -> Outcome<To> {
+    let wrong = || Failure::usage("name the first of the players' ports: -o udp://HOST:PORT; or a folder: --into DIR");
+    let SinkSpec::Udp(address) = output else { return Err(wrong()) };
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    Ok(To::Players(host.to_owned(), port.parse().map_err(|_| wrong())?))
+}
+
+fn ending(service: Service, form: TrackForm) -> &'static str {
+    match (service, form) {
+        (Service::Video, _) => "ts",
+        (Service::Track, TrackForm::JsonLines) => "jsonl",
+        (Service::Track, TrackForm::Raw) => "txt",
+        (Service::Image, _) => "jpg",
+        (Service::Sensor, _) => "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(to: To) -> impl FnMut(u8, Service) -> Option<String> {
+        let mut places = Places { to, form: TrackForm::JsonLines, given: BTreeMap::new() };
+        move |number, service| {
+            let place = places.of_stream((NodeId::from_bytes([number; 16]), service)).ok()?;
+            place.map(|spec| spec.to_string())
+        }
+    }
+
+    #[test]
+    fn each_stream_has_a_port_and_keeps_it() {
+        let mut place = places(To::Players("[::1]".to_owned(), 65_531));
+        assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
+        assert_eq!(place(2, Service::Video).as_deref(), Some("udp://[::1]:65533"));
+        assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
+        assert_eq!(place(1, Service::Track).as_deref(), Some("udp://[::1]:65535"));
+        assert_eq!(place(3, Service::Video), None);
+    }
+
+    #[test]
+    fn a_stream_that_comes_again_does_not_take_the_place_of_what_came() {
+        let mut place = places(To::Folder("x".into()));
+        let node = "01".repeat(16);
+        for (service, name) in [
+            (Service::Video, format!("x/{node}.ts")),
+            (Service::Track, format!("x/{node}.jsonl")),
+            (Service::Video, format!("x/{node}-2.ts")),
+        ] {
+            assert_eq!(place(1, service), Some(name));
+        }
+    }
+
+    #[test]
+    fn players_have_a_host_and_a_port() {
+        for text in ["-", "clip.ts"] {
+            assert!(players(&text.parse().unwrap()).is_err(), "{text}");
+        }
+        assert!(players(&"udp://127.0.0.1:5004".parse().unwrap()).is_ok());
+    }
+}

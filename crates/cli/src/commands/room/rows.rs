@@ -1,0 +1,148 @@
+//! What has come of each member, and how it is told.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use roost_control::{Member, Peers};
+use roost_proto::{Cell, NodeId, Service};
+use roost_terminal::{Output, SCHEMA, Table};
+use serde::Serialize;
+
+use super::super::{bytes, seconds};
+use super::places::Key;
+use crate::failure::Outcome;
+
+/// The most members of which something is remembered. A room has at most 64 at
+/// a time; of those beyond, who have come and left, nothing is received.
+const REMEMBERED: usize = 4_096;
+
+/// Something that happens in a room, as JSON.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Happening<'a> {
+    /// Somebody has come.
+    Joined(&'a Member),
+    /// Somebody is elsewhere, or offers something else.
+    Changed(&'a Member),
+    /// Somebody has left.
+    Left { node: String },
+    /// A stream begins.
+    Receiving { node: String, service: &'static str, to: Option<String>, reflected: bool },
+    /// A stream has not begun, or no longer comes.
+    Broken { node: String, service: &'static str, message: String, again_in_s: Option<f64> },
+    /// What has come of everybody who was in; the last one.
+    Report { room: &'a str, members: Vec<Row> },
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    happening: Happening<'a>,
+}
+
+/// Prints it to scripts.
+pub(super) fn print(happening: Happening<'_>, output: Output) -> Outcome {
+    Ok(output.json(&Line { schema: SCHEMA, happening })?)
+}
+
+/// One member's stream, or a member without one.
+#[derive(Serialize)]
+pub(super) struct Row {
+    node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    cell: String,
+    service: Option<&'static str>,
+    bytes: u64,
+    lost: u64,
+    /// Since when it came, seconds ago; without a stream, since when the member was in.
+    since_s: f64,
+    /// Whether the member is still in.
+    present: bool,
+    to: Option<String>,
+}
+
+/// Everybody who was in since this node came.
+#[derive(Default)]
+pub(super) struct Known(BTreeMap<NodeId, Guest>);
+
+struct Guest {
+    cell: Cell,
+    since: Instant,
+    present: bool,
+    streams: BTreeMap<Service, Came>,
+}
+
+/// What has come of a stream.
+#[derive(Default)]
+pub(super) struct Came {
+    pub(super) since: Option<Instant>,
+    pub(super) to: Option<String>,
+    pub(super) bytes: u64,
+    pub(super) lost: u64,
+}
+
+impl Known {
+    /// Notes that somebody is in; false if there is no room to remember that.
+    pub(super) fn present(&mut self, member: &Member) -> bool {
+        if self.0.len() >= REMEMBERED && !self.0.contains_key(&member.node) {
+            return false;
+        }
+        let new = || Guest { cell: member.cell, since: Instant::now(), present: true, streams: BTreeMap::new() };
+        let guest = self.0.entry(member.node).or_insert_with(new);
+        (guest.cell, guest.present) = (member.cell, true);
+        true
+    }
+
+    pub(super) fn gone(&mut self, node: NodeId) {
+        if let Some(guest) = self.0.get_mut(&node) {
+            guest.present = false;
+        }
+    }
+
+    /// The stream of somebody who is or was in.
+    pub(super) fn stream(&mut self, (node, service): Key) -> Option<&mut Came> {
+        self.0.get_mut(&node).map(|guest| guest.streams.entry(service).or_default())
+    }
+
+    /// Everybody, with the names of those who are known by one.
+    pub(super) fn rows(&self, peers: Option<&Peers>) -> Vec<Row> {
+        let name = |node| Some(peers?.peers.iter().find(|peer| peer.node == node)?.name.clone());
+        let row = |node: NodeId, guest: &Guest, stream: Option<(&Service, &Came)>| Row {
+            node: node.to_string(),
+            name: name(node),
+            cell: guest.cell.to_string(),
+            service: stream.map(|(service, _)| service.name()),
+            bytes: stream.map_or(0, |(_, came)| came.bytes),
+            lost: stream.map_or(0, |(_, came)| came.lost),
+            since_s: stream.and_then(|(_, came)| came.since).unwrap_or(guest.since).elapsed().as_secs_f64(),
+            present: guest.present,
+            to: stream.and_then(|(_, came)| came.to.clone()),
+        };
+        let of = |(node, guest): (&NodeId, &Guest)| {
+            let streams: Vec<Row> = guest.streams.iter().map(|stream| row(*node, guest, Some(stream))).collect();
+            if streams.is_empty() { vec![row(*node, guest, None)] } else { streams }
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+}
+
+/// The rows for people.
+pub(super) fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&["NODE", "NAME", "CELL", "SERVICE", ">RECEIVED", ">LOST", "SINCE", "TO"]);
+    for row in rows {
+        let left = if row.present { "" } else { ", has left" };
+        table.row([
+            row.node.clone(),
+            row.name.clone().unwrap_or_else(|| "-".to_owned()),
+            row.cell.clone(),
+            row.service.unwrap_or("-").to_owned(),
+            bytes(row.bytes),
+            row.lost.to_string(),
+            format!("{}{left}", seconds(row.since_s)),
+            row.to.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,175 @@
+//! One member's stream: asked for, received, and asked for again when it breaks off.
+
+use std::time::Duration;
+
+use roost_control::{Client, Frame, RequestEvent, RequestQuery};
+use roost_services::{Flow, SinkSpec, TrackForm};
+use roost_terminal::Output;
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::keeping::Keeping;
+use super::places::Key;
+use crate::failure::{Code, Failure, Outcome};
+
+/// The pause before the stream of a member that has failed is asked for again:
+/// twice as long each time, until it comes.
+const PAUSES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
+
+/// What happens to a stream.
+pub(super) enum Told {
+    /// It begins.
+    Accepted { reflected: bool },
+    /// So much more has come of it, and has not.
+    Came { bytes: u64, lost: u64 },
+    /// It does not come, or no longer; it is asked for again after a pause.
+    Broken { failure: Failure, again: Duration },
+    /// What came could not be written; it ends.
+    Unwritable(Failure),
+}
+
+/// What is asked for, and where it goes.
+pub(super) struct Stream {
+    pub(super) client: Client,
+    pub(super) key: Key,
+    pub(super) query: RequestQuery,
+    pub(super) to: Option<SinkSpec>,
+    pub(super) form: TrackForm,
+    pub(super) output: Output,
+    /// Who hears of it.
+    pub(super) told: mpsc::Sender<(Key, Told)>,
+}
+
+/// How an attempt ended.
+enum Ended {
+    /// It is no longer wanted, or whoever reads it has enough.
+    Unwanted,
+    Broken(Failure),
+    Unwritable(Failure),
+}
+
+/// What one request has brought, as it was told last.
+#[derive(Default)]
+struct Brought {
+    bytes: u64,
+    /// Bytes that were told.
+    told: u64,
+    lost: u64,
+}
+
+impl Stream {
+    /// Receives until `stopped` is heard, or its other end is dropped.
+    pub(super) async fn run(self, mut stopped: oneshot::Receiver<()>) {
+        let mut pause = *PAUSES.start();
+        let keeping = Keeping::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
+        let mut keeping = match keeping {
+            Ok(keeping) => keeping,
+            Err(failure) => return self.tell(Told::Unwritable(failure)).await,
+        };
+        let writable = loop {
+            let mut brought = Brought::default();
+            let ended = self.attempt(&mut keeping, &mut brought, &mut stopped).await;
+            self.tell_rest(&brought).await;
+            let failure = match ended {
+                Ended::Unwanted => break true,
+                Ended::Broken(failure) => failure,
+                Ended::Unwritable(failure) => {
+                    self.tell(Told::Unwritable(failure)).await;
+                    break false;
+                }
+            };
+            pause = if brought.bytes > 0 { *PAUSES.start() } else { pause };
+            self.tell(Told::Broken { failure, again: pause }).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(*PAUSES.end()),
+                _ = &mut stopped => break true,
+            }
+        };
+        // A stream in a room has no end of its own: what came is all of it.
+        if let Err(failure) = keeping.close(writable).await {
+            self.tell(Told::Unwritable(failure)).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        keeping: &mut Keeping<'_>,
+        brought: &mut Brought,
+        stopped: &mut oneshot::Receiver<()>,
+    ) -> Ended {
+        let mut frames = tokio::select! {
+            answer = self.client.request(&self.query) => match answer {
+                Ok(frames) => frames,
+                Err(error) => return Ended::Broken(error.into()),
+            },
+            _ = &mut *stopped => return Ended::Unwanted,
+        };
+        loop {
+            let frame = tokio::select! {
+                frame = frames.next() => frame,
+                _ = &mut *stopped => return Ended::Unwanted,
+            };
+            match frame {
+                Ok(Some(Frame::Data(data))) => {
+                    brought.bytes += data.len() as u64;
+                    match keeping.write(&data).await {
+                        Ok(Flow::More) => {}
+                        Ok(Flow::Closed) => return Ended::Unwanted,
+                        Err(failure) => return Ended::Unwritable(failure),
+                    }
+                }
+                Ok(Some(Frame::Event(event))) => match self.hear(event, keeping, brought).await {
+                    Ok(None) => {}
+                    Ok(Some(broken)) => return Ended::Broken(broken),
+                    Err(failure) => return Ended::Unwritable(failure),
+                },
+                Ok(None) => return Ended::Broken(Failure::new(Code::Damaged, "the daemon has broken it off")),
+                Err(error) => return Ended::Broken(error.into()),
+            }
+        }
+    }
+
+    /// Takes an event; gives why nothing more comes after it.
+    async fn hear(
+        &self,
+        event: RequestEvent,
+        keeping: &mut Keeping<'_>,
+        brought: &mut Brought,
+    ) -> Outcome<Option<Failure>> {
+        match event {
+            RequestEvent::Accepted(accepted) => {
+                // What came before a break is kept, and goes on in the same place.
+                if !keeping.is_open() {
+                    keeping.open(&accepted).await?;
+                }
+                self.tell(Told::Accepted { reflected: accepted.reflected }).await;
+            }
+            RequestEvent::Progress(progress) => self.tell_more(brought, progress.lost).await,
+            RequestEvent::Finished(summary) => {
+                self.tell_more(brought, Some(summary.lost)).await;
+                return Ok(Some(Failure::new(Code::Damaged, "its provider has ended it")));
+            }
+            RequestEvent::Failed { error, summary } => {
+                self.tell_more(brought, summary.map(|summary| summary.lost)).await;
+                return Ok(Some(Failure::api(&error)));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    async fn tell_more(&self, brought: &mut Brought, lost: Option<u64>) {
+        let lost = lost.unwrap_or(0).max(brought.lost);
+        let more = Told::Came { bytes: brought.bytes - brought.told, lost: lost - brought.lost };
+        (brought.told, brought.lost) = (brought.bytes, lost);
+        self.tell(more).await;
+    }
+
+    async fn tell_rest(&self, brought: &Brought) {
+        self.tell(Told::Came { bytes: brought.bytes - brought.told, lost: 0 }).await;
+    }
+
+    async fn tell(&self, told: Told) {
+        // Whoever has left the room hears no more.
+        let _ = self.told.send((self.key, told)).await;
+    }
+}

@@ -1,0 +1,52 @@
+//! The query of `GET /v1/room`.
+
+use super::{Params, QueryError, escaped};
+
+/// The longest name of a room, bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The query of `GET /v1/room`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomQuery {
+    /// `name=NAME`: which room; 1 to 200 bytes.
+    pub name: String,
+}
+
+impl RoomQuery {
+    /// Reads the parameters of a query.
+    ///
+    /// # Errors
+    /// One sentence that says which parameter is wrong and what was expected.
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+        let name: String = Params::new(pairs, &["name"], false)?.required("name")?;
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            let bytes = name.len();
+            return Err(QueryError(format!("name has {bytes} bytes: expected 1 to {MAX_NAME_BYTES}")));
+        }
+        Ok(Self { name })
+    }
+
+    /// The query as text, without the question mark.
+    pub fn to_text(&self) -> String {
+        format!("name={}", escaped(&self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Result<RoomQuery, QueryError> {
+        RoomQuery::from_pairs(&[("name".to_owned(), name.to_owned())])
+    }
+
+    #[test]
+    fn a_room_has_a_name_that_is_not_too_long() {
+        assert_eq!(named("ops & air").map(|query| query.to_text()), Ok("name=ops%20%26%20air".to_owned()));
+        assert!(named(&"x".repeat(MAX_NAME_BYTES)).is_ok());
+        for (name, part) in [(String::new(), "has 0 bytes"), ("x".repeat(MAX_NAME_BYTES + 1), "has 201 bytes")] {
+            assert!(named(&name).unwrap_err().to_string().contains(part));
+        }
+        assert!(RoomQuery::from_pairs(&[]).unwrap_err().to_string().contains("is missing"));
+    }
+}
