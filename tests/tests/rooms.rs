@@ -51,11 +51,11 @@ impl Guest {
             .unwrap_or_else(|| panic!("{event} of {nodes:?}:\n{}\n{inside}\n{daemon}", self.inside.log()));
     }
 
-    /// How many copies of its own stream leave the node.
-    fn copies(&self) -> usize {
+    /// To whom copies of its own stream go.
+    fn copies(&self) -> Vec<Value> {
         let streams = self.daemon.json(&["streams"]);
         let published = streams["streams"].as_array().unwrap().iter().filter(|stream| stream["published"] == true);
-        published.map(|stream| stream["downstreams"].as_array().unwrap().len()).sum()
+        published.flat_map(|stream| stream["downstreams"].as_array().unwrap().clone()).collect()
     }
 
     /// Leaves the room, and says what came of each of the others.
@@ -85,7 +85,9 @@ fn everyone_receives_everyone_until_they_leave_or_die() {
         guest.wait_for(PATIENCE, "receiving", &others(&guests, number));
     }
     for guest in &guests {
-        assert_eq!(guest.copies(), 1, "{}: its home sends on, not the node", guest.node);
+        // While the first of them come together there may be two ways to the same home.
+        wait_until(PATIENCE, || (guest.copies().len() == 1).then_some(()))
+            .unwrap_or_else(|| panic!("{:#?}", guest.copies()));
     }
 
     // One leaves: the others hear it at once, and have a whole file of it.
@@ -113,12 +115,10 @@ fn everyone_receives_everyone_until_they_leave_or_die() {
         guest.wait_for(LEASE + PATIENCE, "left", &node);
         assert!(guest.nodes("broken").is_subset(&node), "{}", guest.inside.log());
     }
-    for guest in &mut guests {
-        let report = guest.leave();
-        let present: Vec<_> = report.iter().filter(|row| row["present"] == true).collect();
-        assert_eq!((report.len(), present.len()), (3, 1), "{report:?}");
-        assert!(present[0]["bytes"].as_u64() > Some(0), "{report:?}");
-    }
+    let report = guests[0].leave();
+    let present: Vec<_> = report.iter().filter(|row| row["present"] == true).collect();
+    assert_eq!((report.len(), present.len()), (3, 1), "{report:?}");
+    assert!(present[0]["node"] == guests[1].node && present[0]["bytes"].as_u64() > Some(1_000_000), "{report:?}");
 }
 
 #[test]

@@ -139,8 +139,9 @@ impl Room<'_> {
     }
 
     fn begin(&mut self, key: Key) {
-        let Some(came) = self.known.stream(key) else { return };
         let (node, service) = key;
+        let Some(cell) = self.members.get(&node).map(|member| member.cell) else { return };
+        let Some(came) = self.known.stream(key) else { return };
         let to = match self.places.of_stream(key) {
             Ok(to) => to,
             Err(failure) => return self.output.say(format!("{node}: {service} is not received: {failure}")),
@@ -150,7 +151,7 @@ impl Room<'_> {
             provider: Some(node),
             reflect: Some(Reflection::Always),
             timeout: self.args.timeout,
-            ..RequestQuery::new(service, Area::Anywhere)
+            ..RequestQuery::new(service, Area::At(cell))
         };
         let (form, output) = (self.places.form(), self.output);
         let stream = Stream { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };

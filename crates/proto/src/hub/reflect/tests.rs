@@ -340,6 +340,19 @@ fn who_names_a_provider_gets_that_one_or_none() {
 }
 
 #[test]
+fn who_is_connected_and_published_elsewhere_is_asked_by_way_of_its_home() {
+    let mut bench = bench();
+    // A hub is about to stand by for it: its record has not come yet.
+    let (provider, asker) = (bench.up(2, Role::Node), bench.requester(3));
+    let child = child(&mut bench);
+    let (to, carry) = the_carry(&bench.ask(asker, naming(1, 2)));
+    assert_eq!((to, carry.provider), (child, Some(node(2))));
+    let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
+    let (to, _) = forwarded(&bench.say(child, &Message::Decline(decline)));
+    assert_eq!(to, provider, "it knows best, if nobody else knows it");
+}
+
+#[test]
 fn a_second_hub_of_the_requester_gets_the_copy_when_it_asks_last() {
     let mut bench = bench();
     let (first, second) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));

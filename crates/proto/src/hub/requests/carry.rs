@@ -84,11 +84,15 @@ impl Hub {
             return self.refuse(now, key, reason);
         }
         let there = |hub| Choice::Hub { hub, way: Way::Down, named: cell.map(|cell| (provider, cell)), silences: 0 };
+        // Of one copy for all, its home is asked first: this hub may be about to stand by for it.
+        let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
         let choice = if offered { Some(self.choice(key, provider)) } else { moved.map(there) };
         if let Some(asked) = self.requests.table.get_mut(&key).filter(|asked| asked.may_go_on() || offered) {
             // Who is here is nowhere else.
-            asked.climbed = offered;
-            asked.choices.extend(choice);
+            asked.climbed = offered && !elsewhere;
+            let choices = if elsewhere { None } else { choice };
+            asked.choices.extend(choices);
+            asked.rest.extend(choice.filter(|_| elsewhere));
         }
         self.advance(now, key);
     }
