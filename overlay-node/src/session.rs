@@ -166,7 +166,8 @@ impl Feeder {
         let Ok((stream, epoch, secret)) = first_epoch() else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
-        let publish = Order::Publish { session, stream, epoch, secret: secret.clone(), format: format.clone() };
+        let (key_frames, form, first) = (feed.key_frames(), format.clone(), secret.clone());
+        let publish = Order::Publish { session, stream, epoch, secret: first, format: form, key_frames };
         media.order(publish).await;
         let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
         self.mailbox.command(Command::Opened { session, opened }).await?;

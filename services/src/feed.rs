@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::pace::{Due, Pacer};
-use crate::upstream::Live;
+use crate::upstream::{KeyFrames, Live};
 use crate::{SourceError, Stored};
 
 /// What opening a source gives.
@@ -95,6 +95,14 @@ impl Feed {
     pub(crate) fn with_keepalive(mut self, silence: Duration) -> Self {
         self.keepalive = Some(silence);
         self
+    }
+
+    /// Where to ask for a key frame, if the source is one that comes as it is made.
+    pub fn key_frames(&self) -> Option<KeyFrames> {
+        match &self.items {
+            Items::Live(live) => Some(live.key_frames()),
+            Items::Planned(_) | Items::Read(_) => None,
+        }
     }
 
     /// The next datagram's payload, when it is due; `None` at the end. After

@@ -39,6 +39,7 @@ pub use feed::{Feed, Opened};
 pub use sink::{Finished, Flow, MIN_PART_BYTES, Part, Sink, SinkSpec, TrackForm, Whole};
 pub use source::{SourceSpec, Sources};
 pub use stored::{Stored, digest_of};
+pub use upstream::KeyFrames;
 
 use roost_proto::flow::MAX_HELD_BYTES;
 

@@ -50,6 +50,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// The port after this one, if there is one.
+    pub(crate) fn next(&self) -> Option<Self> {
+        let (host, port) = self.address.rsplit_once(':')?;
+        let next = port.parse::<u16>().ok()?.checked_add(1)?;
+        Some(Self { address: format!("{host}:{next}"), interface: self.interface })
+    }
+
     /// Listens there.
     pub(crate) async fn listen(&self) -> Result<UdpSocket, SourceError> {
         let failed = |error: &Error| SourceError::CannotListen { address: self.address.clone(), reason: plain(error) };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Mutex, broadcast};
+use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -15,6 +15,22 @@ use crate::SourceError;
 /// Datagrams kept for a requester that is slow; what is older is dropped and
 /// counted. About three seconds of video.
 const BACKLOG: usize = 256;
+
+/// Asks a live source for a key frame, as far as it listens to such.
+#[derive(Clone, Debug, Default)]
+pub struct KeyFrames(Arc<Notify>);
+
+impl KeyFrames {
+    /// Somebody waits for one.
+    pub fn ask(&self) {
+        self.0.notify_one();
+    }
+
+    /// Until somebody has asked.
+    pub(crate) async fn asked(&self) {
+        self.0.notified().await;
+    }
+}
 
 /// Where a spec's live source is, if somebody listens to it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +41,7 @@ struct Upstream {
     /// Weak, so that listeners notice when the reader is gone.
     sender: broadcast::WeakSender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
+    key_frames: KeyFrames,
     task: AbortHandle,
 }
 
@@ -45,6 +62,7 @@ pub(crate) trait Reader: Send + 'static {
 pub(crate) struct Outlet {
     sender: broadcast::Sender<Result<Bytes, SourceError>>,
     malformed: Arc<AtomicU64>,
+    key_frames: KeyFrames,
 }
 
 impl Outlet {
@@ -52,6 +70,11 @@ impl Outlet {
     pub(crate) fn put(&self, payload: Bytes) {
         // An error says that nobody listens just now, and then nobody misses it.
         let _ = self.sender.send(Ok(payload));
+    }
+
+    /// What those who listen ask for.
+    pub(crate) fn key_frames(&self) -> KeyFrames {
+        self.key_frames.clone()
     }
 
     /// Counts something that was not handed on.
@@ -94,14 +117,15 @@ fn spawn<R: Reader>(reader: R) -> (Arc<Upstream>, broadcast::Receiver<Result<Byt
     let (sender, receiver) = broadcast::channel(BACKLOG);
     let malformed = Arc::new(AtomicU64::new(0));
     let weak = sender.downgrade();
-    let outlet = Outlet { sender, malformed: malformed.clone() };
+    let key_frames = KeyFrames::default();
+    let outlet = Outlet { sender, malformed: malformed.clone(), key_frames: key_frames.clone() };
     let task = tokio::spawn(async move {
         let last = outlet.sender.clone();
         let error = reader.run(outlet).await;
         tracing::debug!(%error, "live source ended");
         let _ = last.send(Err(error));
     });
-    (Arc::new(Upstream { sender: weak, malformed, task: task.abort_handle() }), receiver)
+    (Arc::new(Upstream { sender: weak, malformed, key_frames, task: task.abort_handle() }), receiver)
 }
 
 /// One requester's part in a live source. The source is closed when the last
@@ -144,6 +168,11 @@ impl Live {
                 Err(_) => return None,
             }
         }
+    }
+
+    /// Where to ask for a key frame.
+    pub(crate) fn key_frames(&self) -> KeyFrames {
+        self.upstream.key_frames.clone()
     }
 
     /// What the source gave that was malformed or too large, since it was opened.

@@ -22,6 +22,7 @@ use roost_proto::peer::{Command, Peer, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_reflector::Relay;
 use roost_reflector::relay::Event;
+use roost_services::KeyFrames;
 
 use crate::tickets::Tickets;
 use publish::Published;
@@ -32,7 +33,19 @@ pub(crate) use watching::Watching;
 /// What the node asks of its relay.
 pub(crate) enum Order {
     /// A session's source has started: begin its stream.
-    Publish { session: SessionId, stream: StreamId, epoch: Epoch, secret: Secret, format: String },
+    Publish {
+        /// The session.
+        session: SessionId,
+        /// Its stream.
+        stream: StreamId,
+        /// The first epoch, and what opens it.
+        epoch: Epoch,
+        secret: Secret,
+        /// What the stream is.
+        format: String,
+        /// Where to ask for a key frame, if the source makes some.
+        key_frames: Option<KeyFrames>,
+    },
     /// A datagram of its source.
     Payload { stream: StreamId, payload: Bytes },
     /// The session is over.
@@ -98,8 +111,9 @@ impl Ends for NodeEnds {
 
     fn order(&mut self, now: Time, relay: &mut Relay, order: Order) {
         match order {
-            Order::Publish { session, stream, epoch, secret, format } => {
+            Order::Publish { session, stream, epoch, secret, format, key_frames } => {
                 let published = Published::new(now, session, (stream, epoch), &secret, &format);
+                let published = published.map(|published| published.asking(key_frames));
                 self.publish(now, relay, stream, published);
             }
             Order::Payload { stream, payload } => {
@@ -144,6 +158,7 @@ impl Ends for NodeEnds {
             Event::KeyFrame { stream } => {
                 if let Some(published) = self.published.get(&stream) {
                     tracing::debug!(session = published.session().0, "a receiver waits for a key frame");
+                    published.ask_key_frame();
                 }
             }
             Event::Watched { .. } => {}

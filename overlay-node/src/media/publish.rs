@@ -6,8 +6,8 @@ use roost_proto::peer::{Command, SessionId};
 use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
 use roost_reflector::{Flags, Limits, Publisher};
-use roost_services::format;
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
+use roost_services::{KeyFrames, format};
 
 /// One published stream.
 pub(super) struct Published {
@@ -15,6 +15,7 @@ pub(super) struct Published {
     publisher: Publisher,
     marker: Marker,
     sealed: BytesMut,
+    key_frames: Option<KeyFrames>,
 }
 
 /// Tells where key frames begin.
@@ -56,7 +57,19 @@ impl Published {
         format: &str,
     ) -> Option<Self> {
         let publisher = Publisher::new(now, stream, epoch, secret, Limits::default()).ok()?;
-        Some(Self { session, publisher, marker: Marker::of(format), sealed: BytesMut::new() })
+        Some(Self { session, publisher, marker: Marker::of(format), sealed: BytesMut::new(), key_frames: None })
+    }
+
+    /// The same, of a source that can be asked for key frames.
+    pub(super) fn asking(self, key_frames: Option<KeyFrames>) -> Self {
+        Self { key_frames, ..self }
+    }
+
+    /// Somebody waits for a key frame.
+    pub(super) fn ask_key_frame(&self) {
+        if let Some(key_frames) = &self.key_frames {
+            key_frames.ask();
+        }
     }
 
     /// The session of its source.

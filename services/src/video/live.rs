@@ -2,20 +2,43 @@
 
 use bytes::Bytes;
 
+use super::rtcp::{Control, Stream};
 use super::{Packing, rtp, ts};
 use crate::SourceError;
 use crate::net::{Datagrams, Decode, Port};
-use crate::upstream::Outlet;
+use crate::upstream::{Outlet, Reader};
 
 /// So many RTP packets of another type, and none of the right one, and the
 /// source is another one than the spec says.
 const MAX_STRANGERS: u32 = 20;
 
 /// Listens on the port.
-pub(super) async fn start(port: &Port, packing: Packing) -> Result<Datagrams<Decoder>, SourceError> {
+pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, SourceError> {
     let socket = port.listen().await?;
-    let address = port.address.clone();
-    Ok(Datagrams { socket, address: address.clone(), decoder: Decoder { packing, address, strangers: Some(0) } })
+    let (address, stream) = (port.address.clone(), Stream::default());
+    let control = match packing {
+        Packing::MpegTs => None,
+        Packing::RtpMpegTs | Packing::RtpH264 => Control::start(port, stream.clone()).await,
+    };
+    let decoder = Decoder { packing, address: address.clone(), strangers: Some(0), stream };
+    Ok(Video { datagrams: Datagrams { socket, address, decoder }, control })
+}
+
+/// Video that comes to a port, and for RTP the port beside it.
+pub(super) struct Video {
+    datagrams: Datagrams<Decoder>,
+    control: Option<Control>,
+}
+
+impl Reader for Video {
+    async fn run(self, outlet: Outlet) -> SourceError {
+        let Some(control) = self.control else { return self.datagrams.run(outlet).await };
+        let wanted = outlet.key_frames();
+        tokio::select! {
+            error = self.datagrams.run(outlet) => error,
+            never = control.run(wanted) => match never {},
+        }
+    }
 }
 
 pub(super) struct Decoder {
@@ -23,6 +46,7 @@ pub(super) struct Decoder {
     address: String,
     /// RTP packets of another type; `None` once the right type was seen.
     strangers: Option<u32>,
+    stream: Stream,
 }
 
 impl Decode for Decoder {
@@ -30,7 +54,10 @@ impl Decode for Decoder {
         let payload = match self.packing {
             Packing::MpegTs => Some(datagram).filter(|datagram| ts::is_datagram(datagram)),
             Packing::RtpMpegTs => return self.strip(datagram, outlet),
-            Packing::RtpH264 => rtp::parse(datagram).map(|_| datagram),
+            Packing::RtpH264 => rtp::parse(datagram).map(|packet| {
+                self.stream.note(&packet);
+                datagram
+            }),
         };
         match payload {
             Some(payload) => outlet.put(Bytes::copy_from_slice(payload)),
@@ -45,6 +72,7 @@ impl Decoder {
         match rtp::parse(datagram) {
             Some(packet) if packet.payload_type == rtp::MP2T && ts::is_datagram(packet.payload) => {
                 self.strangers = None;
+                self.stream.note(&packet);
                 outlet.put(Bytes::copy_from_slice(packet.payload));
                 return Ok(());
             }

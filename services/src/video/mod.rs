@@ -7,11 +7,15 @@
 //! | `rtp://HOST:PORT` | the same for RTP of static payload type 33 (MP2T, RFC 2250): the RTP header is taken off, what goes on is MPEG-TS |
 //! | `rtp://HOST:PORT?encoding=h264` | RTP packets of a dynamic type (H.264, RFC 6184) pass through whole, as [`crate::format::RTP_H264`]; only `rtp://` and `udp://` sinks take them |
 //!
+//! A source of `rtp://` takes RTCP at the port after its own, and asks a sender that is heard
+//! there for a key frame when a receiver of a reflected stream needs one (PLI, RFC 4585).
+//!
 //! `?rate=2Mbit/s` announces another rate than 700 kbit/s, by which hubs plan
 //! a node's uplink; `?interface=ADDRESS` says where to join a multicast group.
 //! A live source starts with what comes next, and has failed after 4 s of silence.
 
 pub mod keyframes;
+pub mod rtcp;
 pub mod rtp;
 pub mod ts;
 

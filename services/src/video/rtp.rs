@@ -15,6 +15,8 @@ const HEADER_BYTES: usize = 12;
 pub struct Packet<'a> {
     /// What the payload is.
     pub payload_type: u8,
+    /// The stream's number (SSRC).
+    pub source: u32,
     /// Without header, extension and padding.
     pub payload: &'a [u8],
 }
@@ -34,7 +36,8 @@ pub fn parse(datagram: &[u8]) -> Option<Packet<'_>> {
         let padding = usize::from(*rest.last()?);
         rest = rest.get(..rest.len().checked_sub(padding)?)?;
     }
-    Some(Packet { payload_type: header[1] & 0x7f, payload: rest })
+    let source = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    Some(Packet { payload_type: header[1] & 0x7f, source, payload: rest })
 }
 
 /// Packs an MPEG transport stream into RTP (RFC 2250, section 2).
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn header_extension_sources_and_padding_come_off() {
         let plain = packet(0x80, 0x80 | MP2T, b"data");
-        assert_eq!(parse(&plain), Some(Packet { payload_type: MP2T, payload: b"data" }));
+        assert_eq!(parse(&plain), Some(Packet { payload_type: MP2T, source: 0, payload: b"data" }));
         let full = packet(0xb1, 96, b"CSRC\0\0\0\x01EXT!data\0\x02");
         assert_eq!(parse(&full).unwrap().payload, b"data");
     }
@@ -138,7 +141,8 @@ mod tests {
             let (mut packer, mut packet, mut numbers) = (Packer::new(seed), Vec::new(), Vec::new());
             for (second, payload) in payloads.iter().enumerate() {
                 packer.pack(Duration::from_secs(second as u64), payload, &mut packet);
-                prop_assert_eq!(parse(&packet), Some(Packet { payload_type: MP2T, payload }));
+                let read = parse(&packet).map(|read| (read.payload_type, read.payload));
+                prop_assert_eq!(read, Some((MP2T, &payload[..])));
                 let timestamp = u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]);
                 numbers.push((u16::from_be_bytes([packet[2], packet[3]]), timestamp));
             }

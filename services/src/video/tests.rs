@@ -159,3 +159,35 @@ fn the_synthetic_stream_is_one_that_ffmpeg_reads() {
     let text = String::from_utf8_lossy(&probe.stdout);
     assert!(text.contains("program_num=1") && text.contains("pmt_pid=256"), "{text}{probe:?}");
 }
+
+#[tokio::test]
+async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
+    // The port after one that is free may be taken: then another.
+    let port = loop {
+        let port = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        if std::net::UdpSocket::bind(("127.0.0.1", port.saturating_add(1))).is_ok() {
+            break port;
+        }
+    };
+    let (mut live, _) = feed(&format!("rtp://127.0.0.1:{port}?encoding=h264"), Duration::from_secs(60)).await;
+    let (sender, control) =
+        (UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let packet = [&[0x80, 96, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4][..], b"picture"].concat();
+    sender.send_to(&packet, ("127.0.0.1", port)).await.unwrap();
+    assert_eq!(live.next().await.unwrap().unwrap(), packet);
+    control.send_to(&[0x80, 200, 0, 6], ("127.0.0.1", port + 1)).await.unwrap();
+    let mut buffer = [0; 100];
+    let asked = async {
+        loop {
+            // The source may not have heard the sender yet.
+            live.key_frames().unwrap().ask();
+            let pause = Duration::from_millis(50);
+            if let Ok(length) = tokio::time::timeout(pause, control.recv(&mut buffer)).await {
+                break length.unwrap();
+            }
+        }
+    };
+    let length = asked.await;
+    assert_eq!(buffer[..length], rtcp::picture_loss(0x0102_0304));
+    assert_eq!(buffer[8..12], [0x81, 206, 0, 2], "a picture loss indication");
+}
