@@ -17,6 +17,7 @@ pub mod driver;
 pub mod failure;
 pub mod http;
 pub mod hub;
+mod letters;
 pub mod logging;
 pub mod media;
 pub mod metrics;

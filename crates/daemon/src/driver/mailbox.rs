@@ -2,10 +2,9 @@
 
 use roost_proto::Time;
 use roost_proto::machine::Machine;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-/// The most letters that wait. Who sends one more waits for room.
-const MAX_LETTERS: usize = 1024;
+use crate::letters::{self, Receiver, Sender, letters};
 
 /// Something for the machine.
 pub(super) enum Letter<M: Machine> {
@@ -19,7 +18,7 @@ pub(super) enum Letter<M: Machine> {
 type Look<M> = Box<dyn FnOnce(&M, Time) + Send>;
 
 /// The receiving end.
-pub(super) struct Letters<M: Machine>(mpsc::Receiver<Letter<M>>);
+pub(super) struct Letters<M: Machine>(Receiver<Letter<M>>);
 
 impl<M: Machine> Letters<M> {
     /// Waits for letters; for ever once nobody can send any more.
@@ -31,7 +30,7 @@ impl<M: Machine> Letters<M> {
 }
 
 pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, Letters<M>) {
-    let (sender, receiver) = mpsc::channel(MAX_LETTERS);
+    let (sender, receiver) = letters();
     (Mailbox { sender }, Letters(receiver))
 }
 
@@ -40,9 +39,15 @@ pub(super) fn mailbox<M: Machine>() -> (Mailbox<M>, Letters<M>) {
 #[error("the daemon is shutting down")]
 pub struct Gone;
 
+impl From<letters::Gone> for Gone {
+    fn from(_: letters::Gone) -> Self {
+        Self
+    }
+}
+
 /// Reaches a machine that a driver runs. Clones reach the same one.
 pub struct Mailbox<M: Machine> {
-    sender: mpsc::Sender<Letter<M>>,
+    sender: Sender<Letter<M>>,
 }
 
 impl<M: Machine> Clone for Mailbox<M> {
@@ -57,7 +62,7 @@ impl<M: Machine> Mailbox<M> {
     /// # Errors
     /// [`Gone`] when the machine is no longer driven.
     pub async fn command(&self, command: M::Command) -> Result<(), Gone> {
-        self.sender.send(Letter::Command(command)).await.map_err(|_| Gone)
+        Ok(self.sender.send(Letter::Command(command)).await?)
     }
 
     /// Looks at the machine between two inputs.
@@ -72,21 +77,13 @@ impl<M: Machine> Mailbox<M> {
         let (answer, receiver) = oneshot::channel();
         // The asker may have lost interest meanwhile.
         let look = Box::new(move |machine: &M, now| drop(answer.send(look(machine, now))));
-        self.sender.send(Letter::Inspect(look)).await.map_err(|_| Gone)?;
+        self.sender.send(Letter::Inspect(look)).await?;
         receiver.await.map_err(|_| Gone)
     }
 
-    /// Gives the machine a command from where one cannot wait. If the mailbox
-    /// is full the command is given as soon as there is room.
-    pub fn post(&self, command: M::Command)
-    where
-        M::Command: Send + 'static,
-        M: 'static,
-    {
-        if let Err(mpsc::error::TrySendError::Full(letter)) = self.sender.try_send(Letter::Command(command)) {
-            let sender = self.sender.clone();
-            // Ends with the machine at the latest; there are as many as posters.
-            tokio::spawn(async move { sender.send(letter).await });
-        }
+    /// Gives the machine a command from where one cannot wait, after all that were given before.
+    /// A machine that is 65,536 such commands behind loses them, and the log says so.
+    pub fn post(&self, command: M::Command) {
+        self.sender.post(Letter::Command(command));
     }
 }

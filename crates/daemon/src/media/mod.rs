@@ -18,15 +18,14 @@ use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 use roost_reflector::relay::{Config, Event};
 use roost_reflector::{Relay, Socket};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+
+use crate::letters::{Sender, letters};
 
 pub use metrics::MediaMetrics;
 use metrics::Passed;
 pub use place::Place;
 use shell::Shell;
-
-/// The most orders that wait.
-const MAX_ORDERS: usize = 1024;
 
 /// Where streams begin or end at this host, if any do.
 pub trait Ends: Send + 'static {
@@ -59,7 +58,7 @@ enum Letter<E: Ends> {
 
 /// Reaches a relay that runs. Clones reach the same one; it stops once all are gone.
 pub struct Media<E: Ends> {
-    letters: mpsc::Sender<Letter<E>>,
+    letters: Sender<Letter<E>>,
     passed: Arc<Passed>,
 }
 
@@ -100,7 +99,7 @@ impl<E: Ends> Media<E> {
     pub fn start(bound: Bound, config: Config, ends: E) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
-        let (letters, received) = mpsc::channel(MAX_ORDERS);
+        let (letters, received) = letters();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let passed = Arc::<Passed>::default();
         let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
@@ -119,13 +118,10 @@ impl<E: Ends> Media<E> {
         let _ = self.letters.send(Letter::Order(order)).await;
     }
 
-    /// Gives an order from where one cannot wait: if too many wait, as soon as there is room.
+    /// Gives an order from where one cannot wait, after all that were given before. A relay that is
+    /// 65,536 such orders behind loses them, and the log says so.
     pub fn post(&self, order: E::Order) {
-        if let Err(mpsc::error::TrySendError::Full(letter)) = self.letters.try_send(Letter::Order(order)) {
-            let letters = self.letters.clone();
-            // Ends with the relay at the latest; there are as many as posters.
-            tokio::spawn(async move { letters.send(letter).await });
-        }
+        self.letters.post(Letter::Order(order));
     }
 
     /// Looks at the relay; `None` if it is gone.

@@ -9,10 +9,10 @@ use roost_proto::Time;
 use roost_reflector::{Relay, Socket};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc;
 
 use super::metrics::Passed;
 use super::{Ends, Letter};
+use crate::letters::Receiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
@@ -22,7 +22,7 @@ pub(super) struct Shell<E: Ends> {
     socket: Socket,
     relay: Relay,
     ends: E,
-    letters: mpsc::Receiver<Letter<E>>,
+    letters: Receiver<Letter<E>>,
     passed: Arc<Passed>,
     started: Instant,
     /// Whether the system had no room for what is next.
@@ -34,7 +34,7 @@ impl<E: Ends> Shell<E> {
         socket: Socket,
         relay: Relay,
         ends: E,
-        letters: mpsc::Receiver<Letter<E>>,
+        letters: Receiver<Letter<E>>,
         passed: Arc<Passed>,
     ) -> Self {
         Self { socket, relay, ends, letters, passed, started: Instant::now(), is_full: false }

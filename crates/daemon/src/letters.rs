@@ -1,0 +1,154 @@
+//! One queue to a task or thread, for those who can wait for room and those who cannot.
+//!
+//! Whatever is given to it comes out in the order in which it went in, however full it was.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::pace::Pace;
+
+/// The most letters that wait. Who can wait waits for room before giving one more.
+pub(crate) const MAX_LETTERS: usize = 1024;
+
+/// The most letters beyond that of those who cannot wait: some megabytes. More are dropped, which
+/// the log says: whoever is so far behind stands still, and nobody knows for how long.
+const MAX_POSTED: usize = 1 << 16;
+
+/// Nobody takes letters any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+/// A letter, and the place that it takes.
+struct Envelope<T> {
+    letter: T,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The end where letters go in. Clones are of the same queue.
+pub(crate) struct Sender<T> {
+    letters: UnboundedSender<Envelope<T>>,
+    room: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+    dropped: Arc<Pace>,
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        let (letters, dropped) = (self.letters.clone(), Arc::clone(&self.dropped));
+        Self { letters, room: Arc::clone(&self.room), reserve: Arc::clone(&self.reserve), dropped }
+    }
+}
+
+/// The end where they come out.
+pub(crate) struct Receiver<T> {
+    letters: UnboundedReceiver<Envelope<T>>,
+    envelopes: Vec<Envelope<T>>,
+    room: Arc<Semaphore>,
+}
+
+/// A queue.
+pub(crate) fn letters<T>() -> (Sender<T>, Receiver<T>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let (room, reserve) = (Arc::new(Semaphore::new(MAX_LETTERS)), Arc::new(Semaphore::new(MAX_POSTED)));
+    let sender = Sender { letters: sender, room: Arc::clone(&room), reserve, dropped: Arc::default() };
+    (sender, Receiver { letters: receiver, envelopes: Vec::new(), room })
+}
+
+impl<T> Sender<T> {
+    /// Gives a letter, waiting while there is no room.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub(crate) async fn send(&self, letter: T) -> Result<(), Gone> {
+        let place = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Gone)?;
+        self.letters.send(Envelope { letter, _place: place }).map_err(|_| Gone)
+    }
+
+    /// Gives a letter from where one cannot wait. If nobody takes any it is void; if 65,536 of
+    /// such letters wait beyond the room that there is, it is dropped.
+    pub(crate) fn post(&self, letter: T) {
+        let place = Arc::clone(&self.room).try_acquire_owned();
+        let Ok(place) = place.or_else(|_| Arc::clone(&self.reserve).try_acquire_owned()) else {
+            if let Some(suppressed) = self.dropped.admit() {
+                tracing::error!(suppressed, "a part of this daemon stands still, and what it is told is dropped");
+            }
+            return;
+        };
+        // Void, if it is gone.
+        let _ = self.letters.send(Envelope { letter, _place: place });
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for letters, and adds at most so many. Answers how many: none once nobody can give
+    /// any. Loses nothing when dropped.
+    pub(crate) async fn recv_many(&mut self, into: &mut Vec<T>, max: usize) -> usize {
+        let count = self.letters.recv_many(&mut self.envelopes, max).await;
+        into.extend(self.envelopes.drain(..).map(|envelope| envelope.letter));
+        count
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Who waits for room waits in vain.
+        self.room.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(receiver: &mut Receiver<usize>, count: usize) -> Vec<usize> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            receiver.recv_many(&mut taken, 64).await;
+        }
+        taken
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn what_is_posted_to_a_full_queue_comes_in_order() {
+        let (sender, mut receiver) = letters();
+        (0..10 * MAX_LETTERS).for_each(|number| sender.post(number));
+        assert!(all(&mut receiver, 10 * MAX_LETTERS).await.is_sorted());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_room_comes_after_what_was_posted_before() {
+        let (sender, mut receiver) = letters();
+        (0..MAX_LETTERS + 5).for_each(|number| sender.post(number));
+        let waiter = sender.clone();
+        let waits = tokio::spawn(async move { waiter.send(MAX_LETTERS + 5).await });
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished(), "there is no room for who can wait");
+        assert!(all(&mut receiver, MAX_LETTERS + 6).await.is_sorted());
+        assert_eq!(waits.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn no_more_wait_than_may() {
+        let (sender, mut receiver) = letters();
+        let limit = MAX_LETTERS + MAX_POSTED;
+        (0..2 * limit).for_each(|number| sender.post(number));
+        assert_eq!(receiver.letters.len(), limit);
+        all(&mut receiver, limit).await;
+        sender.post(7);
+        assert_eq!(all(&mut receiver, 1).await, [7]);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_who_is_gone() {
+        let (sender, receiver) = letters();
+        (0..MAX_LETTERS).for_each(|number| sender.post(number));
+        let waiter = sender.clone();
+        let waits = tokio::spawn(async move { waiter.send(1).await });
+        tokio::task::yield_now().await;
+        drop(receiver);
+        assert_eq!(waits.await.unwrap(), Err(Gone));
+        sender.post(2);
+    }
+}
