@@ -77,6 +77,9 @@ pub struct Grant {
     /// Whose, if that is known: it names a stream that is carried already. The grant comes again
     /// when it becomes known.
     pub provider: Option<NodeId>,
+    /// Whether the host of `to` is known to want it, because it is the one that the association comes
+    /// from over which it was asked for: that host need not show it first.
+    pub is_proven: bool,
 }
 
 /// What an epoch's key is made from, drawn at random: whoever has it can open the

@@ -16,12 +16,13 @@ use crate::words::{Nack, Reported, Said, Word};
 const MAX_UNANSWERED: usize = 16;
 
 impl Relay {
-    /// Offers a stream to an address, or under one more tag.
+    /// Offers a stream to an address, or under one more tag. One on a host that is proven gets it with
+    /// the offer, as does one that has answered lately.
     pub(super) fn attach(
         &mut self,
         now: Time,
         stream: StreamId,
-        to: SocketAddr,
+        (to, is_proven): (SocketAddr, bool),
         tag: Tag,
         kind: Kind,
     ) -> Result<(), Refused> {
@@ -29,7 +30,7 @@ impl Relay {
         if !is_known {
             self.check_room(stream, to)?;
         }
-        let (word, trusts) = (self.random.word(), self.routable.knows(now, to));
+        let (word, trusts) = (self.random.word(), is_proven || self.routable.knows(now, to));
         let Some(known) = self.streams.get_mut(&stream) else { return Err(Refused::NoStream) };
         known.reflector.set_sends_on(true);
         let member = known.members.entry(to).or_insert_with(|| Member::new(now, kind, word));

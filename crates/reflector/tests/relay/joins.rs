@@ -87,6 +87,31 @@ fn a_stream_that_a_grant_names_is_offered_at_once() {
     world.assert_whole(S + 2);
 }
 
+/// One crossing from the hub, where it takes three to show that one wants it.
+#[test]
+fn a_host_that_is_proven_gets_data_with_the_offer() {
+    for (is_proven, crossings) in [(false, 3), (true, 1)] {
+        let mut world = World::new(3);
+        world.publish(P);
+        world.subscribe(&[P, HP, S]);
+        world.passes(2 * SECOND);
+        let now = world.now;
+        let provider = Some(roost_proto::NodeId::from_bytes([7; 16]));
+        let named = |grant| Grant { provider, is_proven, ..grant };
+        let first = named(world.grant_of(Tag(910), S, Tag(1), Kind::Subscriber));
+        world.relay(HP).grant(now, first).unwrap();
+        world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();
+        world.passes(SECOND);
+        let asked = world.now;
+        let next = named(world.grant_of(Tag(920), S + 1, Tag(921), Kind::Subscriber));
+        world.relay(S + 1).expect(asked, Tag(921)).unwrap();
+        world.relay(HP).grant(asked, next).unwrap();
+        world.passes(SECOND);
+        assert_eq!(world.got[&(S + 1)][0].at.since(asked), Duration::from_millis(10) * crossings);
+        world.assert_whole(S + 1);
+    }
+}
+
 #[test]
 fn a_stream_has_the_name_that_a_grant_learns_later() {
     let mut world = World::new(3);

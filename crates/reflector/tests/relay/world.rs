@@ -194,7 +194,7 @@ impl World {
 
     pub(crate) fn grant_of(&self, tag: Tag, to: u8, their_tag: Tag, kind: Kind) -> Grant {
         let service = Service::Video;
-        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None }
+        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None, is_proven: false }
     }
 
     /// Runs for so long.

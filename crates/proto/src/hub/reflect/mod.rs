@@ -205,7 +205,8 @@ impl Hub {
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.aim()));
         let cell = held.flatten();
-        let grant = Grant { tag, to, their_tag: reflect.tag, kind: kind_of(reflect), service, cell, provider };
+        let (their_tag, kind, is_proven) = (reflect.tag, kind_of(reflect), self.is_seen_at(to, asked.link));
+        let grant = Grant { tag, to, their_tag, kind, service, cell, provider, is_proven };
         if let Some(provider) = provider {
             self.remember_receiver(now, (to, service, provider));
         }
@@ -256,6 +257,12 @@ impl Hub {
             to.set_ip(seen.ip());
         }
         to
+    }
+
+    /// Whether the neighbour, which has answered from there, is on this host.
+    fn is_seen_at(&self, to: SocketAddr, link: LinkId) -> bool {
+        let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
+        seen.is_some_and(|seen| seen.ip().to_canonical() == to.ip().to_canonical())
     }
 }
 

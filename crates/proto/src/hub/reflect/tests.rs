@@ -107,6 +107,7 @@ fn the_home_of_both_puts_itself_between_them() {
         service: Service::Video,
         cell: Some(HERE),
         provider: Some(node(1)),
+        is_proven: true,
     };
     assert_eq!(grants(&mut bench), [grant]);
     bench.wait(Duration::from_millis(150));
@@ -115,6 +116,20 @@ fn the_home_of_both_puts_itself_between_them() {
     assert_eq!(grants(&mut bench), [grant]);
     let (_, other) = forwarded(&bench.ask(asker, subscribe(2)));
     assert_ne!(reflect_of(other.params).tag, onward.tag);
+}
+
+#[test]
+fn only_the_host_that_asks_is_proven() {
+    for (host, is_proven) in [([10, 0, 0, 2], true), ([0, 0, 0, 0], true), ([10, 0, 0, 3], false)] {
+        let mut bench = bench();
+        let (_, asker) = (bench.provider(1), bench.requester(2));
+        let mut asked = subscribe(1);
+        if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
+            reflect.to = (host, 9_000).into();
+        }
+        bench.ask(asker, asked);
+        assert_eq!(grants(&mut bench)[0].is_proven, is_proven, "{host:?}");
+    }
 }
 
 #[test]
