@@ -179,6 +179,12 @@ impl Fan {
         self.targets.get(target.0)?.as_ref().map(|target| target.statistics)
     }
 
+    /// Whether a target has had all that there is for it.
+    pub(crate) fn is_level(&self, target: TargetId) -> bool {
+        let known = self.targets.get(target.0).and_then(Option::as_ref);
+        known.is_some_and(|known| !known.awaits_key() && known.due(&self.ring).is_none())
+    }
+
     /// Adds a datagram that is sent on as it is, of a stream without packets of ours.
     pub fn push_opaque(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
         let flags = Flags::default();

@@ -1,20 +1,55 @@
 //! Which packets are missing, and when to ask for them: the receiving end of repair.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use roost_proto::Time;
 
+use crate::packet::Flags;
 use crate::words::{MAX_NACKED, Nack};
 
 /// The longest gap that is asked for. A longer one is no loss but a skip: to the next key
 /// frame, or over what was missed while there was no way.
-const MAX_GAP: u64 = 64;
+pub(crate) const MAX_GAP: u64 = 64;
 /// A gap is asked for after this: what has only been overtaken comes by itself.
 const OVERTAKEN: Duration = Duration::from_millis(5);
-/// How often a packet is asked for, and how long after a round trip it is asked for again.
-const TIMES: u8 = 3;
+/// How long after a round trip a packet is asked for again, from the third time on twice as long as
+/// before: upstream may be waiting for it itself.
 const SLACK: Duration = Duration::from_millis(10);
+/// How often it is asked for.
+const TIMES: u8 = 6;
+
+/// A publisher's first packets: who begins with one of them has missed those before it.
+const FIRST_PACKETS: u64 = 16;
+
+/// Where a stream begins of which this is the first packet to come: a publisher's counters begin with
+/// nothing in their lower half.
+pub(crate) fn beginning_of(counter: u64) -> u64 {
+    let number = counter & u64::from(u32::MAX);
+    if number < FIRST_PACKETS { counter - number } else { counter }
+}
+
+/// Tells where a stream begins for a joiner, or begins anew: what lies before that is not missing.
+///
+/// What comes from a cache begins with the parameter sets that hold, and goes on at a key frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beginning {
+    /// Parameter sets have come, and no key frame yet.
+    is_open: bool,
+}
+
+impl Beginning {
+    /// A packet has come, so far after the greatest before it, if there was one; answers whether
+    /// the stream begins with it.
+    pub(crate) fn note(&mut self, far: Option<u64>, is_cached: bool, flags: Flags) -> bool {
+        let (has_key, has_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
+        let can_begin = is_cached && (has_key || has_parameters);
+        let begins = far.is_none_or(|far| can_begin && (self.is_open || far > MAX_GAP));
+        self.is_open = begins && can_begin && !has_key;
+        begins
+    }
+}
 
 /// A packet that is missing.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +65,7 @@ pub struct Gaps {
     /// How long a packet is of use after the one behind it.
     deadline: Duration,
     greatest: Option<u64>,
+    beginning: Beginning,
     missing: BTreeMap<u64, Missing>,
     given_up: u64,
     /// The last that were given up: some come all the same.
@@ -40,7 +76,14 @@ impl Gaps {
     /// Of packets that are of use for so long after those that follow them: less than what the
     /// player holds back.
     pub const fn new(deadline: Duration) -> Self {
-        Self { deadline, greatest: None, missing: BTreeMap::new(), given_up: 0, late: BTreeSet::new() }
+        Self {
+            deadline,
+            greatest: None,
+            beginning: Beginning { is_open: false },
+            missing: BTreeMap::new(),
+            given_up: 0,
+            late: BTreeSet::new(),
+        }
     }
 
     /// Packets that never came.
@@ -48,30 +91,47 @@ impl Gaps {
         self.given_up
     }
 
-    /// A packet has come, live or repaired.
-    pub fn arrived(&mut self, now: Time, counter: u64) {
-        let greatest = *self.greatest.get_or_insert(counter);
-        if counter <= greatest {
+    /// A packet has come, live, repaired, or from a cache.
+    pub fn arrived(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags) {
+        if self.greatest.is_some_and(|greatest| counter <= greatest) {
             self.missing.remove(&counter);
             self.given_up -= u64::from(self.late.remove(&counter));
             return;
         }
-        self.greatest = Some(counter);
-        let has_room = self.missing.len() as u64 + counter - greatest <= MAX_NACKED;
-        if counter - greatest <= MAX_GAP && has_room {
+        let greatest = self.greatest.replace(counter);
+        let begins = self.beginning.note(greatest.map(|greatest| counter - greatest), is_cached, flags);
+        match greatest {
+            None => self.miss(now, beginning_of(counter)..counter),
+            Some(greatest) if !begins && counter - greatest <= MAX_GAP => self.miss(now, greatest + 1..counter),
+            Some(_) => {}
+        }
+    }
+
+    /// Upstream has sent all packets before this one.
+    pub fn ended(&mut self, now: Time, next: u64) {
+        let after = self.greatest.and_then(|greatest| greatest.checked_add(1)).filter(|after| *after < next);
+        if let Some(after) = after.filter(|after| next - after <= MAX_GAP) {
+            self.greatest = Some(next - 1);
+            self.miss(now, after..next);
+        }
+    }
+
+    fn miss(&mut self, now: Time, counters: Range<u64>) {
+        // The longest gap at most.
+        if self.missing.len() as u64 + (counters.end - counters.start) <= MAX_NACKED {
             let missing = Missing { since: now, due: now + OVERTAKEN, times: 0 };
-            self.missing.extend((greatest + 1..counter).map(|counter| (counter, missing)));
+            self.missing.extend(counters.map(|counter| (counter, missing)));
         }
     }
 
     /// What to ask for now, where a round trip takes so long. What is too late is given up.
     pub fn poll_nack(&mut self, now: Time, round_trip: Duration) -> Option<Nack> {
         let Self { deadline, missing, late, .. } = self;
+        let deadline = *deadline;
         let before = missing.len();
         missing.retain(|counter, missing| {
-            let is_spent = missing.times >= TIMES && now >= missing.due;
-            let is_kept = now.since(missing.since) + round_trip < *deadline && !is_spent
-                || missing.times > 0 && now < missing.due;
+            let is_of_use = now.since(missing.since) + round_trip < deadline;
+            let is_kept = is_of_use && missing.times < TIMES || missing.times > 0 && now < missing.due;
             if !is_kept {
                 late.insert(*counter);
             }
@@ -85,8 +145,11 @@ impl Gaps {
         let nack = Nack::of(&due.collect::<BTreeSet<u64>>())?;
         for counter in nack.counters() {
             if let Some(missing) = self.missing.get_mut(&counter) {
+                let answered = round_trip + SLACK;
+                let again = answered * (1 << missing.times.saturating_sub(1).min(TIMES));
                 missing.times += 1;
-                missing.due = now + round_trip + SLACK;
+                // The last that is of use, or the answer to this.
+                missing.due = (now + again).min((missing.since + deadline).max(now + answered));
             }
         }
         Some(nack)
@@ -104,6 +167,8 @@ mod tests {
     use proptest::prelude::*;
 
     const ROUND_TRIP: Duration = Duration::from_millis(20);
+    /// What the tests count from: none of a publisher's first packets.
+    const FROM: u64 = 1000;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
@@ -113,40 +178,85 @@ mod tests {
         Gaps::new(Duration::from_millis(200))
     }
 
+    fn live(gaps: &mut Gaps, ms: u64, counter: u64) {
+        gaps.arrived(at(ms), FROM + counter, false, Flags::default());
+    }
+
     fn asked(gaps: &mut Gaps, ms: u64) -> Vec<u64> {
-        gaps.poll_nack(at(ms), ROUND_TRIP).map(|nack| nack.counters().collect()).unwrap_or_default()
+        let nack = gaps.poll_nack(at(ms), ROUND_TRIP);
+        nack.into_iter().flat_map(|nack| nack.counters().map(|counter| counter - FROM).collect::<Vec<_>>()).collect()
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_once_a_round_trip_and_three_times() {
+    fn what_is_missing_is_asked_for_more_and_more_rarely_while_it_is_of_use() {
         let mut gaps = gaps();
-        [10, 11, 14].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        [10, 11, 14].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         let times: Vec<(u64, Vec<u64>)> = (0..300).map(|ms| (ms, asked(&mut gaps, ms))).collect();
         let times: Vec<u64> = times.into_iter().filter(|(_, asked)| *asked == [12, 13]).map(|(ms, _)| ms).collect();
-        assert_eq!(times, [5, 35, 65]);
+        assert_eq!(times, [5, 35, 65, 125]);
         assert_eq!((gaps.given_up(), gaps.poll_deadline()), (2, None));
     }
 
     #[test]
     fn what_was_only_overtaken_or_is_repaired_is_not_asked_for() {
         let mut gaps = gaps();
-        [10, 12, 11, 14].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        [10, 12, 11, 14].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), [13]);
-        gaps.arrived(at(25), 13);
+        live(&mut gaps, 25, 13);
         assert_eq!((gaps.poll_deadline(), gaps.given_up()), (None, 0));
     }
 
     #[test]
     fn a_skip_is_no_loss() {
         let mut gaps = gaps();
-        [10, 10 + MAX_GAP + 1, 10 + MAX_GAP + 3].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        [10, 10 + MAX_GAP + 1, 10 + MAX_GAP + 3].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), [10 + MAX_GAP + 2]);
+    }
+
+    #[test]
+    fn a_joiner_misses_nothing_between_parameters_and_key_frame() {
+        let mut gaps = gaps();
+        let key = Flags::KEY_FRAME;
+        let cached = [(10, Flags::PARAMETERS), (11, Flags::PARAMETERS), (20, key), (22, Flags::default()), (25, key)];
+        cached.iter().for_each(|(counter, flags)| gaps.arrived(at(0), FROM + *counter, true, *flags));
+        assert_eq!(asked(&mut gaps, 5), [21, 23, 24]);
+    }
+
+    #[test]
+    fn what_is_lost_of_a_streams_first_packets_is_asked_for() {
+        let mut gaps = gaps();
+        let first = 5 << 32;
+        gaps.arrived(at(0), first + 2, false, Flags::default());
+        assert_eq!(asked(&mut gaps, 5), [first - FROM, first + 1 - FROM]);
+    }
+
+    #[test]
+    fn what_is_lost_before_a_pause_is_asked_for() {
+        let mut gaps = gaps();
+        gaps.ended(at(0), FROM + 10);
+        assert_eq!(asked(&mut gaps, 5), []);
+        live(&mut gaps, 0, 10);
+        gaps.ended(at(50), FROM + 13);
+        assert_eq!(asked(&mut gaps, 55), [11, 12]);
+        gaps.ended(at(60), FROM + 13 + MAX_GAP + 1);
+        live(&mut gaps, 60, 14);
+        assert_eq!(asked(&mut gaps, 65), [13]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_counters() {
+        let mut gaps = gaps();
+        for counter in [u64::MAX - 70, u64::MAX - 60, u64::MAX - 3, u64::MAX] {
+            gaps.arrived(at(0), counter, false, Flags::default());
+        }
+        gaps.ended(at(0), u64::MAX);
+        assert_eq!(asked(&mut gaps, 5).last(), Some(&(u64::MAX - 1 - FROM)));
     }
 
     #[test]
     fn what_would_come_too_late_is_given_up() {
         let mut gaps = Gaps::new(Duration::from_millis(24));
-        [10, 12].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        [10, 12].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), []);
         assert_eq!(gaps.given_up(), 1);
     }
@@ -154,9 +264,9 @@ mod tests {
     #[test]
     fn what_comes_after_all_was_not_missed() {
         let mut gaps = Gaps::new(Duration::from_millis(24));
-        [10, 13].iter().for_each(|counter| gaps.arrived(at(0), *counter));
+        [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!((asked(&mut gaps, 5), gaps.given_up()), (vec![], 2));
-        [12, 12].iter().for_each(|counter| gaps.arrived(at(6), *counter));
+        [12, 12].iter().for_each(|counter| live(&mut gaps, 6, *counter));
         assert_eq!(gaps.given_up(), 1);
     }
 
@@ -168,7 +278,7 @@ mod tests {
             let mut wanted = BTreeSet::new();
             for counter in 0..=400 {
                 if !lost.contains(&counter) {
-                    gaps.arrived(at(counter), counter);
+                    live(&mut gaps, counter, counter);
                 }
                 wanted.extend(asked(&mut gaps, counter));
                 prop_assert!(gaps.missing.len() as u64 <= MAX_NACKED);

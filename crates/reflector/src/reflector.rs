@@ -95,6 +95,11 @@ impl Reflector {
         self.window.greatest().map_or(0, |greatest| greatest.saturating_add(1))
     }
 
+    /// When a packet was last taken.
+    pub(crate) fn last(&self) -> Time {
+        self.last
+    }
+
     /// Whether packets are kept for targets; one who only watches need not.
     pub(crate) fn set_sends_on(&mut self, sends_on: bool) {
         self.sends_on = sends_on;
@@ -179,8 +184,10 @@ impl Reflector {
         self.last = now;
         self.rate.note(now, datagram.len());
         if self.sends_on {
-            let hops = hop.hops + u8::from(from.is_some());
-            let (first_byte, counter) = (Some(Hop { hops, ..hop }.byte()), Some(header.counter));
+            // What is repaired goes on as if it had only been late: further on it was not lost.
+            let hop =
+                Hop { hops: hop.hops + u8::from(from.is_some()), catch_up: hop.catch_up && header.counter >= next };
+            let (hops, first_byte, counter) = (hop.hops, Some(hop.byte()), Some(header.counter));
             self.fan.push(now, datagram, Mark { from, hops, first_byte, counter, flags: header.flags });
         }
         Ok(())

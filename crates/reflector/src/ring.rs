@@ -284,16 +284,17 @@ impl Ring {
         }
     }
 
-    /// The packet with this number, if it is still there and not older than `age`.
-    pub(crate) fn packet(&self, now: Time, counter: u64, age: Duration) -> Option<Bytes> {
+    /// The packet with this number, if it is still there, with the place and the time of its run.
+    pub(crate) fn packet(&self, counter: u64) -> Option<(Bytes, u64, Time)> {
         let (first, place) = self.by_counter.range(..=counter).next_back()?;
         let run = self.get(*place)?;
         let number = usize::try_from(counter - first).ok()?;
-        if counter - first >= u64::from(run.packets) || now.since(run.at) > age {
+        if counter - first >= u64::from(run.packets) {
             return None;
         }
         let start = number * run.segment;
-        Some(run.bytes.slice(start..run.bytes.len().min(start + run.segment)))
+        let packet = run.bytes.slice(start..run.bytes.len().min(start + run.segment));
+        Some((packet, *place, run.at))
     }
 
     /// Where the packet with this number is, or the first after it, and how many there are before

@@ -9,6 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::Time;
 
+use crate::gaps::{Beginning, beginning_of};
+use crate::packet::Flags;
+
 /// The most packets that wait; more, and what is missing is given up.
 const MAX_WAITING: usize = 1024;
 
@@ -18,6 +21,7 @@ pub struct Sequence {
     patience: Duration,
     /// The counter of the next one; none before the first.
     next: Option<u64>,
+    beginning: Beginning,
     /// What waits, and since when.
     waiting: BTreeMap<u64, (Time, Bytes)>,
     skipped: u64,
@@ -26,18 +30,19 @@ pub struct Sequence {
 impl Sequence {
     /// A stream of which nothing has come. What is missing is waited for at most so long.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, next: None, waiting: BTreeMap::new(), skipped: 0 }
+        Self { patience, next: None, beginning: Beginning::default(), waiting: BTreeMap::new(), skipped: 0 }
     }
 
-    /// Takes a packet, each only once. What comes from a cache has no gaps to wait for: a joiner
-    /// begins with parameters, then goes on at a key frame.
-    pub fn push(&mut self, now: Time, counter: u64, is_cached: bool, payload: Bytes) {
+    /// Takes a packet, each only once. Where the stream begins for a joiner, there is nothing to wait
+    /// for between parameters and a key frame.
+    pub fn push(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags, payload: Bytes) {
         if self.next.is_some_and(|next| counter < next) {
             // Too late: it was given up.
             return;
         }
-        if self.next.is_none() || is_cached && self.waiting.is_empty() {
-            self.next = Some(counter);
+        let far = self.next.map(|next| (counter - next).saturating_add(1));
+        if self.beginning.note(far, is_cached, flags) && self.waiting.is_empty() {
+            self.next = Some(if far.is_none() { beginning_of(counter) } else { counter });
         }
         self.waiting.insert(counter, (now, payload));
     }
@@ -52,7 +57,7 @@ impl Sequence {
         }
         let (counter, (_, payload)) = self.waiting.pop_first()?;
         self.skipped += counter.saturating_sub(next);
-        self.next = Some(counter + 1);
+        self.next = Some(counter.saturating_add(1));
         Some(payload)
     }
 
@@ -82,8 +87,13 @@ mod tests {
         std::iter::from_fn(|| sequence.poll(now)).map(|payload| payload[0]).collect()
     }
 
+    /// Counts from none of a publisher's first packets.
+    fn flagged(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool, flags: Flags) {
+        sequence.push(now, 1000 + u64::from(counter), is_cached, flags, Bytes::from(vec![counter]));
+    }
+
     fn push(sequence: &mut Sequence, now: Time, counter: u8, is_cached: bool) {
-        sequence.push(now, counter.into(), is_cached, Bytes::from(vec![counter]));
+        flagged(sequence, now, counter, is_cached, Flags::default());
     }
 
     #[test]
@@ -111,10 +121,45 @@ mod tests {
     #[test]
     fn a_joiner_does_not_wait_between_parameters_and_key_frame() {
         let mut sequence = Sequence::new(PATIENCE);
-        for counter in [1, 10, 11] {
-            push(&mut sequence, at(0), counter, true);
+        let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
+        for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (12, key)] {
+            flagged(&mut sequence, at(0), counter, true, flags);
             assert_eq!(drain(&mut sequence, at(0)), [counter]);
         }
+    }
+
+    #[test]
+    fn what_is_missing_of_a_burst_is_waited_for() {
+        let mut sequence = Sequence::new(PATIENCE);
+        let key = Flags::KEY_FRAME;
+        for (counter, flags) in [(10, key), (12, Flags::default()), (14, key)] {
+            flagged(&mut sequence, at(0), counter, true, flags);
+        }
+        assert_eq!(drain(&mut sequence, at(0)), [10]);
+        [13, 11].iter().for_each(|counter| push(&mut sequence, at(30), *counter, true));
+        assert_eq!(drain(&mut sequence, at(30)), [11, 12, 13, 14]);
+        // After a break it begins anew.
+        flagged(&mut sequence, at(9000), 200, true, key);
+        assert_eq!(drain(&mut sequence, at(9000)), [200]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_counters() {
+        let mut sequence = Sequence::new(PATIENCE);
+        for counter in [u64::MAX - 1, u64::MAX] {
+            sequence.push(at(0), counter, false, Flags::default(), Bytes::new());
+            assert!(sequence.poll(at(0)).is_some());
+        }
+    }
+
+    #[test]
+    fn a_streams_first_packets_are_waited_for() {
+        let mut sequence = Sequence::new(PATIENCE);
+        let mut push = |number: u8| {
+            sequence.push(at(0), (7 << 32) + u64::from(number), false, Flags::default(), Bytes::from(vec![number]));
+            drain(&mut sequence, at(0))
+        };
+        assert_eq!([push(1), push(2), push(0)], [vec![], vec![], vec![0, 1, 2]]);
     }
 
     #[test]
@@ -122,7 +167,7 @@ mod tests {
         let mut sequence = Sequence::new(PATIENCE);
         let mut came = 0;
         for counter in (0..5000).filter(|counter| *counter != 1) {
-            sequence.push(at(0), counter, false, Bytes::new());
+            sequence.push(at(0), counter, false, Flags::default(), Bytes::new());
             came += std::iter::from_fn(|| sequence.poll(at(0))).count();
         }
         assert_eq!((came, sequence.skipped()), (4999, 1));

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,7 +76,8 @@ pub struct Patience {
     pub bytes: u64,
     /// Time behind the live edge; by default 300 ms.
     pub age: Duration,
-    /// How old a packet may be that is repaired; by default 300 ms.
+    /// How old a packet may be that is repaired, or how long ago a joiner may have been sent it from
+    /// the cache; by default 300 ms.
     pub repair: Duration,
     /// How fast joiners are sent what is cached, if their [`Terms`] do not say, bits per second;
     /// by default 100 million.
@@ -128,6 +130,8 @@ pub(crate) struct Target {
     part: u32,
     front: VecDeque<Bytes>,
     repaired: BTreeMap<u64, (Time, u8)>,
+    /// What it was last sent to catch up, from one place to another, and when the last of it left.
+    burst: Option<(Range<u64>, Time)>,
     /// When its link is free again.
     free: Time,
     second: (Time, u64),
@@ -157,6 +161,7 @@ impl Target {
             part: 0,
             front: VecDeque::new(),
             repaired: BTreeMap::new(),
+            burst: None,
             free: now,
             second: (now, 0),
         };
@@ -250,7 +255,10 @@ impl Target {
         };
         match item {
             _ if outcome.is_full => self.part += outcome.sent + outcome.failed,
-            Item::Run { .. } => (self.next, self.part) = (self.next + 1, 0),
+            Item::Run { .. } => {
+                self.note_burst(now);
+                (self.next, self.part) = (self.next + 1, 0);
+            }
             _ => drop(self.front.pop_front()),
         }
         let bytes = if outcome.is_full { outcome.sent as usize * segment } else { bytes } as u64;
@@ -259,6 +267,22 @@ impl Target {
         self.statistics.bytes += bytes;
         self.pace(now, bytes, patience);
         self.note_rate(now, bytes);
+    }
+
+    /// The next run has left.
+    fn note_burst(&mut self, now: Time) {
+        if !matches!(self.stage, Stage::CatchingUp { .. }) {
+            return;
+        }
+        let goes_on = self.burst.take().filter(|(places, _)| places.end == self.next);
+        let first = goes_on.map_or(self.next, |(places, _)| places.start);
+        self.burst = Some((first..self.next + 1, now));
+    }
+
+    /// Whether a packet that came at this time, to this place, is of use to it still.
+    fn can_use(&self, now: Time, place: u64, at: Time, patience: &Patience) -> bool {
+        let sent = self.burst.as_ref().filter(|(places, _)| places.contains(&place)).map_or(at, |(_, sent)| *sent);
+        now.since(at.max(sent)) <= patience.repair
     }
 
     fn note_rate(&mut self, now: Time, bytes: u64) {
@@ -288,7 +312,8 @@ impl Target {
             if is_often || self.front.len() >= MAX_FRONT {
                 continue;
             }
-            let Some(packet) = ring.packet(now, counter, patience.repair) else { continue };
+            let found = ring.packet(counter).filter(|(_, place, at)| self.can_use(now, *place, *at, patience));
+            let Some((packet, ..)) = found else { continue };
             self.front.push_back(caught_up(&packet, packet.len()));
             self.repaired.insert(counter, (now, times + 1));
             self.statistics.repaired += 1;

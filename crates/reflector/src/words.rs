@@ -5,7 +5,8 @@
 //!
 //! from upstream to downstream
 //! offer      10010000 | tag 8                    "this is what you asked for"
-//! alive      10010001 | depth 1                  nothing else to say for a second; hops from the publisher
+//! alive      10010001 | depth 1 | next 8         hops from the publisher; all packets before this counter
+//!                                                have been sent, none if it is 0
 //! moving     10010010                            "find another way soon"
 //! parity     10010100 | first 8 | packets 1 | parities 1 | number 1 | shard
 //!
@@ -84,8 +85,13 @@ pub struct Reported {
 pub enum Said {
     /// The stream that was asked for under this tag.
     Offer(Tag),
-    /// Upstream is there, so many hops from the publisher.
-    Alive(u8),
+    /// Upstream is there.
+    Alive {
+        /// How many hops it is from the publisher.
+        depth: u8,
+        /// The counter after the last packet that it has sent; 0 if it does not say.
+        next: u64,
+    },
     /// Upstream will be gone soon.
     Moving,
     /// What makes up for lost packets.
@@ -135,7 +141,7 @@ impl Said {
     const fn kind(&self) -> u8 {
         match self {
             Self::Offer(_) => OFFER,
-            Self::Alive(_) => ALIVE,
+            Self::Alive { .. } => ALIVE,
             Self::Moving => MOVING,
             Self::Parity(_) => PARITY,
             Self::Done => DONE,
@@ -154,7 +160,10 @@ impl Said {
         out.put_u64(word.0);
         match self {
             Self::Offer(tag) => out.put_u64(tag.0),
-            Self::Alive(depth) => out.put_u8(*depth),
+            Self::Alive { depth, next } => {
+                out.put_u8(*depth);
+                out.put_u64(*next);
+            }
             Self::Moving | Self::Done | Self::KeyFrame => {}
             Self::Answer { tag, next } => {
                 out.put_u64(tag.0);
@@ -189,7 +198,7 @@ impl Said {
         let number = |bytes: &[u8]| u64::from_be_bytes(array(bytes));
         let said = match (head[0], rest.len()) {
             (OFFER, 8) => Self::Offer(Tag(number(rest))),
-            (ALIVE, 1) => Self::Alive(rest[0]),
+            (ALIVE, 9) => Self::Alive { depth: rest[0], next: number(&rest[1..]) },
             (MOVING, 0) => Self::Moving,
             (DONE, 0) => Self::Done,
             (ANSWER, 16) => Self::Answer { tag: Tag(number(rest)), next: number(&rest[8..]) },
@@ -229,7 +238,7 @@ mod tests {
         });
         prop_oneof![
             any::<u64>().prop_map(|tag| Said::Offer(Tag(tag))),
-            any::<u8>().prop_map(Said::Alive),
+            any::<(u8, u64)>().prop_map(|(depth, next)| Said::Alive { depth, next }),
             Just(Said::Moving),
             Just(Said::Done),
             any::<[u64; 2]>().prop_map(|[tag, next]| Said::Answer { tag: Tag(tag), next }),

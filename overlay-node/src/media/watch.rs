@@ -87,7 +87,8 @@ impl Watched {
         match self.subscriber.open(scratch) {
             Ok(opened) => {
                 let payload = Bytes::copy_from_slice(opened.payload);
-                self.sequence.push(now, opened.header.counter, opened.catch_up, payload);
+                let header = opened.header;
+                self.sequence.push(now, header.counter, opened.catch_up, header.flags, payload);
             }
             Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
             // Counted by the subscriber.

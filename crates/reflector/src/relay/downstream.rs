@@ -212,13 +212,31 @@ impl Relay {
         let is_quiet = member.is_quiet(now, sent.map_or(0, |sent| sent.packets));
         let (word, has_answered) = (member.word, member.has_answered());
         self.timers.set(Timer::Member(stream, address), member.due());
+        let next = known.members.get(&address).map_or(0, |member| known.sent_up_to(member));
         for tag in offers {
             self.say(address, stream, word, &Said::Offer(tag));
         }
         if has_answered && !is_rooted {
             self.say(address, stream, word, &Said::Moving);
         } else if has_answered && is_quiet {
-            self.say(address, stream, word, &Said::Alive(depth));
+            self.say(address, stream, word, &Said::Alive { depth, next });
+        }
+    }
+
+    /// Tells downstreams which packet was the last, if nothing has come after it for a while.
+    pub(super) fn tend_pause(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        if let Some(due) = known.look_for_pause(now) {
+            return self.timers.set(Timer::Pause(stream), due);
+        }
+        let depth = known.depth();
+        let level = |(address, member): (&SocketAddr, &Member)| {
+            let next = known.sent_up_to(member);
+            (member.has_answered() && next > 0).then_some((*address, member.word, next))
+        };
+        let told: Vec<(SocketAddr, Word, u64)> = known.members.iter().filter_map(level).collect();
+        for (address, word, next) in told {
+            self.say(address, stream, word, &Said::Alive { depth, next });
         }
     }
 

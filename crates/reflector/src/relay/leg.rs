@@ -1,12 +1,14 @@
 //! One upstream of a stream: what comes from it, and how well.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Time;
 
+use crate::gaps::{Beginning, MAX_GAP, beginning_of};
 use crate::packet::{Header, Hop};
-use crate::words::{Reported, Word};
+use crate::words::{MAX_NACKED, Reported, Word};
 
 /// Silence after which an upstream is gone: it says something each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
@@ -24,8 +26,6 @@ const PROVEN: Duration = Duration::from_millis(200);
 const OVERLAP: Duration = Duration::from_secs(2);
 /// How long "find another way" holds, unless it is said again.
 const MOVING: Duration = Duration::from_millis(2500);
-/// A longer gap between counters is a skip, not a loss.
-const MAX_LOSS: u64 = 64;
 /// What a round trip is taken for before it is known, and at most.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(700);
@@ -47,8 +47,11 @@ pub(super) struct Leg {
     highest: u64,
     /// Since when it carries live packets.
     live: Option<Time>,
+    beginning: Beginning,
     received: u64,
     lost: u64,
+    /// The last that count as lost: those that were only overtaken do not, when they come.
+    missing: BTreeSet<u64>,
     pub(super) nacks: u64,
     /// The present frame, and when it began.
     frame: Option<(u16, Time)>,
@@ -75,8 +78,10 @@ impl Leg {
             first: None,
             highest: 0,
             live: None,
+            beginning: Beginning::default(),
             received: 0,
             lost: 0,
+            missing: BTreeSet::new(),
             nacks: 0,
             frame: None,
             spacing: 0.0,
@@ -109,30 +114,55 @@ impl Leg {
             self.depth = hop.hops;
             self.note_frame(now, header.frame);
         }
-        let far = header.counter.saturating_sub(self.highest);
-        if far > 0 {
-            let is_loss = self.highest > 0 && far <= MAX_LOSS;
-            self.lost += if is_loss { far - 1 } else { 0 };
+        let before = (self.highest > 0).then(|| header.counter.saturating_sub(self.highest));
+        if before != Some(0) {
+            let begins = self.beginning.note(before, hop.catch_up, header.flags);
+            if before.is_none() {
+                self.highest = beginning_of(header.counter).saturating_sub(1);
+            }
+            if before.is_none() || !begins {
+                self.lose(header.counter);
+            }
             self.highest = header.counter;
-        } else if !hop.catch_up {
+        } else if self.missing.remove(&header.counter) && !hop.catch_up {
             // It was only overtaken; what is repaired was lost all the same.
-            self.lost = self.lost.saturating_sub(1);
+            self.lost -= 1;
+        }
+    }
+
+    /// It has sent all packets before this one.
+    pub(super) fn ended(&mut self, next: u64) {
+        if self.highest > 0 && next > self.highest && next - self.highest <= MAX_GAP {
+            self.lose(next);
+            self.highest = next - 1;
+        }
+    }
+
+    /// What lies before this packet, and has not come, counts as lost, unless it was skipped.
+    fn lose(&mut self, next: u64) {
+        let after = self.highest.saturating_add(1);
+        if next.saturating_sub(self.highest) <= MAX_GAP {
+            self.lost += next.saturating_sub(after);
+            self.missing.extend(after..next);
+        }
+        while self.missing.len() as u64 > MAX_NACKED {
+            self.missing.pop_first();
         }
     }
 
     fn measure(&mut self, now: Time, hop: Hop, counter: u64) {
-        let sample = match self.asked {
-            Some((asked, at)) if asked == counter && hop.catch_up => {
-                self.asked = None;
-                now.since(at)
+        if let Some((_, at)) = self.asked.filter(|(asked, _)| *asked == counter) {
+            self.asked = None;
+            let sample = now.since(at).min(MAX_ROUND_TRIP);
+            // What is live was on its way already.
+            if hop.catch_up {
+                self.round_trip = if self.is_measured { (self.round_trip * 7 + sample) / 8 } else { sample };
+                self.is_measured = true;
             }
-            // The first packet answers the answer, unless it only came later.
-            _ if !self.is_measured && self.first.is_none() => now.since(self.answered).min(ROUND_TRIP * 5),
-            _ => return,
-        };
-        let sample = sample.min(MAX_ROUND_TRIP);
-        self.round_trip = if self.is_measured { (self.round_trip * 7 + sample) / 8 } else { sample };
-        self.is_measured = true;
+        } else if !self.is_measured && self.first.is_none() && hop.catch_up {
+            // What is cached leaves when the answer is there, or before it; what is live when there is some.
+            self.round_trip = now.since(self.answered).clamp(self.round_trip, MAX_ROUND_TRIP);
+        }
     }
 
     /// The frames' spacing, by their first packets.

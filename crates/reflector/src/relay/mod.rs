@@ -315,8 +315,8 @@ impl Relay {
             self.timers.clear(Timer::Member(stream, address));
             self.say(address, stream, member.word, &Said::Done);
         }
-        for timer in [Timer::Legs(stream), Timer::Repair(stream), Timer::Pace(stream), Timer::Idle(stream)] {
-            self.timers.clear(timer);
+        for timer in [Timer::Legs, Timer::Repair, Timer::Pause, Timer::Pace, Timer::Idle] {
+            self.timers.clear(timer(stream));
         }
         self.busy.remove(&stream);
         self.full.remove(&stream);

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
+use super::stream::PAUSE;
 use super::timers::Timer;
 use super::{Event, Relay};
 use crate::fan::{Outcome, Transmit};
@@ -52,7 +53,7 @@ impl Relay {
         if known.reflector.take_read(now, from, (hop, &header), datagram).is_err() {
             return;
         }
-        known.gaps.arrived(now, header.counter);
+        known.gaps.arrived(now, header.counter, hop.catch_up, header.flags);
         let back = known.decoder.packet(now, header.counter, datagram);
         if known.is_local {
             deliver(stream, datagram);
@@ -99,7 +100,7 @@ impl Relay {
         };
         match said {
             Said::Offer(tag) => self.hear_offer(now, from, stream, word, tag),
-            Said::Alive(depth) => self.hear_alive(now, from, stream, word, depth),
+            Said::Alive { depth, next } => self.hear_alive(now, from, stream, word, (depth, next)),
             Said::Moving => self.hear_moving(now, from, stream, word),
             Said::Parity(parity) if self.known_leg(from, stream, word).is_some() => {
                 self.hear_parity(now, from, stream, parity, deliver);
@@ -130,6 +131,9 @@ impl Relay {
             }
             if let Some(due) = stream.gaps.poll_deadline() {
                 self.timers.advance(Timer::Repair(*id), due);
+            }
+            if stream.begins_to_run() {
+                self.timers.set(Timer::Pause(*id), now + PAUSE);
             }
         }
         for stream in wants_key {
@@ -188,6 +192,7 @@ impl Relay {
                 Timer::Member(stream, address) => self.tend_member(now, stream, address),
                 Timer::Legs(stream) => self.tend_legs(now, stream),
                 Timer::Repair(stream) => self.ask_again(now, stream),
+                Timer::Pause(stream) => self.tend_pause(now, stream),
                 Timer::Pace(stream) => {
                     if let Some(known) = self.streams.get_mut(&stream) {
                         known.reflector.fan().handle_timeout(now);

@@ -21,6 +21,9 @@ const KEY_FRAME: Duration = Duration::from_secs(1);
 const MOVING_AGAIN: Duration = Duration::from_secs(5);
 /// How often it is looked who gets parity.
 const PARITY: Duration = Duration::from_secs(1);
+/// After so long without a packet receivers are told which was the last: they cannot know that it was lost.
+/// Longer than between frames of most videos, and a fraction of how long packets are kept for repairs.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// The most ways of asking for a stream that are remembered.
 const MAX_NAMES: usize = 8;
 
@@ -71,6 +74,8 @@ pub(super) struct Stream {
     /// The most parity that a downstream gets, and when that was last looked at.
     parity: (u8, Time),
     key_frame: Option<Time>,
+    /// Whether it is waited for a pause, and which counter was the next at the last one.
+    pause: (bool, u64),
     /// When its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
     pub(super) is_lost: bool,
@@ -95,6 +100,7 @@ impl Stream {
             encoder: Encoder::default(),
             parity: (0, Time::ZERO),
             key_frame: None,
+            pause: (false, 0),
             moving: None,
             is_lost: false,
             rootless: None,
@@ -153,6 +159,29 @@ impl Stream {
             self.key_frame = Some(now);
         }
         asks
+    }
+
+    /// Whether packets have come since the last pause, and nothing waits for the next yet: then it does.
+    pub(super) fn begins_to_run(&mut self) -> bool {
+        let (waits, last) = self.pause;
+        let begins = !waits && self.reflector.next() != last && !self.members.is_empty();
+        self.pause.0 |= begins;
+        begins
+    }
+
+    /// Looks whether there is a pause; answers when to look again, if there is none.
+    pub(super) fn look_for_pause(&mut self, now: Time) -> Option<Time> {
+        let due = Some(self.reflector.last() + PAUSE).filter(|due| *due > now);
+        if due.is_none() {
+            self.pause = (false, self.reflector.next());
+        }
+        due
+    }
+
+    /// The counter after the last packet that this downstream has been sent; 0 if it lags behind.
+    pub(super) fn sent_up_to(&self, member: &Member) -> u64 {
+        let is_level = member.target.is_some_and(|target| self.reflector.targets().is_level(target));
+        if is_level { self.reflector.next() } else { 0 }
     }
 
     /// A downstream gets so much parity from now on.

@@ -17,13 +17,15 @@ pub(super) enum Timer {
     Legs(StreamId),
     /// Missing packets are to be asked for.
     Repair(StreamId),
+    /// Nothing more has come, perhaps.
+    Pause(StreamId),
     /// A target's link is free again.
     Pace(StreamId),
     /// Nobody has watched for a while.
     Idle(StreamId),
 }
 
-/// All of them. As many as there are tags and downstreams, and four for each stream.
+/// All of them. As many as there are tags and downstreams, and five for each stream.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     at: BTreeMap<Timer, Time>,

@@ -79,9 +79,23 @@ impl Relay {
         }
     }
 
-    pub(super) fn hear_alive(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, depth: u8) {
+    /// An upstream is there, at this depth, and has sent what is before this counter.
+    pub(super) fn hear_alive(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        stream: StreamId,
+        word: Word,
+        (depth, next): (u8, u64),
+    ) {
         let Some(leg) = self.known_leg(from, stream, word) else { return self.unknown_upstream(now, from, stream) };
         (leg.heard, leg.depth) = (now, depth);
+        leg.ended(next);
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        known.gaps.ended(now, next);
+        if let Some(due) = known.gaps.poll_deadline() {
+            self.timers.advance(Timer::Repair(stream), due);
+        }
     }
 
     pub(super) fn hear_moving(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word) {

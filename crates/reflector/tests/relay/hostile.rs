@@ -32,7 +32,7 @@ fn everything(stream: StreamId, word: Word, tag: Tag) -> Vec<Vec<u8>> {
     let reported = Reported { highest: 1 << 33, ..Reported::default() };
     let said = [
         Said::Offer(tag),
-        Said::Alive(0),
+        Said::Alive { depth: 0, next: 1 << 33 },
         Said::Moving,
         Said::Done,
         Said::Answer { tag, next: 0 },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_reflector::words::Said;
 
-use crate::world::{Link, World, for_seeds};
+use crate::world::{FRAME, Link, PACKETS, World, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -44,6 +44,71 @@ fn loss_on_every_hop_is_repaired_within_the_deadline() {
             "{missed} of {all} at a loss of {loss} in a thousand on each of three hops"
         );
     }
+}
+
+/// A watcher that waits for the stream to begin, so that nothing tells how long a round trip takes.
+#[test]
+fn hardly_anything_is_missed_of_what_begins_later() {
+    let (mut missed, mut all) = (0, 0);
+    for seed in 0..100 {
+        let mut world = World::new(seed);
+        world.all_links(Link { loss: 10, ..Link::default() });
+        world.publish(P);
+        world.publishes.clear();
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(3 * SECOND);
+        world.publish(P);
+        world.passes(7 * SECOND);
+        // All that is published has time to arrive.
+        world.publishes.clear();
+        world.passes(SECOND);
+        missed += world.published() - world.in_order(S);
+        all += world.published();
+    }
+    assert!(missed * 50_000 <= all, "{missed} of {all}");
+}
+
+/// Who joins gets the group of pictures that has begun: what is lost of it is repaired, though it is old.
+#[test]
+fn what_a_joiner_begins_with_is_repaired() {
+    for_seeds(20, |seed| {
+        let mut world = World::new(seed);
+        world.link(HP, S, Link { loss: 50, ..Link::default() });
+        world.publish(P);
+        world.subscribe(&[P, HP, S + 1]);
+        // Most of a group of ten frames: 24 packets, the first of which is older than packets that are repaired.
+        world.passes(SECOND + FRAME * 9 + FRAME / 2);
+        world.subscribe(&[P, HP, S]);
+        world.passes(SECOND);
+        world.publishes.clear();
+        world.passes(SECOND);
+        let first = world.once_each(S)[0];
+        assert!(world.published() - first > 3 * PACKETS, "it had a burst");
+        assert_eq!(world.in_order(S), world.published() - first, "{:?}", world.got[&S]);
+    });
+}
+
+#[test]
+fn what_is_lost_before_a_pause_is_repaired_at_once() {
+    let (mut missed, mut bursts) = (0, 0);
+    for seed in 0..10 {
+        let mut world = World::new(seed);
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(SECOND);
+        world.all_links(Link { loss: 50, ..Link::default() });
+        // A frame each half second.
+        for _ in 0..100 {
+            world.publishes.clear();
+            world.passes(SECOND / 2);
+            bursts += 1;
+            missed += u64::from(world.once_each(S).last() != Some(&(world.published() - 1)));
+            world.publish(P);
+            world.passes(FRAME / 2);
+        }
+    }
+    // Three hops lose a seventh of all last packets. What repairs them is lost once in ten times.
+    assert!(missed * 40 <= bursts, "{missed} of {bursts}");
 }
 
 /// A satellite: who asks again has the answer when it is of no use any more.

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{Grant, Kind, Tag};
 use roost_proto::{Service, Time};
 use roost_reflector::relay::{Config, Event, Relay, StreamStatus};
 use roost_reflector::words::Said;
-use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, StreamId};
+use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, Sequence, StreamId};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 pub(crate) const FRAME: Duration = Duration::from_millis(40);
@@ -331,6 +331,17 @@ impl World {
         counters.sort_unstable();
         assert!(counters.windows(2).all(|pair| pair[0] < pair[1]), "something came twice at {host}");
         counters
+    }
+
+    /// How many packets an application gets that puts them in order, and waits 300 ms for what is missing.
+    pub(crate) fn in_order(&self, host: u8) -> u64 {
+        let mut sequence = Sequence::new(Duration::from_millis(300));
+        let mut handed = 0;
+        for got in self.got.get(&host).into_iter().flatten() {
+            handed += std::iter::from_fn(|| sequence.poll(got.at)).count() as u64;
+            sequence.push(got.at, got.counter, got.catch_up, got.flags, Bytes::new());
+        }
+        handed + std::iter::from_fn(|| sequence.poll(self.now + Duration::from_secs(1))).count() as u64
     }
 
     /// Asserts that a host got everything from its first group of pictures on, each once. In that
