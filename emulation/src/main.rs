@@ -144,6 +144,7 @@ enum Command {
   emulate bench transport          our transports over two links, beside TCP and MPTCP
   emulate bench bulk               an object over long and lossy paths, beside TCP and UDT4
   emulate bench reflect            one copy of a stream to many, beside C
+  emulate bench reflect --capacity how many a mesh of super nodes serves, with the daemons
   emulate bench watch              what a receiver of such a stream sees, with the daemons
 ")]
     Bench(commands::bench::BenchArgs),

@@ -15,6 +15,7 @@
 
 mod analysis;
 pub mod bulk;
+pub mod capacity;
 mod capture;
 mod cases;
 mod flood;
@@ -26,6 +27,7 @@ mod probe;
 mod program;
 pub mod reflect;
 mod row;
+mod stage;
 mod stalls;
 pub mod transport;
 pub mod watch;

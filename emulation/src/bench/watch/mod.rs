@@ -8,10 +8,11 @@
 //! subscribe` does; what the daemons do with their processors' time is in all figures.
 
 mod row;
-mod stage;
 mod video;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,17 +21,24 @@ use std::time::{Duration, Instant};
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery};
 use roost_proto::peer::Reflection;
-use roost_proto::{Area, Service};
+use roost_proto::{Area, Cell, Service};
 use tokio::task::JoinHandle;
 
 pub use self::row::Row;
-use self::stage::{FIRST_WATCHER, HUBS, PROVIDER, PROVIDER_CELL, Stage};
 use self::video::Arrivals;
 use super::measured::{Begun, Measured};
-use super::{Bench, BenchError, Options};
+use super::stage::{Part, Stage, interrupted};
+use super::{Bench, BenchError, Options, networks};
 use crate::experiment::Daemon;
 use crate::lab::{Lab, sandbox};
+use crate::scenario::topology::HostIndex;
 
+/// The provider's super node, and that of the receivers.
+const HUBS: [HostIndex; 2] = [0, 1];
+const PROVIDER: HostIndex = 2;
+/// Where the provider is on the grid; the others are elsewhere.
+const PROVIDER_CELL: Cell = Cell::new(2, 1);
+const FIRST_WATCHER: HostIndex = 3;
 /// From any host to another one.
 const ONE_WAY: Duration = Duration::from_millis(20);
 /// How long what is waited for may take.
@@ -163,7 +171,8 @@ pub fn run(
 fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
-    let mut stage = Stage::make(bench, case.watchers())?;
+    let parts = parts(case.watchers());
+    let mut stage = Stage::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let Stage { daemons, lab, .. } = &mut stage;
     thread::scope(|scope| {
@@ -172,7 +181,7 @@ fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
         let seen = runtime.block_on(async {
             tokio::select! {
                 seen = scene.play(case) => seen,
-                () = stopped(bench) => Err("it was interrupted".to_owned()),
+                () = interrupted(bench) => Err("it was interrupted".to_owned()),
             }
         });
         over.store(true, Relaxed);
@@ -184,10 +193,14 @@ fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
     })
 }
 
-async fn stopped(bench: &Bench<'_>) {
-    while !bench.is_stopped() {
-        tokio::time::sleep(LOOK).await;
-    }
+/// Two super nodes, a provider at the one, receivers at the other.
+fn parts(watchers: usize) -> Vec<Part> {
+    let source = format!("udp://{}:{}", Ipv4Addr::LOCALHOST, video::PORT);
+    let settings = ["--services", "video", "--sources-video", &source].map(OsString::from).to_vec();
+    let provider = Part::Node { hubs: HUBS.to_vec(), cell: PROVIDER_CELL, settings };
+    let watcher = || Part::Node { hubs: vec![HUBS[1], HUBS[0]], cell: Cell::new(0, 0), settings: Vec::new() };
+    let hubs = HUBS.map(|_| Part::Hub(Vec::new()));
+    hubs.into_iter().chain([provider]).chain((0..watchers).map(|_| watcher())).collect()
 }
 
 /// A stage with its video.

@@ -2,6 +2,7 @@
 //! our transports are.
 
 mod bulk;
+mod capacity;
 mod measured;
 mod reflect;
 mod transport;
@@ -96,10 +97,21 @@ enum Other {
     /// message (c-gso), by many in a call (c-sendmmsg), one by one (c-naive). kpps is what arrives at
     /// the highest rate with at most 1 in 1000 lost; delays and losses are at 0.7 of that. The
     /// reflector has a processor, generator and targets another.
+    ///
+    /// With --capacity it is measured how many a mesh of super nodes serves, with the real daemons
+    /// in the lab. The link of each super node carries L streams; a stream is a track of 40 kbit/s.
+    /// In a room everyone sends and everyone receives: members are served by their homes only,
+    /// whatever their links carry (count), or by whom has room left (residual). Of a track there is
+    /// one stream for all. MEASURED is the most for whom nobody loses 1 % of any stream, ONE MORE
+    /// what became of one more; SENT are the streams that the busiest link took. TABLE 3, and 2 with
+    /// one that only receives, are what Erum printed; COUNTED is what is expected if all are split
+    /// by their number (there equation 4), BALANCED if all super nodes send alike.
     #[command(before_help = "Examples:
   emulate bench reflect                                36 rows, in four minutes
   emulate bench reflect --implementation ours,c-gso --targets 10,50 --bytes 1440
   emulate bench reflect --targets 100 --trial 2000 --json
+  emulate bench reflect --capacity                     35 rows, in half an hour
+  emulate bench reflect --capacity --mesh 1,2,4 --what residual
 ")]
     Reflect(ReflectArgs),
     /// Measure what a receiver of a reflected stream sees, with the real daemons

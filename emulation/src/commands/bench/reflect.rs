@@ -7,6 +7,7 @@ use roost_emulation::bench::reflect::{self, Cell, Implementation, Report, Row};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_terminal::{Output, Steps, Table};
 
+use super::capacity::{self, CapacityArgs};
 use super::measured::{all_measured, show_measured, stepping};
 use crate::commands::interrupt;
 use crate::failure::{Failure, Outcome};
@@ -27,12 +28,17 @@ pub(crate) struct ReflectArgs {
     /// How long each trial takes
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 700, value_parser = clap::value_parser!(u32).range(100..=60_000))]
     trial: u32,
+    #[command(flatten)]
+    mesh: CapacityArgs,
 }
 
 /// Measures, and prints what was seen.
 pub(crate) fn run(args: &ReflectArgs, output: Output) -> Outcome {
     if let Entry::Done(code) = sandbox::enter()? {
         return Err(Failure::Passed(code));
+    }
+    if args.mesh.capacity {
+        return capacity::run(&args.mesh, output);
     }
     let interrupted = interrupt::note()?;
     let cells = args.cells();

@@ -1,0 +1,93 @@
+//! Who is on the stage: super nodes with uplinks that carry so many streams, and nodes.
+//!
+//! A stream is the synthetic track: its packets are small, so that hundreds of streams are
+//! within what one machine does. What is scaled down is the rate; the number of streams
+//! that an uplink carries is the original's.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use roost_proto::{Cell, Form, Service};
+use roost_reflector::packet::OVERHEAD_BYTES;
+
+use super::Policy;
+use crate::bench::networks;
+use crate::bench::stage::Part;
+use crate::scenario::Topology;
+use crate::units::Rate;
+
+/// From any host to another one: super nodes so far apart do not even out their nodes.
+const ONE_WAY: Duration = Duration::from_millis(10);
+/// From one record, which is a packet, to the next.
+pub(super) const RECORD: Duration = Duration::from_millis(50);
+/// Headers of UDP, IPv4 and Ethernet.
+const HEADERS_BYTES: usize = 8 + 20 + 14;
+/// What the uplink has for control beside the streams, a part of theirs: less than half a
+/// stream's worth of a hundred decides nothing, for the model needs whole ones.
+const CONTROL: f64 = 0.02;
+/// Packets that wait for an uplink: as many as come together if all streams do.
+const QUEUE_PACKETS: u32 = 100;
+/// No limit that matters.
+const ALL_SUBSCRIBERS: &str = "100000";
+
+/// Bits per second of a stream as a super node counts it, and on the wire.
+fn stream_bps() -> [f64; 2] {
+    let payload = match Service::Track.form() {
+        Form::Stream { packet_bytes, .. } => packet_bytes as usize,
+        Form::Object { .. } => 0,
+    };
+    let bps = |bytes: usize| 8.0 * bytes as f64 / RECORD.as_secs_f64();
+    [bps(payload + OVERHEAD_BYTES), bps(payload + OVERHEAD_BYTES + HEADERS_BYTES)]
+}
+
+/// How many streams so many bytes on the wire in this time are.
+pub(super) fn as_streams(bytes: u64, time: Duration) -> f64 {
+    8.0 * bytes as f64 / time.as_secs_f64() / stream_bps()[1]
+}
+
+/// A LAN of super nodes, each with room for so many streams on its way out, and of nodes.
+pub(super) fn network(hubs: usize, nodes: usize, streams: f64) -> Topology {
+    let mut topology = networks::lan(hubs + nodes, ONE_WAY);
+    let members = topology.nets.iter_mut().flat_map(|net| &mut net.members);
+    for member in members.filter(|member| member.host < hubs) {
+        member.to_net.rate = Rate::from_bps((streams * (1.0 + CONTROL) * stream_bps()[1]) as u64);
+        member.to_net.queue.limit = QUEUE_PACKETS;
+    }
+    topology
+}
+
+/// A super node, as the policy wants it.
+pub(super) fn hub(policy: Policy, streams: f64) -> Part {
+    let uplink = format!("{}bit/s", (streams * stream_bps()[0]) as u64);
+    let settings = match policy {
+        // What it may send is not told: the link decides.
+        Policy::Count => ["--media-subscribers", ALL_SUBSCRIBERS],
+        Policy::Residual => ["--media-uplink", &uplink],
+    };
+    Part::Hub(settings.map(OsString::from).to_vec())
+}
+
+/// Where the node of this number is on the grid: no other one is there.
+pub(super) fn cell(number: usize) -> Cell {
+    Cell::new(i32::try_from(number).unwrap_or(i32::MAX), 0)
+}
+
+/// A node with one home, which may send its track.
+pub(super) fn node(number: usize, home: usize, sends: bool) -> Part {
+    let settings = if sends { vec!["--services".into(), "track".into()] } else { Vec::new() };
+    Part::Node { hubs: vec![home], cell: cell(number), settings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uplink_has_room_for_its_streams_and_for_little_more() {
+        assert_eq!(stream_bps(), [46_400.0, 53_120.0]);
+        let topology = network(2, 3, 30.0);
+        let rates: Vec<u64> = topology.nets[0].members.iter().map(|member| member.to_net.rate.bps()).collect();
+        assert_eq!(rates[..3], [1_625_472, 1_625_472, 100_000_000]);
+        assert!((as_streams(6_640, Duration::from_secs(1)) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,203 @@
+//! How many there can be: a stage with as many as the model expects, and one more
+//! after the other until that is too many; or fewer, on a new stage.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use roost_proto::NodeId;
+
+use super::listener::{Listener, now_ms};
+use super::{Case, Look, Settings, What, cast, model};
+use crate::bench::Bench;
+use crate::bench::stage::{Part, Stage, interrupted};
+use crate::experiment::Daemon;
+use crate::lab::Lab;
+
+/// Nodes beyond those that are expected.
+const SPARE: usize = 2;
+/// From one that enters a room to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long those who are refused are waited for: they ask four or five times.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// After all streams come: until rates are known and what was lost at the beginning is history.
+const SETTLE: Duration = Duration::from_secs(4);
+/// How long what is still to come when losses are counted is waited for.
+const GRACE: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the model expects of a case.
+fn expected(case: Case, streams: f64) -> usize {
+    match case.what {
+        What::Count => model::counted(case.hubs, streams).max(2),
+        What::Residual => model::balanced(case.hubs, streams).max(2),
+        What::Track => model::track_balanced(case.hubs, streams).max(1),
+    }
+}
+
+/// About how long a case takes.
+pub(super) fn duration(case: Case, Settings { streams, window }: Settings) -> Duration {
+    /// For each daemon to start and for each subscriber to come.
+    const EACH: Duration = Duration::from_millis(150);
+    let count = u32::try_from(expected(case, streams)).unwrap_or(u32::MAX);
+    match case.what {
+        What::Track => EACH * count * 2 + SETTLE + window + PATIENCE,
+        _ => (PAUSE + EACH) * count + (SETTLE + window + GRACE) * 2 + PATIENCE,
+    }
+}
+
+/// The most for whom it holds, and one more, for whom it does not.
+pub(super) fn most(bench: &mut Bench<'_>, case: Case, settings: Settings) -> Result<[Look; 2], String> {
+    let mut first = expected(case, settings.streams);
+    let (mut most, mut beyond): (Option<Look>, Option<Look>) = (None, None);
+    loop {
+        let last = beyond.map_or(first + SPARE, |beyond| beyond.count - 1);
+        for look in play(bench, case, settings, first..=last)? {
+            *(if look.holds() { &mut most } else { &mut beyond }) = Some(look);
+        }
+        first = match (most, beyond) {
+            (Some(most), Some(beyond)) => return Ok([most, beyond]),
+            (Some(_), None) => last + 1,
+            (None, Some(failed)) if failed.count > 2 => failed.count - 1,
+            (None, _) => return Err("not even two of them receive everything".to_owned()),
+        };
+    }
+}
+
+/// A stage from its daemons' start to their end, on which there are the first of `counts`, and
+/// one more after the other for as long as it holds.
+fn play(
+    bench: &mut Bench<'_>,
+    case: Case,
+    Settings { streams, window }: Settings,
+    counts: RangeInclusive<usize>,
+) -> Result<Vec<Look>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
+    let parts = parts(case, streams, *counts.end());
+    let mut stage = Stage::make(bench, &cast::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
+    let Stage { daemons, lab, .. } = &mut stage;
+    runtime.block_on(async {
+        tokio::select! {
+            looks = async {
+                Stage::start(daemons, lab).await?;
+                let scene = Scene { nodes: &daemons[case.hubs..], lab, hubs: case.hubs, window };
+                match case.what {
+                    What::Count | What::Residual => scene.room(*counts.start()).await,
+                    What::Track => scene.track().await,
+                }
+            } => looks,
+            () = interrupted(bench) => Err("it was interrupted".to_owned()),
+        }
+    })
+}
+
+/// Super nodes, and nodes spread over them by number; of a track the first one provides it.
+fn parts(case: Case, streams: f64, last: usize) -> Vec<Part> {
+    let Case { what, hubs } = case;
+    let nodes: Vec<Part> = match what {
+        What::Count | What::Residual => (0..last).map(|number| cast::node(number, number % hubs, true)).collect(),
+        What::Track => (0..=last).map(|number| cast::node(number, number % hubs, number == 0)).collect(),
+    };
+    (0..hubs).map(|_| cast::hub(what.policy(), streams)).chain(nodes).collect()
+}
+
+/// A stage whose daemons run.
+struct Scene<'a> {
+    nodes: &'a [Daemon],
+    lab: &'a Lab,
+    hubs: usize,
+    window: Duration,
+}
+
+impl Scene<'_> {
+    /// One after the other enters; looks from the `first` count of them on.
+    async fn room(&self, first: usize) -> Result<Vec<Look>, String> {
+        let (mut inside, mut looks) = (Vec::new(), Vec::new());
+        for node in self.nodes {
+            inside.push(Listener::enter(node));
+            tokio::time::sleep(PAUSE).await;
+            if inside.len() >= first {
+                looks.push(self.look_twice(&inside, inside.len() - 1).await?);
+            }
+            if looks.last().is_some_and(|look: &Look| !look.holds()) {
+                break;
+            }
+        }
+        Ok(looks)
+    }
+
+    /// Subscribes one after the other until one is refused.
+    async fn track(&self) -> Result<Vec<Look>, String> {
+        let [provider, subscribers @ ..] = self.nodes else { return Err("there is no provider".to_owned()) };
+        let whose = (id(provider).await?, cast::cell(0));
+        let mut watching = Vec::new();
+        for node in subscribers {
+            watching.push(Listener::subscribe(node, whose));
+            if !until_coming(&watching[watching.len() - 1..], 1).await {
+                break;
+            }
+        }
+        let all = watching.len();
+        watching.retain(|listener| listener.coming() > 0);
+        let most = self.look_twice(&watching, 1).await?;
+        let beyond = Look { count: all, missing: all - watching.len(), ..most };
+        Ok(if beyond.missing > 0 { vec![most, beyond] } else { vec![most] })
+    }
+
+    /// How it is for these, each of whom is to receive so many streams. What other programs do to
+    /// this machine loses packets as well: what is lost must be lost twice.
+    async fn look_twice(&self, listeners: &[Listener], each: usize) -> Result<Look, String> {
+        let all_come = until_coming(listeners, each).await;
+        tokio::time::sleep(SETTLE).await;
+        let look = self.look(listeners, each).await?;
+        if look.holds() || !all_come {
+            return Ok(look);
+        }
+        let again = self.look(listeners, each).await?;
+        Ok(if (again.missing, again.lost) < (look.missing, look.lost) { again } else { look })
+    }
+
+    async fn look(&self, listeners: &[Listener], each: usize) -> Result<Look, String> {
+        let (begin, before) = (now_ms(), self.sent_bytes()?);
+        tokio::time::sleep(self.window).await;
+        let after = self.sent_bytes()?;
+        let come: usize = listeners.iter().map(Listener::coming).sum();
+        tokio::time::sleep(GRACE).await;
+        let lost = listeners.iter().flat_map(|listener| listener.lost(begin, self.window)).fold(0.0, f64::max);
+        let most = before.iter().zip(&after).map(|(before, after)| after - before).max();
+        Ok(Look {
+            count: listeners.len(),
+            missing: (listeners.len() * each).saturating_sub(come),
+            lost,
+            sent: cast::as_streams(most.unwrap_or(0), self.window),
+        })
+    }
+
+    /// Of whole frames, what each super node has sent.
+    fn sent_bytes(&self) -> Result<Vec<u64>, String> {
+        let links = self.lab.counters().map_err(|error| error.to_string())?;
+        let hosts = &self.lab.topology().hosts[..self.hubs];
+        let sent = |name: &String| {
+            let own = links.iter().filter(|link| link.host == *name && link.direction == "to-net");
+            own.map(|link| link.bytes_in).sum()
+        };
+        Ok(hosts.iter().map(|host| sent(&host.name)).collect())
+    }
+}
+
+/// Waits until so many streams come to each of these; false if some do not.
+async fn until_coming(listeners: &[Listener], each: usize) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if listeners.iter().all(|listener| listener.coming() >= each) {
+            return true;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    false
+}
+
+async fn id(daemon: &Daemon) -> Result<NodeId, String> {
+    let status = Daemon::status(daemon.launch.socket.clone()).await;
+    status.map(|status| status.node).ok_or_else(|| format!("{} does not say who it is", daemon.launch.name))
+}

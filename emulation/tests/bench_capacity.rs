@@ -1,0 +1,36 @@
+//! The measurement of how many a mesh serves, as a user runs it: the real daemons in a
+//! lab, where links carry few streams. What a busy machine loses is not ours; that
+//! nobody is let in whom a link has no room for, and who is in has all streams, is.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+#[test]
+fn a_room_has_as_many_as_the_links_of_its_super_nodes_carry() {
+    let streams = 6.2;
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
+    command.args(["bench", "reflect", "--capacity", "--mesh", "1,2", "--what", "residual", "--seconds", "3", "--json"]);
+    command.args(["--streams", &streams.to_string()]).stdin(Stdio::null()).env("TERM", "dumb");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    // The daemons are there where the whole workspace was built.
+    if report["notes"].to_string().contains("install it there") {
+        assert_eq!(output.status.code(), Some(3), "{report}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["hubs"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2], "{report}");
+    for row in rows {
+        let (most, beyond) = (&row["most"], &row["beyond"]);
+        let count = most["count"].as_u64().unwrap();
+        assert_eq!((&most["missing"], &beyond["count"]), (&0.into(), &(count + 1).into()), "{row}");
+        assert!(beyond["missing"].as_u64().unwrap() > 0, "{row}");
+        // With one super node three members are six copies. Two carry nine, and could carry twelve.
+        assert!((2..=4).contains(&count), "{row}");
+        assert!(most["sent"].as_f64().unwrap() < 1.03 * streams, "{row}");
+    }
+}
