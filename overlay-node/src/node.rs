@@ -22,7 +22,7 @@ use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
 use crate::inbox::Desk;
-use crate::media::{NodeEnds, Tallies, Watching};
+use crate::media::{Lock, NodeEnds, Tallies, Watching};
 use crate::metrics::NodeMetrics;
 use crate::owner::NodeOwner;
 use crate::providers::Providers;
@@ -111,6 +111,7 @@ impl Program for OverlayNode {
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
                 watching: Watching::new(media, tallies.clone()),
+                lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
                 repeats: Repeats::default(),
             }
         };

@@ -8,11 +8,12 @@ use roost_control::State;
 use roost_daemon::Shared;
 use roost_daemon::driver::{Next, Owner};
 use roost_daemon::repeats::Repeats;
+use roost_proto::NodeId;
 use roost_proto::peer::{Command, Event, Peer, Summary, Ticket};
 use roost_proto::wire::Reason;
 
 use crate::inbox::Desk;
-use crate::media::{Order, Watching};
+use crate::media::{Lock, Order, Watching};
 use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
@@ -24,6 +25,8 @@ pub(crate) struct NodeOwner {
     pub(crate) metrics: NodeMetrics,
     pub(crate) shared: Arc<Shared>,
     pub(crate) watching: Watching,
+    /// With what the group's nodes share, if this one has it: and who it is.
+    pub(crate) lock: Option<(NodeId, Lock)>,
     /// What is not worth a second line.
     pub(crate) repeats: Repeats,
 }
@@ -66,8 +69,19 @@ impl Owner<Peer> for NodeOwner {
             Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
             Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
             Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
-            Event::Reflected { ticket, stream, epoch, secret, .. } => {
-                self.watching.order(Order::Reflected { ticket, stream, epoch, secret });
+            Event::Reflected { ticket, stream, epoch, secret, is_confirmed, .. } => {
+                self.watching.order(Order::Reflected { ticket, stream, epoch, secret, is_confirmed });
+            }
+            Event::Seal { session, service, opening } => {
+                let sealed = self.lock.as_ref().and_then(|(node, lock)| lock.seal(*node, service, &opening));
+                let sealed = sealed.map(|sealed| Command::Sealed { session, sealed });
+                sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
+            }
+            Event::Unseal { ticket, service, provider, sealed } => {
+                match self.lock.as_ref().and_then(|(_, lock)| lock.open(provider, service, &sealed)) {
+                    Some(opening) => self.desk.mailbox.post(Command::Unsealed { ticket, provider, opening }),
+                    None => tracing::debug!(?provider, "what a hub says to open a stream does not"),
+                }
             }
             Event::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
             Event::Left => return Next::Stop,

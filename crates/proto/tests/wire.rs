@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use roost_proto::block::Patch;
 use roost_proto::room::{MAX_MEMBERS, Member};
 use roost_proto::wire::{
-    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Join, Left,
-    MAX_CHANGES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES, Message,
-    Mirror, Mode, Moved, Numbered, Offer, Packet, Params, Present, Push, Quit, Reason, Reception, Reflect, Reflected,
-    Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step, Summary, Taken, Traced, Watch, Way,
+    Accept, Adopt, Candidate, Carry, Change, Chunk, Coverage, Decline, Forward, Found, Hop, Inquiry, Join, Keys, Left,
+    MAX_CHANGES, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_MIRRORED, MAX_NUMBERED, MAX_OBJECT_NAME_BYTES,
+    MAX_SEALED_BYTES, Message, Mirror, Mode, Moved, Numbered, Offer, Opening, Packet, Params, Present, Push, Quit,
+    Reason, Reception, Reflect, Reflected, Rekey, Renew, Report, Request, Resume, Retell, Roster, Seek, Shift, Step,
+    Summary, Taken, Traced, Watch, Way,
 };
 use roost_proto::{
     Address, Area, Capacity, Cell, Class, Epoch, NodeId, Nonce, Profile, Record, RequestId, Room, Scheme, SchemeSet,
@@ -469,6 +470,16 @@ fn flow_message() -> impl Strategy<Value = Message> {
                 coverage
             })),
         id().prop_map(Message::Unwatch),
+        (
+            prop::option::of(id()),
+            service(),
+            node(),
+            any::<u8>(),
+            prop::collection::vec(any::<u8>(), 0..=MAX_SEALED_BYTES)
+        )
+            .prop_map(|(id, service, provider, hops, sealed)| {
+                Message::Keys(Keys { id, service, provider, hops, sealed: sealed.into() })
+            }),
     ]
 }
 
@@ -569,6 +580,24 @@ fn places_off_the_grid_are_refused() {
         patience_ms: None,
     });
     assert!(Message::decode(&request.encode()).is_err());
+}
+
+/// What a hub keeps of a stream is little, and has room for what is to be sealed.
+#[test]
+fn what_is_left_sealed_is_bounded() {
+    let keys = |length| {
+        let (service, provider, sealed) = (Service::Video, NodeId::from_bytes([7; 16]), vec![1; length].into());
+        Message::Keys(Keys { id: Some(RequestId(1)), service, provider, hops: 8, sealed }).encode()
+    };
+    assert!(Message::decode(&keys(MAX_SEALED_BYTES)).is_ok());
+    assert!(Message::decode(&keys(MAX_SEALED_BYTES + 1)).is_err());
+    let secret = |byte| Secret::from_bytes([byte; 32]);
+    let (stream, epoch, next) = (StreamId(u64::MAX), Epoch(u32::MAX - 1), Some((Epoch(u32::MAX), secret(2))));
+    let reflected = Reflected { stream, epoch, secret: secret(1), next };
+    let format = "a format with a name that is as long as anybody would make it".to_owned();
+    let opening = Opening { reflected, bits_per_second: u32::MAX, format, cell: Cell::new(-1_000_000, 1_000_000) };
+    assert!(opening.encode().len() <= MAX_SEALED_BYTES / 2, "{} bytes", opening.encode().len());
+    assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
 }
 
 /// The home's longest words to a stand-by fit into one message, and no more

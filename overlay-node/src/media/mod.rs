@@ -5,6 +5,7 @@
 //! published and watched, by [`Order`]s; it hears when a way is lost, a source is
 //! no longer wanted, or a key is due.
 
+mod lock;
 mod publish;
 mod tally;
 mod watch;
@@ -25,6 +26,7 @@ use roost_reflector::relay::Event;
 use roost_services::KeyFrames;
 
 use crate::tickets::Tickets;
+pub(crate) use lock::Lock;
 use publish::Published;
 pub(crate) use tally::Tallies;
 use watch::Watches;
@@ -57,7 +59,7 @@ pub(crate) enum Order {
     /// What is offered under this tag is for a request.
     Expect { ticket: Ticket, tag: Tag },
     /// Which stream that is, and what opens it.
-    Reflected { ticket: Ticket, stream: StreamId, epoch: Epoch, secret: Secret },
+    Reflected { ticket: Ticket, stream: StreamId, epoch: Epoch, secret: Secret, is_confirmed: bool },
     /// What opens its next epoch.
     Key { ticket: Ticket, epoch: Epoch, secret: Secret },
     /// The request is over.
@@ -132,8 +134,11 @@ impl Ends for NodeEnds {
                 self.rekey(now);
             }
             Order::Expect { ticket, tag } => self.watches.expect(now, relay, ticket, tag),
-            Order::Reflected { ticket, stream, epoch, secret } => {
+            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: true } => {
                 self.watches.reflected(now, relay, ticket, stream, (epoch, &secret));
+            }
+            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: false } => {
+                self.watches.foretold(now, ticket, stream, (epoch, &secret));
             }
             Order::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
             Order::Release { ticket } => self.watches.release(now, relay, ticket),

@@ -150,6 +150,19 @@ impl Watches {
         self.key(now, ticket, epoch, secret);
     }
 
+    /// A hub says so, before the provider has: what else has begun may be what that says.
+    pub(super) fn foretold(&mut self, now: Time, ticket: Ticket, stream: StreamId, (epoch, secret): (Epoch, &Secret)) {
+        let Some(request) = self.requests.get_mut(&ticket) else { return };
+        if let Some(before) = request.stream.replace(stream).filter(|before| *before != stream) {
+            request.begun.push_back(before);
+            if let Some(watched) = self.streams.get_mut(&before) {
+                watched.requests.remove(&ticket);
+            }
+        }
+        self.streams.entry(stream).or_insert_with(|| Watched::new(stream)).requests.insert(ticket);
+        self.key(now, ticket, epoch, secret);
+    }
+
     /// What opens an epoch of a request's stream.
     pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
         let Some(stream) = self.requests.get(&ticket).and_then(|request| request.stream) else { return };

@@ -42,6 +42,7 @@ impl Hub {
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Join(join) => self.room_joined(now, from, join),
             Message::Quit(quit) => self.room_left(from, quit),
+            Message::Keys(keys) => self.hear_keys(now, from, keys),
             Message::Claim { .. }
             | Message::Aside(_)
             | Message::Seek(_)
@@ -87,6 +88,7 @@ impl Hub {
             Message::Join(join) => self.room_joined(now, from, join),
             Message::Quit(quit) => self.room_left(from, quit),
             Message::Roster(roster) => self.hear_roster(from, roster),
+            Message::Keys(keys) => self.hear_keys(now, from, keys),
             Message::Publish(_)
             | Message::Renew(_)
             | Message::Withdraw(_)

@@ -53,6 +53,8 @@ impl Peer {
             Command::Data { session, payload } => provide.on_payload(core, session, payload),
             Command::Ended { session } => provide.on_ended(core, session),
             Command::Rekey { session, epoch, secret } => provide.rekey(core, session, (epoch, secret)),
+            Command::Sealed { session, sealed } => provide.on_sealed(core, session, sealed),
+            Command::Unsealed { ticket, provider, opening } => requests.on_unsealed(core, ticket, provider, opening),
             Command::Idle { session } => provide.on_idle(core, session),
             Command::Resubscribe { ticket, lost } => requests.resubscribe(core, attach, ticket, lost),
             Command::Reconfigure { services, max_streams, uplink_kbps } => {

@@ -38,6 +38,7 @@ impl Peer {
         let Self { core, attach, requests, provide, watches, pushes, rooms, .. } = self;
         match message {
             Message::Roster(roster) => rooms.on_roster(core, link, roster),
+            Message::Keys(keys) => requests.on_keys(core, link, keys),
             Message::Lease { version, lease_ms, siblings, addresses } => {
                 let lease = Duration::from_millis(lease_ms.into());
                 attach.on_lease(core, link, version, lease, siblings.unwrap_or_default());

@@ -33,6 +33,7 @@ mod attach;
 mod commands;
 mod core;
 mod crowd;
+mod deposit;
 mod direct;
 mod dispatch;
 mod early;
@@ -45,6 +46,7 @@ mod liveness;
 mod multicast;
 mod ping;
 mod provide;
+mod provisional;
 mod publish;
 mod pump;
 mod push;
@@ -258,6 +260,7 @@ impl Peer {
             Timer::Expire(id) => provide.on_expire_timer(core, id),
             Timer::Serve(id) => provide.on_serve_timer(core, id),
             Timer::Linger(id) => provide.on_linger_timer(core, id),
+            Timer::Seal(id) => provide.seal(core, id),
             Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),

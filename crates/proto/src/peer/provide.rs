@@ -203,6 +203,7 @@ impl Provide {
         if let Err(reason) = self.admit(core, &wish) {
             let busy = reason == Reason::Busy && wish.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
+            self.refused_member(core, &wish);
             return decline(core, &wish, reason, retry_after);
         }
         if let Form::Stream { bits_per_second, .. } = wish.service.form() {
@@ -214,6 +215,7 @@ impl Provide {
         self.index.insert(wish.key, session);
         self.sessions.insert(session, Session::new(wish, core.now));
         self.live.insert(session);
+        self.leave_keys(core, session);
         self.reach(core, session);
     }
 

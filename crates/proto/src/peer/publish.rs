@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::links::Link;
@@ -34,7 +36,7 @@ pub const LINGER: Duration = Duration::from_secs(5);
 
 /// For how long after the next epoch was announced the one before is still
 /// told: its packets, and those that are repeated, are there by then.
-const OVERLAP: Duration = Duration::from_secs(10);
+pub(super) const OVERLAP: Duration = Duration::from_secs(10);
 
 /// What the node publishes: one stream of each service at most.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub(super) struct Publication {
     kbps: u32,
     /// `None` while its source is being started.
     live: Option<Live>,
+    /// What opens it, as hubs keep it.
+    sealed: Option<Bytes>,
 }
 
 /// A stream whose source has started.
@@ -104,6 +108,24 @@ impl Publications {
     /// The publication of a service.
     pub(super) fn of(&self, service: Service) -> Option<SessionId> {
         self.all.iter().find(|(_, publication)| publication.service == service).map(|(id, _)| *id)
+    }
+
+    /// A publication whose source has started.
+    pub(super) fn live(&self, id: SessionId) -> Option<(Service, &Live)> {
+        let publication = self.all.get(&id)?;
+        Some((publication.service, publication.live.as_ref()?))
+    }
+
+    /// What opens a service's publication has been sealed anew. Returns the service.
+    pub(super) fn deposit(&mut self, id: SessionId, sealed: Bytes) -> Option<Service> {
+        let publication = self.all.get_mut(&id)?;
+        publication.sealed = Some(sealed);
+        Some(publication.service)
+    }
+
+    /// What hubs keep of a service's publication.
+    pub(super) fn sealed(&self, service: Service) -> Option<Bytes> {
+        self.all.values().find(|publication| publication.service == service)?.sealed.clone()
     }
 
     pub(super) fn has(&self, id: SessionId) -> bool {
@@ -167,7 +189,9 @@ impl Provide {
             return self.refuse(core, id, Reason::Busy);
         }
         let session = self.number();
-        self.publications.all.insert(session, Publication { service, kbps: usual_kbps(service), live: None });
+        self.publications
+            .all
+            .insert(session, Publication { service, kbps: usual_kbps(service), live: None, sealed: None });
         core.emit(Event::Open { session, service, duration: None, requester, reflected: true });
     }
 
@@ -191,6 +215,7 @@ impl Provide {
         for member in self.member_ids(service, |phase| matches!(phase, Phase::Opening)) {
             self.start_member(core, member);
         }
+        self.seal(core, id);
         self.mind_members(core, service);
     }
 
@@ -233,12 +258,15 @@ impl Provide {
                 session.send_reliably(core, &Message::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
             }
         }
+        self.seal(core, id);
     }
 
     /// A member, or who was to become one, is gone.
     pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
         let Some(requester) = self.sessions.get(&id).map(|session| session.wish.requester) else { return };
         let Some(publication) = self.publications.of(service) else { return };
+        // A hub may have let it open the stream before it was one.
+        let could_open = could_open || self.publications.sealed(service).is_some();
         // It may have the stream by another request as well.
         let is_in = self.members(service).any(|(_, other)| other.wish.requester == requester);
         if could_open && !is_in {
@@ -297,6 +325,7 @@ impl Provide {
     fn close(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
         if self.publications.all.remove(&id).is_some() {
             core.timers.clear(Timer::Linger(id));
+            core.timers.clear(Timer::Seal(id));
             core.stream_freed();
             core.emit(Event::Close { session: id, bytes: 0, reason });
         }

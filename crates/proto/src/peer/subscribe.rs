@@ -12,6 +12,7 @@ use super::asked::{Asked, Phase};
 use super::attach::Attach;
 use super::core::Core;
 use super::inquire::Ways;
+use super::provisional::Foretold;
 use super::receiving::Receiving;
 use super::requests::{MAX_REQUESTS, Requests};
 use super::timers::Timer;
@@ -67,6 +68,8 @@ pub(super) struct Taking {
     pub(super) lost: Option<Time>,
     /// How often another way was sought in vain.
     pub(super) tries: u32,
+    /// What a hub has handed over before anybody has accepted.
+    pub(super) foretold: Foretold,
 }
 
 impl Taking {
@@ -177,7 +180,7 @@ impl Requests {
         let Some(Asked { ticket, taking, .. }) = self.asked.get(&id) else { return };
         let (ticket, Some((_, tag))) = (*ticket, taking.leg) else { return };
         let Reflected { stream, epoch, secret, next } = reflected.clone();
-        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag });
+        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed: true });
         if let Some((epoch, secret)) = next {
             core.emit(Event::Key { ticket, epoch, secret });
         }

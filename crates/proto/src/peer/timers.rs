@@ -36,6 +36,8 @@ pub(super) enum Timer {
     Serve(SessionId),
     /// A reflected stream may have no members any more.
     Linger(SessionId),
+    /// What opens a reflected stream is to be sealed without the epoch that is past.
+    Seal(SessionId),
     /// A reflected stream is to be asked for again.
     Resubscribe(RequestId),
     /// The home is to hear that this node is in a room.
@@ -74,6 +76,7 @@ impl Timer {
             Self::Expire(_) => "a session's deadline",
             Self::Serve(_) => "a requester may be silent",
             Self::Linger(_) => "a reflected stream may have no members",
+            Self::Seal(_) => "seal what opens a reflected stream",
             Self::Resubscribe(_) => "ask for a reflected stream again",
             Self::Room(_) => "be in a room",
             Self::Watch(_) => "renew a watch",

@@ -7,7 +7,7 @@ use super::flow::{Chunk, Packet, Report};
 use super::link::{Inquiry, Present, Taken};
 use super::lookup::{Candidate, Change, Found, Seek, Watch};
 use super::push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
-use super::reflect::Rekey;
+use super::reflect::{Keys, MAX_SEALED_BYTES, Rekey};
 use super::request::{Accept, Decline, Forward, Params, Reason, Request};
 use super::room::{Join, Quit, Roster};
 use super::standby::{Adopt, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Retell};
@@ -272,6 +272,11 @@ pub enum Message {
     /// Who is in a room.
     #[n(55)]
     Roster(#[n(0)] Roster),
+    /// What opens a reflected stream, sealed for the group's nodes: from its provider
+    /// back along the way of the requests for it, and from a hub that sends the
+    /// stream to whom it sends it.
+    #[n(56)]
+    Keys(#[n(0)] Keys),
 }
 
 /// See [`Message::Renew`].
@@ -373,6 +378,7 @@ impl Message {
                 bounded(roster.members.len() <= MAX_MEMBERS, "too many members")?;
                 bounded(roster.members.iter().all(|member| member.cell.is_on_grid()), "a cell off the grid")
             }
+            Self::Keys(keys) => bounded(keys.sealed.len() <= MAX_SEALED_BYTES, "too long a sealed key"),
             Self::Moved(moved) => bounded(moved.cell.is_on_grid(), "a cell off the grid"),
             Self::Traced(Traced { hop, .. }) => {
                 let name = hop.name.as_ref().map_or(0, String::len);

@@ -13,6 +13,7 @@
 //! | requester → provider | `Request` (without a hub), `Report`, `Stop` |
 //! | hub → hub | `Claim`, `Mirror`, `Retell`, `Gossip`, `Load`, `Seek`, `Found`, `Carry`, `Underway`, `Watch`, `Change`, `Unwatch`, `Enrol`, `Summary` |
 //! | node → hub → hub, and back | `Join`, `Quit`; `Roster` |
+//! | provider → hub → hub → requester | `Keys` |
 //! | node → its link, by multicast | `Inquiry`, `Taken`, `Present` |
 //! | hub or provider → requester, from hub to hub | `Traced` |
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
@@ -35,7 +36,7 @@ pub use link::{Inquiry, Present, Taken};
 pub use lookup::{Candidate, Change, Coverage, Found, Seek, Watch};
 pub use message::{Message, Renew};
 pub use push::{MAX_OBJECT_NAME_BYTES, Push, Reception};
-pub use reflect::{Reflect, Reflected, Rekey};
+pub use reflect::{Keys, MAX_SEALED_BYTES, Opening, Reflect, Reflected, Rekey};
 pub use request::{Accept, Decline, Forward, Mode, Offer, Params, Reason, Request, Resume};
 pub use room::{Join, Quit, Roster};
 pub use standby::{Adopt, Left, MAX_CHANGES, MAX_MIRRORED, MAX_NUMBERED, Mirror, Numbered, Retell, Shift};

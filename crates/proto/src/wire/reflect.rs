@@ -3,10 +3,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
+use super::{WireError, bytes_codec};
+use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, Secret, StreamId, Tag};
+use crate::service::Service;
+
+/// The longest [`Keys::sealed`], bytes.
+pub const MAX_SEALED_BYTES: usize = 512;
 
 /// Where a copy of a reflected stream is wanted: see
 /// [`Params::reflect`](super::Params::reflect). From neighbour to neighbour,
@@ -63,6 +70,68 @@ pub struct Rekey {
     /// What opens it.
     #[n(3)]
     pub secret: Secret,
+}
+
+/// See [`Message::Keys`](super::Message::Keys).
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Keys {
+    /// The request by which the stream is wanted; to its requester only.
+    #[n(0)]
+    pub id: Option<RequestId>,
+    /// What is reflected.
+    #[n(1)]
+    pub service: Service,
+    /// Whose stream it is.
+    #[n(2)]
+    pub provider: NodeId,
+    /// How many hubs may pass it on yet.
+    #[n(3)]
+    pub hops: u8,
+    /// An [`Opening`], sealed for the group's nodes; at most [`MAX_SEALED_BYTES`].
+    #[cbor(n(4), with = "bytes_codec")]
+    pub sealed: Bytes,
+}
+
+/// What an acceptance says of a reflected stream, for whom it is left sealed.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct Opening {
+    /// What opens it.
+    #[n(0)]
+    pub reflected: Reflected,
+    /// Payload rate to expect, bits per second.
+    #[n(1)]
+    pub bits_per_second: u32,
+    /// Media type or format of the payload.
+    #[n(2)]
+    pub format: String,
+    /// Where the provider is.
+    #[n(3)]
+    pub cell: Cell,
+}
+
+impl Opening {
+    /// It as bytes, to be sealed.
+    pub fn encode(&self) -> Vec<u8> {
+        match minicbor::to_vec(self) {
+            Ok(bytes) => bytes,
+            // A `Vec` takes every write, and nothing here has a fallible encoding of its own.
+            Err(error) => unreachable!("encoding into memory cannot fail: {error}"),
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`WireError`] when the bytes are none, or its place is off the grid.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let opening: Self = minicbor::decode(bytes).map_err(|error| WireError::Malformed(error.to_string()))?;
+        if !opening.cell.is_on_grid() {
+            return Err(WireError::OutOfBounds("a cell off the grid"));
+        }
+        Ok(opening)
+    }
 }
 
 /// A socket's address as the bytes of its host, 4 or 16, and of its port, 2.

@@ -13,6 +13,7 @@ mod crowds;
 mod direct;
 mod ends;
 mod homes;
+mod joining;
 mod losses;
 mod members;
 mod meshes;

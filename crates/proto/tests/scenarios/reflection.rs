@@ -14,20 +14,20 @@ use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished, three};
 
-const PLACE: Cell = Cell::new(27, 92);
-const THERE: Area = Area::At(PLACE);
+pub(crate) const PLACE: Cell = Cell::new(27, 92);
+pub(crate) const THERE: Area = Area::At(PLACE);
 
 /// Two hubs that know one another; a provider at the first, and subscribers at
 /// the second whose stand-by is the first.
-struct Two {
-    world: World,
-    hubs: [HostId; 2],
-    provider: HostId,
-    watchers: Vec<HostId>,
+pub(crate) struct Two {
+    pub(crate) world: World,
+    pub(crate) hubs: [HostId; 2],
+    pub(crate) provider: HostId,
+    pub(crate) watchers: Vec<HostId>,
 }
 
 impl Two {
-    fn new(seed: u64, watchers: usize) -> Self {
+    pub(crate) fn new(seed: u64, watchers: usize) -> Self {
         let mut world = World::new(seed);
         let hubs = world.mesh(2);
         world.run(2 * SECOND);
@@ -39,13 +39,13 @@ impl Two {
         Self { world, hubs: [hubs[0], hubs[1]], provider, watchers }
     }
 
-    fn subscribe(&mut self, watcher: usize) -> Ticket {
+    pub(crate) fn subscribe(&mut self, watcher: usize) -> Ticket {
         let ticket = self.world.subscribe(self.watchers[watcher], Service::Video, THERE);
         self.world.run_relays(SECOND);
         ticket
     }
 
-    fn is_watching(&self, watcher: usize, ticket: Ticket) -> bool {
+    pub(crate) fn is_watching(&self, watcher: usize, ticket: Ticket) -> bool {
         self.world.is_watching(self.watchers[watcher], ticket, self.provider)
     }
 

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_proto::hub::{Carried, Command as HubCommand};
 use roost_proto::peer::{Command, Event, Reflection, SessionId, Ticket, Wanted};
+use roost_proto::wire::Opening;
 use roost_proto::{Area, Epoch, Grant, NodeId, Scheme, Secret, Service, StreamId, Tag, Time};
 
 use super::host::{Host, HostId};
@@ -33,6 +35,23 @@ pub fn secret(stream: StreamId, epoch: Epoch) -> Secret {
     Secret::from_bytes(bytes)
 }
 
+/// What a node's owner would seal, by what the group's nodes share: it opens as whose and what it was
+/// sealed for only.
+pub fn seal(provider: NodeId, service: Service, opening: &Opening) -> Bytes {
+    let mut sealed = provider.as_bytes().to_vec();
+    sealed.extend(service.to_string().into_bytes());
+    sealed.push(0);
+    sealed.extend(opening.encode());
+    sealed.into()
+}
+
+/// What was sealed so.
+pub fn unseal(provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
+    let service = service.to_string();
+    let rest = sealed.strip_prefix(provider.as_bytes().as_slice())?.strip_prefix(service.as_bytes())?;
+    Opening::decode(rest.strip_prefix(&[0])?).ok()
+}
+
 /// What a host's relay would know.
 #[derive(Default)]
 pub struct Media {
@@ -44,6 +63,8 @@ pub struct Media {
     offers: Vec<(SessionId, SocketAddr, Tag)>,
     /// Since when a subscription has had no way.
     broken: BTreeMap<Ticket, Time>,
+    /// Whether the node has nothing of what the group's nodes share.
+    pub keyless: bool,
     /// Whether the hub has said goodbye.
     pub left: bool,
 }
@@ -69,6 +90,13 @@ impl Media {
                 let (stream, epoch) = self.published.get_mut(session)?;
                 epoch.0 += 1;
                 Some(Command::Rekey { session: *session, epoch: *epoch, secret: secret(*stream, *epoch) })
+            }
+            Event::Seal { session, service, opening } if !self.keyless => {
+                Some(Command::Sealed { session: *session, sealed: seal(of, *service, opening) })
+            }
+            Event::Unseal { ticket, service, provider, sealed } if !self.keyless => {
+                let opening = unseal(*provider, *service, sealed)?;
+                Some(Command::Unsealed { ticket: *ticket, provider: *provider, opening })
             }
             Event::Close { session, .. } => {
                 self.published.remove(session);

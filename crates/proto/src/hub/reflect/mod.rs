@@ -8,6 +8,7 @@
 //! each on the way knows its two neighbours, and the stream finds its way back.
 
 mod admit;
+mod keys;
 mod spill;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use keys::Deposits;
 pub(super) use spill::Spill;
 
 use super::requests::{Asked, Choice, Key};
@@ -95,6 +97,8 @@ pub(super) struct Reflecting {
     carried: Vec<Carried>,
     /// Who was granted whose stream, and when.
     receivers: BTreeMap<(SocketAddr, Service, NodeId), Time>,
+    /// What opens them, sealed.
+    deposits: Deposits,
 }
 
 /// A copy that somebody wants.
@@ -122,6 +126,7 @@ impl Reflecting {
             subscribers: 0,
             carried: Vec::new(),
             receivers: BTreeMap::new(),
+            deposits: Deposits::default(),
         }
     }
 
@@ -160,6 +165,9 @@ impl Hub {
         let served: BTreeSet<_> = streams.iter().flat_map(sent).collect();
         reflecting.carried = streams;
         reflecting.receivers.retain(|receiver, granted| served.contains(receiver) || now < *granted + BEGINNING);
+        let carried: BTreeSet<_> =
+            reflecting.carried.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
+        reflecting.deposits.keep(now, |service, provider| carried.contains(&(service, provider)));
     }
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,

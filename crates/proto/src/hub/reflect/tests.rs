@@ -411,4 +411,5 @@ fn far_cells_are_not_served_by_what_is_carried() {
     assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
 }
 
+mod depositing;
 mod spilling;

@@ -156,12 +156,15 @@ impl Hub {
         provider: Option<NodeId>,
     ) {
         match self.handed_to(from, id, requester) {
-            Some((key, _)) => {
+            Some((key, to)) => {
                 self.time_hop(now, from, key);
                 self.hop_taken(key);
                 if let Some(provider) = provider {
                     self.found_provider(now, key, provider);
                     self.tell_provider(key, provider);
+                    if to.provider().is_none() {
+                        self.hand_keys(now, key, provider);
+                    }
                 }
             }
             None if requester.is_none() && self.seek_taken(now, from.node, id) => {}

@@ -61,6 +61,7 @@ impl Hub {
         if relay.is_none() {
             self.tell_grant(now, key);
             choice.node().into_iter().for_each(|node| self.tell_provider(key, node));
+            choice.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
         }
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         if !asked.is_carried() {
@@ -256,6 +257,7 @@ impl Hub {
         self.send_on(now, key, link, to, relay, reply_to);
         if relay.is_none() {
             self.tell_grant(now, key);
+            to.provider().into_iter().for_each(|provider| self.hand_keys(now, key, provider));
         }
     }
 

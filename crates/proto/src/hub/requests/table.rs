@@ -305,6 +305,14 @@ impl Asked {
         self.spill.map(|spill| spill.reflect).or(Params::reflect_of(self.params))
     }
 
+    /// The neighbour that has it and answers to the requester, a hub or the provider.
+    pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
+        match self.stage {
+            Stage::Handed { to, relay: None, .. } => Some(to.neighbour()),
+            _ => None,
+        }
+    }
+
     /// The hub that was asked to reflect something in this one's place, and
     /// whose stream.
     pub(in crate::hub) fn handed_to_spill(&self) -> Option<(NodeId, NodeId)> {

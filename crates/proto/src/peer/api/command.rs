@@ -14,7 +14,7 @@ use crate::reflection::{Epoch, Secret, StreamId};
 use crate::room::Room;
 use crate::scope::Scope;
 use crate::service::{Service, ServiceSet};
-use crate::wire::{Mode, Reception, Resume};
+use crate::wire::{Mode, Opening, Reception, Resume};
 
 /// The owner's number for something that it asked for. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -240,6 +240,23 @@ pub enum Command {
         epoch: Epoch,
         /// What will open it.
         secret: Secret,
+    },
+    /// What was to be sealed, see [`Event::Seal`]: any node of the group can open it, and no
+    /// hub. It is left with the hubs that send the stream on.
+    Sealed {
+        /// Of which session.
+        session: SessionId,
+        /// At most [`MAX_SEALED_BYTES`](crate::wire::MAX_SEALED_BYTES); more is not left.
+        sealed: Bytes,
+    },
+    /// What was to be opened, see [`Event::Unseal`].
+    Unsealed {
+        /// Of which request.
+        ticket: Ticket,
+        /// Whose, as was asked.
+        provider: NodeId,
+        /// What it says.
+        opening: Opening,
     },
     /// Nobody has taken a reflected stream for a while: its source is to stop.
     Idle {

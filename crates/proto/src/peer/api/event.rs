@@ -15,7 +15,7 @@ use crate::machine::Peer as Neighbour;
 use crate::reflection::{Epoch, Secret, StreamId, Tag};
 use crate::room::Member;
 use crate::service::Service;
-use crate::wire::{Change, Found, Hop, Offer, Push, Reason, Reception};
+use crate::wire::{Change, Found, Hop, Offer, Opening, Push, Reason, Reception};
 
 /// What a node tells its owner.
 #[derive(Clone, Debug)]
@@ -78,6 +78,16 @@ pub enum Event {
         /// By which it is recognised there.
         tag: Tag,
     },
+    /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
+    /// group open it, and only as this node's for this service, [`Command::Sealed`] says it.
+    Seal {
+        /// Which.
+        session: SessionId,
+        /// What.
+        service: Service,
+        /// What is to be sealed.
+        opening: Opening,
+    },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due ([`Command::Rekey`]).
     MemberLeft {
@@ -96,7 +106,7 @@ pub enum Event {
     },
     /// A provider has accepted. Comes again if that provider falls silent
     /// before any data and another one accepts, and if another one takes over
-    /// a reflected stream.
+    /// a reflected stream. A reflected one that follows from [`Event::Unseal`] may end with [`Event::Failed`] yet.
     Accepted {
         /// Which request.
         ticket: Ticket,
@@ -136,6 +146,21 @@ pub enum Event {
         secret: Secret,
         /// By which it is recognised.
         tag: Tag,
+        /// Whether its provider says so. If not it follows from [`Event::Unseal`], and what else
+        /// comes under the tag may be what is accepted in the end.
+        is_confirmed: bool,
+    },
+    /// A hub says that this opens a request's stream, which its provider has not accepted yet.
+    /// If it does, [`Command::Unsealed`] says so.
+    Unseal {
+        /// Which request.
+        ticket: Ticket,
+        /// What.
+        service: Service,
+        /// Whose stream.
+        provider: NodeId,
+        /// What that one has sealed.
+        sealed: Bytes,
     },
     /// What opens a further epoch of a reflected stream.
     Key {

@@ -1,0 +1,169 @@
+//! What opens a reflected stream, left by its provider with the hubs that send
+//! it on, sealed for nodes: so who joins need not wait for the provider's word.
+//!
+//! It comes back along the way of the requests for it: from the provider to
+//! the hub that hands it requests, and from each hub to those that have passed
+//! requests on to it. A hub cannot open it, and hands it to whom it has
+//! granted a copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::hub::neighbours::PUBLICATION;
+use crate::hub::requests::Key;
+use crate::hub::route::HOPS;
+use crate::hub::{Hub, Sender};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Keys, Message, Params};
+
+/// The most streams of which something is kept; of more nothing is.
+const MAX_STREAMS: usize = 256;
+
+/// The most hubs that are told of one stream, and the most requests that wait for it.
+const MAX_TOLD: usize = 64;
+
+/// How long it is kept without a word of it: an epoch lasts ten minutes.
+const LIFE: Duration = Duration::from_secs(900);
+
+/// After a request's coming its stream may not have begun yet.
+const BEGINNING: Duration = Duration::from_secs(10);
+
+/// What is kept of each provider's stream.
+#[derive(Debug, Default)]
+pub(super) struct Deposits(BTreeMap<(Service, NodeId), Deposit>);
+
+#[derive(Debug)]
+struct Deposit {
+    /// The latest.
+    sealed: Option<Bytes>,
+    /// Who may tell it: the neighbour to whom requests go, the provider or a hub.
+    source: NodeId,
+    /// The hubs that have passed requests on to this one.
+    hubs: BTreeSet<NodeId>,
+    /// Requests of this hub's nodes that were granted a copy before there was anything to hand over.
+    waiting: BTreeSet<Key>,
+    /// Whether this hub has granted copies, and not only passed requests on.
+    is_granted: bool,
+    touched: Time,
+}
+
+impl Deposits {
+    /// What is kept of a stream for which a request goes to `source`.
+    fn asked_of(&mut self, now: Time, stream: (Service, NodeId), source: NodeId) -> Option<&mut Deposit> {
+        if !self.0.contains_key(&stream) {
+            self.0.retain(|_, deposit| now.since(deposit.touched) < LIFE);
+            if self.0.len() >= MAX_STREAMS {
+                return None;
+            }
+        }
+        let deposit = self.0.entry(stream).or_insert_with(|| Deposit::new(now, source));
+        if deposit.source != source {
+            // What another one has told may be of another time.
+            (deposit.source, deposit.sealed) = (source, None);
+        }
+        deposit.touched = now;
+        Some(deposit)
+    }
+
+    /// Forgets what belongs to streams that are not carried any more.
+    pub(super) fn keep(&mut self, now: Time, carries: impl Fn(Service, NodeId) -> bool) {
+        self.0.retain(|(service, provider), deposit| {
+            let is_young = now.since(deposit.touched) < BEGINNING;
+            is_young || !deposit.is_granted || carries(*service, *provider)
+        });
+    }
+}
+
+impl Deposit {
+    fn new(now: Time, source: NodeId) -> Self {
+        let (hubs, waiting) = (BTreeSet::new(), BTreeSet::new());
+        Self { sealed: None, source, hubs, waiting, is_granted: false, touched: now }
+    }
+}
+
+impl Hub {
+    /// A request for a provider's stream has gone on: who asked gets what opens
+    /// it, if that is here, or once it comes.
+    pub(in crate::hub) fn hand_keys(&mut self, now: Time, key: Key, provider: NodeId) {
+        let Some(asked) = self.requests.get(key).filter(|asked| Params::reflect_of(asked.params).is_some()) else {
+            return;
+        };
+        let Some(source) = asked.handed_to() else { return };
+        let (service, link, asker, is_carried) = (asked.service, asked.link, asked.neighbour, asked.is_carried());
+        let is_granted = asked.granted.is_some();
+        if !is_carried && !is_granted {
+            return;
+        }
+        let Some(deposit) = self.reflecting.deposits.asked_of(now, (service, provider), source) else { return };
+        deposit.is_granted |= is_granted;
+        if is_carried && deposit.hubs.len() < MAX_TOLD {
+            deposit.hubs.insert(asker);
+        }
+        let Some(sealed) = deposit.sealed.clone() else {
+            if !is_carried && deposit.waiting.len() < MAX_TOLD {
+                deposit.waiting.insert(key);
+            }
+            return;
+        };
+        let id = (!is_carried).then_some(key.id);
+        let keys = Message::Keys(Keys { id, service, provider, hops: HOPS, sealed });
+        self.send(link, Channel::Datagram, Traffic::Lookup, &keys);
+    }
+
+    /// A provider, or the hub that is nearer to it, says what opens its stream.
+    pub(in crate::hub) fn hear_keys(&mut self, now: Time, from: Sender, keys: Keys) {
+        let Keys { service, provider, hops, sealed, .. } = keys;
+        let deposits = &mut self.reflecting.deposits.0;
+        let told = deposits.get_mut(&(service, provider)).filter(|deposit| deposit.source == from.node);
+        let neighbour = self.neighbours.get_mut(from.node);
+        let (Some(deposit), Some(neighbour)) = (told, neighbour) else {
+            self.counters.stray += 1;
+            return;
+        };
+        if deposit.sealed.as_ref() == Some(&sealed) {
+            return;
+        }
+        if !neighbour.may_trouble(now, PUBLICATION) {
+            self.counters.over_limit += 1;
+            return;
+        }
+        (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);
+        let (hubs, waiting) = (deposit.hubs.clone(), std::mem::take(&mut deposit.waiting));
+        for key in waiting {
+            self.hand_keys(now, key, provider);
+        }
+        let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
+        let keys = Message::Keys(Keys { id: None, service, provider, hops, sealed });
+        for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
+            if let Some(link) = self.link_to(hub) {
+                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Lookup, &keys);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::NodeId;
+
+    #[test]
+    fn of_ten_thousand_streams_a_few_are_kept_and_none_for_ever() {
+        let (mut deposits, now) = (Deposits::default(), Time::ZERO);
+        let stream = |number: u32| {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&number.to_be_bytes());
+            (Service::Video, NodeId::from_bytes(bytes))
+        };
+        let source = stream(1).1;
+        let kept = (0..10_000).filter(|number| deposits.asked_of(now, stream(*number), source).is_some()).count();
+        assert_eq!((kept, deposits.0.len()), (MAX_STREAMS, MAX_STREAMS));
+        assert!(deposits.asked_of(now + LIFE, stream(10_000), source).is_some());
+        assert_eq!(deposits.0.len(), 1);
+    }
+}

@@ -1,0 +1,108 @@
+//! What opens streams, sealed: whom the hub believes it of, and to whom it hands it.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::wire::Keys;
+
+fn keys(provider: u8, sealed: &'static [u8]) -> Keys {
+    let (service, provider, sealed) = (Service::Video, node(provider), Bytes::from_static(sealed));
+    Keys { id: None, service, provider, hops: 8, sealed }
+}
+
+/// What was handed over, to whom.
+fn handed(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Keys)> {
+    let keys = |(link, message): &(LinkId, Message)| match message {
+        Message::Keys(keys) => Some((*link, keys.clone())),
+        _ => None,
+    };
+    sent.iter().filter_map(keys).collect()
+}
+
+fn carry(id: u32) -> Message {
+    Message::Carry(Carry { service: Service::Video, params: wanted(1), ..carried(id) })
+}
+
+#[test]
+fn whom_a_copy_is_granted_gets_it_once_it_is_there() {
+    let mut bench = bench();
+    let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    assert_eq!(handed(&bench.ask(first, subscribe(1))), []);
+    let sent = bench.say(provider, &Message::Keys(keys(1, b"one")));
+    let to = |link, id, sealed| (link, Keys { id: Some(RequestId(id)), ..keys(1, sealed) });
+    assert_eq!(handed(&sent), [to(first, 1, b"one")]);
+    assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, b"two")))), [], "who is in is told by the provider");
+    carries_to(&mut bench, 1, &[2]);
+    assert_eq!(handed(&bench.ask(second, subscribe(9))), [to(second, 9, b"two")]);
+    // A stream of one's own is another one.
+    let own = Request { params: None, ..subscribe(10) };
+    assert_eq!(handed(&bench.ask(second, own)), []);
+}
+
+#[test]
+fn whom_no_copy_is_granted_gets_nothing() {
+    let mut bench = bench();
+    let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    bench.ask(first, subscribe(1));
+    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    has_left(&mut bench, 0);
+    assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
+}
+
+#[test]
+fn hubs_that_have_asked_get_every_epoch() {
+    let mut bench = bench();
+    let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
+    let other = bench.up(101, Role::SuperNode);
+    bench.say(hub, &carry(5));
+    for sealed in [&b"one"[..], b"two"] {
+        let told = Keys { hops: 7, ..keys(1, sealed) };
+        assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, sealed)))), [(hub, told)]);
+        assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, sealed)))), [], "it knows that");
+    }
+    let sent = bench.say(other, &carry(6));
+    assert_eq!(handed(&sent).iter().map(|(link, keys)| (*link, keys.id)).collect::<Vec<_>>(), [(other, None)]);
+    let last = Keys { hops: 0, ..keys(1, b"three") };
+    assert_eq!(handed(&bench.say(provider, &Message::Keys(last))), [], "it has gone as far as it may");
+}
+
+#[test]
+fn nobody_is_believed_but_who_was_asked() {
+    let mut bench = bench();
+    let (_, other, first, second) = (bench.provider(1), bench.requester(4), bench.requester(2), bench.requester(3));
+    let hub = bench.up(100, Role::SuperNode);
+    bench.ask(first, subscribe(1));
+    for stranger in [other, hub, first] {
+        assert_eq!(handed(&bench.say(stranger, &Message::Keys(keys(1, b"false")))), []);
+    }
+    assert_eq!(handed(&bench.ask(second, subscribe(2))), []);
+    // A node speaks for itself, and for what somebody has asked for.
+    assert_eq!(handed(&bench.say(other, &Message::Keys(keys(4, b"unasked")))), []);
+    assert_eq!(bench.hub.counters().stray, 4);
+}
+
+#[test]
+fn ten_thousand_words_are_kept_as_one_and_passed_on_slowly() {
+    let mut bench = bench();
+    let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
+    bench.say(hub, &carry(5));
+    let mut passed = 0;
+    for number in 0..10_000_u32 {
+        let sealed = Bytes::from(number.to_be_bytes().to_vec());
+        passed += handed(&bench.say(provider, &Message::Keys(Keys { sealed, ..keys(1, b"") }))).len();
+    }
+    assert!(passed <= 100, "{passed}");
+    assert!(bench.hub.counters().over_limit >= 9_900);
+}
+
+#[test]
+fn it_goes_with_the_stream() {
+    let mut bench = bench();
+    let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    bench.ask(first, subscribe(1));
+    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    carries_to(&mut bench, 1, &[2]);
+    bench.wait(Duration::from_secs(20));
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
+}

@@ -1,0 +1,73 @@
+//! A reflected stream before its provider has accepted: a hub that carries it has
+//! handed over what opens it, which the provider left there, sealed for nodes.
+//!
+//! It may be wrong or old; then nothing opens, and the provider's word comes as
+//! it would have. That word is what counts: it confirms and takes over, or ends
+//! it, as does silence.
+
+use super::api::{Event, Ticket};
+use super::asked::{Asked, Phase};
+use super::core::Core;
+use super::requests::Requests;
+use crate::ids::{LinkId, NodeId};
+use crate::wire::{Keys, Offer, Opening};
+
+/// How often a hub's word is taken for one request.
+const MAX_HANDED: u32 = 4;
+
+/// What was handed over for a request.
+#[derive(Debug, Default)]
+pub(super) struct Foretold {
+    /// How often.
+    times: u32,
+    /// Whose stream, once that was opened.
+    pub(super) provider: Option<NodeId>,
+}
+
+impl Requests {
+    /// A hub hands over what may open the stream of a request: the owner is to
+    /// look at it.
+    pub(super) fn on_keys(&mut self, core: &mut Core, link: LinkId, keys: Keys) {
+        let Keys { id, service, provider, sealed, .. } = keys;
+        let fits =
+            |asked: &&mut Asked| asked.is_asked_over(link) && asked.awaits(provider) && asked.wanted.service == service;
+        let asked = id.and_then(|id| self.asked.get_mut(&id)).filter(fits).filter(|_| core.is_hub(link));
+        let Some(asked) = asked.filter(|asked| asked.taking.foretold.times < MAX_HANDED) else {
+            core.counters.stale += 1;
+            return;
+        };
+        asked.taking.foretold.times += 1;
+        core.emit(Event::Unseal { ticket: asked.ticket, service, provider, sealed });
+    }
+
+    /// The owner has opened it.
+    pub(super) fn on_unsealed(&mut self, core: &mut Core, ticket: Ticket, provider: NodeId, opening: Opening) {
+        let asked = self.tickets.get(&ticket).and_then(|id| self.asked.get_mut(id));
+        let Some(asked) = asked.filter(|asked| asked.awaits(provider)) else { return };
+        let (Some((_, tag)), Some(via)) = (asked.taking.leg, asked.via.and_then(|via| core.links.get(via))) else {
+            return;
+        };
+        let scheme = via.address.scheme;
+        let Opening { reflected, bits_per_second, format, cell } = opening;
+        let before = asked.taking.foretold.provider.replace(provider);
+        if before != Some(provider) {
+            let duration_ms = asked.params().duration_ms.unwrap_or_default();
+            let offer = Offer::Stream { duration_ms, bits_per_second, format };
+            core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed: false, reflected: true });
+        }
+        let (stream, epoch, secret) = (reflected.stream, reflected.epoch, reflected.secret);
+        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed: false });
+        if let Some((epoch, secret)) = reflected.next {
+            core.emit(Event::Key { ticket, epoch, secret });
+        }
+    }
+}
+
+impl Asked {
+    /// Whether a reflected stream of this provider would be an answer, and there is none yet.
+    fn awaits(&self, provider: NodeId) -> bool {
+        let taking = &self.taking;
+        let is_open = matches!(self.phase, Phase::Waiting | Phase::Pending);
+        is_open && taking.wanted && taking.replaces.is_none() && taking.leg.is_some() && self.may_be_of(provider)
+    }
+}

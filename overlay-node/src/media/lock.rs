@@ -1,0 +1,124 @@
+//! What opens this node's streams, sealed so that any node of the group can open
+//! it and no super node: by the key that the group's nodes share.
+//!
+//! ```text
+//! version 1 | nonce 12 | AES-256-GCM( opening ) | tag 16
+//! ```
+//!
+//! Each provider has a key of its own, which comes from the group's (HKDF, RFC 5869), so that
+//! random nonces suffice: a provider seals some thousand times a day at most. Whose
+//! it is and for which service is authenticated along with it.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use bytes::Bytes;
+use roost_identity::GroupKey;
+use roost_proto::wire::{MAX_SEALED_BYTES, Opening};
+use roost_proto::{NodeId, Service};
+
+const VERSION: u8 = 1;
+const HEADER: usize = 1 + NONCE_LEN;
+const SALT: &[u8] = b"roost opening 1";
+
+/// Seals and opens with the group's key.
+pub(crate) struct Lock(GroupKey);
+
+impl Lock {
+    pub(crate) fn new(key: GroupKey) -> Self {
+        Self(key)
+    }
+
+    /// Seals what opens a stream of `provider`, which is this node; `None` if it is too long, or the
+    /// system gives no randomness.
+    pub(crate) fn seal(&self, provider: NodeId, service: Service, opening: &Opening) -> Option<Bytes> {
+        let mut nonce = [0; NONCE_LEN];
+        roost_daemon::random_bytes(&mut nonce).ok()?;
+        let mut content = opening.encode();
+        let (nonce, aad) = (Nonce::assume_unique_for_key(nonce), about(provider, service));
+        let mut sealed = vec![VERSION];
+        sealed.extend_from_slice(nonce.as_ref());
+        self.key(provider)?.seal_in_place_append_tag(nonce, Aad::from(aad), &mut content).ok()?;
+        sealed.extend(content);
+        (sealed.len() <= MAX_SEALED_BYTES).then(|| sealed.into())
+    }
+
+    /// Opens what `provider` has sealed for `service`; `None` if it has not.
+    pub(crate) fn open(&self, provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
+        let (header, sealed) = sealed.split_at_checked(HEADER)?;
+        let (version, nonce) = header.split_first()?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok().filter(|_| *version == VERSION)?;
+        let mut content = sealed.to_vec();
+        let opened = self.key(provider)?.open_in_place(nonce, Aad::from(about(provider, service)), &mut content);
+        Opening::decode(opened.ok()?).ok()
+    }
+
+    fn key(&self, provider: NodeId) -> Option<LessSafeKey> {
+        let secret = Salt::new(HKDF_SHA256, SALT).extract(self.0.bytes());
+        let of = [provider.as_bytes().as_slice()];
+        let expanded = secret.expand(&of, &AES_256_GCM).ok()?;
+        Some(LessSafeKey::new(UnboundKey::from(expanded)))
+    }
+}
+
+/// Whose it is, and for what.
+fn about(provider: NodeId, service: Service) -> Vec<u8> {
+    let mut about = vec![VERSION];
+    about.extend_from_slice(provider.as_bytes());
+    about.push(service as u8);
+    about
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::wire::Reflected;
+    use roost_proto::{Cell, Epoch, Secret, StreamId};
+
+    use super::*;
+
+    fn lock(key: u8) -> Lock {
+        Lock::new(GroupKey::from_bytes([key; 32]))
+    }
+
+    fn node(number: u8) -> NodeId {
+        NodeId::from_bytes([number; 16])
+    }
+
+    fn opening() -> Opening {
+        let next = Some((Epoch(2), Secret::from_bytes([2; 32])));
+        let reflected = Reflected { stream: StreamId(7), epoch: Epoch(1), secret: Secret::from_bytes([1; 32]), next };
+        Opening { reflected, bits_per_second: 1_000, format: "video/mp2t".to_owned(), cell: Cell::new(1, 2) }
+    }
+
+    #[test]
+    fn a_node_of_the_group_opens_what_another_has_sealed() {
+        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
+        assert_eq!(lock(1).open(node(1), Service::Video, &sealed), Some(opening()));
+        assert!(!sealed.windows(8).any(|part| part == [1; 8]), "the secret is not there in clear");
+        assert_ne!(lock(1).seal(node(1), Service::Video, &opening()).unwrap(), sealed);
+    }
+
+    #[test]
+    fn nobody_else_does_nor_as_anything_else() {
+        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
+        assert_eq!(lock(2).open(node(1), Service::Video, &sealed), None, "another group's");
+        assert_eq!(lock(1).open(node(2), Service::Video, &sealed), None, "another provider's");
+        assert_eq!(lock(1).open(node(1), Service::Track, &sealed), None, "another service's");
+    }
+
+    #[test]
+    fn what_was_changed_or_cut_off_is_not_opened() {
+        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
+        for at in 0..sealed.len() {
+            let mut changed = sealed.to_vec();
+            changed[at] ^= 1;
+            assert_eq!(lock(1).open(node(1), Service::Video, &changed), None, "byte {at}");
+            assert_eq!(lock(1).open(node(1), Service::Video, &sealed[..at]), None, "cut off at {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_left() {
+        let long = Opening { format: "x".repeat(MAX_SEALED_BYTES), ..opening() };
+        assert_eq!(lock(1).seal(node(1), Service::Video, &long), None);
+    }
+}
