@@ -1,8 +1,9 @@
 //! The secret that the nodes of a group share, for what goes to all of them.
 //!
 //! It says that a message comes from some node of the group, not from which
-//! one, and a node that was revoked still has it. So what it seals only leads
-//! to dials, where certificates decide. It is the same for the life of the
+//! one, and a node that was revoked still has it. So what goes to all by it only leads
+//! to dials, where certificates decide; and what it seals of reflected streams is kept by
+//! super nodes, which cannot open it and hand it to whom they admit. It is the same for the life of the
 //! group: there is no rotation but to make a new key (`multicast.key` in the
 //! group's directory, removed and made again at the next issue) and to give all
 //! nodes new bundles.

@@ -143,11 +143,13 @@ fn told(say: impl Fn(&Two, RequestId) -> Vec<Keys>) -> (Two, Ticket) {
     two.world.corpus = Some(Vec::new());
     let ticket = two.world.subscribe(watcher, Service::Video, THERE);
     two.world.run(25 * MS);
-    let id = two.world.corpus.take().unwrap().iter().find_map(|message| match Message::decode(message) {
+    let said = two.world.corpus.take().unwrap_or_default();
+    let id = said.iter().find_map(|message| match Message::decode(message) {
         Ok(Message::Request(request)) => Some(request.id),
         _ => None,
     });
-    for keys in say(&two, id.unwrap()) {
+    let Some(id) = id else { panic!("nothing was asked for") };
+    for keys in say(&two, id) {
         assert!(two.world.inject(home, watcher, Message::Keys(keys).encode()));
     }
     two.world.run_relays(2 * SECOND);
