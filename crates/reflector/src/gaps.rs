@@ -107,6 +107,12 @@ impl Gaps {
         }
     }
 
+    /// What comes from now on has nothing to do with what came before.
+    pub(crate) fn turn(&mut self) {
+        (self.greatest, self.beginning) = (None, Beginning::default());
+        self.missing.clear();
+    }
+
     /// Upstream has sent all packets before this one.
     pub fn ended(&mut self, now: Time, next: u64) {
         let after = self.greatest.and_then(|greatest| greatest.checked_add(1)).filter(|after| *after < next);

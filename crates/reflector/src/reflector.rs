@@ -7,14 +7,8 @@ use roost_proto::Time;
 
 use crate::fan::{Config, Fan};
 use crate::packet::{Header, Hop, StreamId};
-use crate::replay::{Known, Window};
+use crate::replay::{Course, Tracks};
 use crate::ring::Mark;
-
-/// A packet whose counter is further ahead than this is not taken: 25 s of 30 Mbit/s. Counters
-/// grow by one, and one who forges a packet must not push the genuine ones out of the window.
-const MAX_AHEAD: u64 = 1 << 16;
-/// Unless nothing has come for so long.
-const SILENCE: Duration = Duration::from_secs(3);
 
 /// What has become of packets that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,18 +17,16 @@ pub struct Arrivals {
     pub taken: u64,
     /// Packets that had come already, another way.
     pub duplicate: u64,
-    /// Packets so far behind that nobody can tell.
-    pub behind: u64,
     /// Packets that have been sent on as often as they may: there is a loop.
     pub looping: u64,
-    /// Datagrams that are no packets of the stream, or too far ahead.
+    /// Datagrams that are no packets of the stream.
     pub foreign: u64,
 }
 
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Dropped {
-    /// It is no packet of the stream, or too far ahead.
+    /// It is no packet of the stream.
     #[error("no packet of this stream")]
     Foreign,
     /// It has been sent on as often as it may.
@@ -43,9 +35,6 @@ pub enum Dropped {
     /// It was taken already.
     #[error("a packet that was taken already")]
     Duplicate,
-    /// It is so late that nobody can tell whether it was taken.
-    #[error("a packet far behind")]
-    Behind,
 }
 
 /// Takes the packets of one stream, and has a [`Fan`] send them on.
@@ -58,7 +47,7 @@ pub struct Reflector {
     /// Whether it is kept for targets, or only looked at.
     sends_on: bool,
     fan: Fan,
-    window: Window,
+    tracks: Tracks,
     arrivals: Arrivals,
     /// When the last packet was taken.
     last: Time,
@@ -73,7 +62,7 @@ impl Reflector {
             max_hops: config.max_hops,
             sends_on: true,
             fan: Fan::new(stream, config),
-            window: Window::default(),
+            tracks: Tracks::default(),
             arrivals: Arrivals::default(),
             last: Time::ZERO,
             rate: Rate::default(),
@@ -90,9 +79,14 @@ impl Reflector {
         self.rate.last.max(self.rate.before)
     }
 
-    /// The counter after the greatest that has come; 0 if none has.
+    /// The counter after the greatest that has come; 0 if none has. One far from the others does not count.
     pub fn next(&self) -> u64 {
-        self.window.greatest().map_or(0, |greatest| greatest.saturating_add(1))
+        self.tracks.next()
+    }
+
+    /// Whether a packet is not far from the others.
+    pub(crate) fn leads(&self, counter: u64) -> bool {
+        self.tracks.leads(counter)
     }
 
     /// When a packet was last taken.
@@ -123,7 +117,7 @@ impl Reflector {
         let decoded = Header::decode(datagram).map_err(|_| Dropped::Foreign);
         let taken = decoded.and_then(|(hop, header)| self.try_take(now, Some(from), hop, &header, datagram));
         self.count(taken.err());
-        decoded.and_then(|decoded| taken.map(|()| decoded))
+        decoded.and_then(|decoded| taken.map(|_| decoded))
     }
 
     /// Takes a packet that has been read already.
@@ -133,7 +127,7 @@ impl Reflector {
         from: SocketAddr,
         (hop, header): (Hop, &Header),
         datagram: &[u8],
-    ) -> Result<(), Dropped> {
+    ) -> Result<Course, Dropped> {
         let taken = self.try_take(now, Some(from), hop, header, datagram);
         self.count(taken.err());
         taken
@@ -155,7 +149,6 @@ impl Reflector {
             Some(Dropped::Foreign) => &mut self.arrivals.foreign,
             Some(Dropped::Looping) => &mut self.arrivals.looping,
             Some(Dropped::Duplicate) => &mut self.arrivals.duplicate,
-            Some(Dropped::Behind) => &mut self.arrivals.behind,
         } += 1;
     }
 
@@ -166,31 +159,27 @@ impl Reflector {
         hop: Hop,
         header: &Header,
         datagram: &[u8],
-    ) -> Result<(), Dropped> {
-        let next = self.next();
-        let is_ahead = header.counter.saturating_sub(next) > MAX_AHEAD && now.since(self.last) < SILENCE;
-        if header.stream != self.stream || next > 0 && is_ahead {
+    ) -> Result<Course, Dropped> {
+        if header.stream != self.stream {
             return Err(Dropped::Foreign);
         }
         // One who only watches takes what nobody would send on.
         if from.is_some() && self.sends_on && hop.hops >= self.max_hops {
             return Err(Dropped::Looping);
         }
-        match self.window.look(header.counter) {
-            Known::New => self.window.take(header.counter),
-            Known::Taken => return Err(Dropped::Duplicate),
-            Known::Behind => return Err(Dropped::Behind),
-        }
+        let next = self.next();
+        let course = self.tracks.take(header.counter).ok_or(Dropped::Duplicate)?;
         self.last = now;
         self.rate.note(now, datagram.len());
         if self.sends_on {
             // What is repaired goes on as if it had only been late: further on it was not lost.
-            let hop =
-                Hop { hops: hop.hops + u8::from(from.is_some()), catch_up: hop.catch_up && header.counter >= next };
-            let (hops, first_byte, counter) = (hop.hops, Some(hop.byte()), Some(header.counter));
+            let is_cached = hop.catch_up && (header.counter >= next || course != Course::Led);
+            let hops = hop.hops + u8::from(from.is_some());
+            let first_byte = Some(Hop { hops, catch_up: is_cached }.byte());
+            let counter = Some(header.counter);
             self.fan.push(now, datagram, Mark { from, hops, first_byte, counter, flags: header.flags });
         }
-        Ok(())
+        Ok(course)
     }
 }
 

@@ -4,7 +4,7 @@
 use roost_proto::reflection::Secret;
 
 use crate::packet::{Epoch, Header, Malformed, StreamId};
-use crate::replay::{Known, Window};
+use crate::replay::{Known, OPENED, Window};
 use crate::seal::Key;
 
 /// Epochs whose keys are kept: the present one with the one that is announced,
@@ -68,7 +68,7 @@ pub struct Counts {
 struct Opener {
     epoch: Epoch,
     key: Key,
-    window: Window,
+    window: Window<OPENED>,
 }
 
 /// Opens the packets of one stream.

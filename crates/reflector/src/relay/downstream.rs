@@ -118,20 +118,6 @@ impl Relay {
         }
     }
 
-    /// Sends the parity of the block that ends with this packet to whoever needs it.
-    pub(super) fn protect(&mut self, now: Time, stream: StreamId, counter: u64, packet: &[u8]) {
-        let Some(known) = self.streams.get_mut(&stream) else { return };
-        let mut sent = Vec::new();
-        for parity in known.protect(now, counter, packet) {
-            let takers =
-                known.members.iter_mut().filter_map(|(to, member)| member.takes(&parity).then_some((*to, member.word)));
-            sent.extend(takers.map(|(to, word)| (to, word, parity.clone())));
-        }
-        for (to, word, parity) in sent {
-            self.say(to, stream, word, &Said::Parity(parity));
-        }
-    }
-
     pub(super) fn hear_nack(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, nack: &Nack) {
         let target = self.member(from, stream, word).map(|member| member.target);
         let Some(target) = target else { return self.refuse(from, stream, word) };

@@ -130,6 +130,22 @@ impl Leg {
         }
     }
 
+    /// A packet was brought back that it has sent: it was lost, unless it comes after all.
+    pub(super) fn brought_back(&mut self, now: Time, counter: u64) {
+        self.heard = now;
+        self.received += 1;
+        if self.highest > 0 && counter > self.highest {
+            self.lose(counter.saturating_add(1));
+            self.highest = counter;
+        }
+    }
+
+    /// What comes from now on has nothing to do with what came before.
+    pub(super) fn turn(&mut self) {
+        (self.highest, self.beginning) = (0, Beginning::default());
+        self.missing.clear();
+    }
+
     /// It has sent all packets before this one.
     pub(super) fn ended(&mut self, next: u64) {
         if self.highest > 0 && next > self.highest && next - self.highest <= MAX_GAP {

@@ -129,12 +129,10 @@ impl Member {
         self.parity = self.share.parity(now);
     }
 
-    /// Whether it gets this parity; then it is counted.
-    pub(super) fn takes(&mut self, parity: &Parity) -> bool {
+    /// Whether it gets this parity.
+    pub(super) fn gets(&self, parity: &Parity) -> bool {
         let share = (u32::from(parity.packets) * u32::from(self.parity)).div_ceil(BLOCK_PACKETS.into());
-        let takes = self.target.is_some() && u32::from(parity.number) < share;
-        self.parities += u64::from(takes);
-        takes
+        u32::from(parity.number) < share
     }
 
     /// Whether it has been offered the stream and did not answer that yet.

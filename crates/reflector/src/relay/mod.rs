@@ -197,12 +197,11 @@ impl Relay {
     /// What is none of such a stream is dropped.
     pub fn push(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
         let published = self.streams.get_mut(&stream).filter(|known| known.is_published);
-        match published.map(|known| known.reflector.publish(now, packet)) {
-            Some(Ok(counter)) => {
-                self.busy.insert(stream);
-                self.protect(now, stream, counter, packet);
-            }
-            Some(Err(_)) | None => self.rejected.foreign += 1,
+        let is_pushed = published.is_some_and(|known| known.push(now, packet));
+        if is_pushed {
+            self.busy.insert(stream);
+        } else {
+            self.rejected.foreign += 1;
         }
     }
 

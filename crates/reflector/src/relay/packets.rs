@@ -42,25 +42,43 @@ impl Relay {
             self.rejected.malformed += 1;
             return;
         };
-        let stream = header.stream;
-        let known = self.streams.get_mut(&stream);
+        let known = self.streams.get_mut(&header.stream);
         let Some(known) = known.filter(|known| known.legs.iter().any(|leg| leg.address == from)) else {
-            return self.unknown_upstream(now, from, stream);
+            return self.unknown_upstream(now, from, header.stream);
         };
-        if let Some(leg) = known.leg(from) {
-            leg.packet(now, hop, &header);
+        let is_taken = known.take(now, from, (hop, &header), datagram);
+        let leads = known.reflector.leads(header.counter);
+        match known.leg(from) {
+            Some(leg) if leads => leg.packet(now, hop, &header),
+            Some(leg) => leg.heard = now,
+            None => {}
         }
-        if known.reflector.take_read(now, from, (hop, &header), datagram).is_err() {
-            return;
+        if is_taken {
+            self.send_on(now, from, (hop, &header), datagram, deliver);
         }
-        known.gaps.arrived(now, header.counter, hop.catch_up, header.flags);
-        let back = known.decoder.packet(now, header.counter, datagram);
+    }
+
+    /// A packet that was taken goes to whoever wants it.
+    fn send_on(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        (hop, header): (Hop, &Header),
+        datagram: &[u8],
+        deliver: &mut dyn FnMut(StreamId, &[u8]),
+    ) {
+        let stream = header.stream;
+        let Some(known) = self.streams.get_mut(&stream) else { return };
         if known.is_local {
             deliver(stream, datagram);
         }
         self.busy.insert(stream);
-        self.protect(now, stream, header.counter, datagram);
-        self.take_back(now, from, stream, back, deliver);
+        if known.reflector.leads(header.counter) {
+            known.gaps.arrived(now, header.counter, hop.catch_up, header.flags);
+            known.protect(now, header.counter, datagram);
+            let back = known.decoder.packet(now, header.counter, datagram);
+            self.take_back(now, from, stream, back, deliver);
+        }
     }
 
     /// Takes packets that parity has brought back: as if they had come from this upstream, repaired.
@@ -74,9 +92,15 @@ impl Relay {
         deliver: &mut dyn FnMut(StreamId, &[u8]),
     ) {
         for mut packet in back {
-            let hops = self.streams.get_mut(&stream).and_then(|known| known.leg(from)).map_or(0, |leg| leg.depth);
-            packet[0] = Hop { hops, catch_up: true }.byte();
-            self.take(now, from, &packet, deliver);
+            let Some(known) = self.streams.get_mut(&stream) else { return };
+            let Some(leg) = known.leg(from) else { return };
+            packet[0] = Hop { hops: leg.depth, catch_up: true }.byte();
+            // Forged parity brings back nonsense.
+            let Ok((hop, header)) = Header::decode(&packet) else { continue };
+            if header.stream == stream && known.take(now, from, (hop, &header), &packet) {
+                known.leg(from).into_iter().for_each(|leg| leg.brought_back(now, header.counter));
+                self.send_on(now, from, (hop, &header), &packet, deliver);
+            }
         }
     }
 
@@ -152,7 +176,7 @@ impl Relay {
             let id = *next.next().or_else(|| self.busy.first())?;
             self.turn = Some(id);
             let stream = self.streams.get_mut(&id);
-            if let Some(transmit) = stream.and_then(|stream| stream.reflector.fan().poll_transmit(now)) {
+            if let Some(transmit) = stream.and_then(|stream| stream.poll_transmit(now, id)) {
                 return Some(transmit);
             }
             self.busy.remove(&id);

@@ -1,7 +1,8 @@
 //! One stream at one relay: where it comes from, where it goes, and what it is called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::time::Duration;
 
 use roost_proto::Time;
@@ -10,10 +11,13 @@ use roost_proto::{Cell, Form, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
-use crate::fan::Config;
-use crate::fec::{Decoder, Encoder, Parity};
+use crate::fan::{Config, Transmit};
+use crate::fec::{Decoder, Encoder, MAX_PARITY, Parity};
 use crate::gaps::Gaps;
+use crate::packet::{Header, Hop};
 use crate::reflector::Reflector;
+use crate::replay::Course;
+use crate::words::Said;
 
 /// Key frames are asked for no more often, however many need one.
 const KEY_FRAME: Duration = Duration::from_secs(1);
@@ -24,6 +28,8 @@ const PARITY: Duration = Duration::from_secs(1);
 /// After so long without a packet receivers are told which was the last: they cannot know that it was lost.
 /// Longer than between frames of most videos, and a fraction of how long packets are kept for repairs.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
+/// The most parity that waits: of the packets of one batch.
+const MAX_PARITIES: usize = 4 * MAX_PARITY as usize;
 /// The most ways of asking for a stream that are remembered.
 const MAX_NAMES: usize = 8;
 
@@ -73,6 +79,9 @@ pub(super) struct Stream {
     pub(super) encoder: Encoder,
     /// The most parity that a downstream gets, and when that was last looked at.
     parity: (u8, Time),
+    /// Parity that waits for its packets to leave, and who was last sent the first of it.
+    parities: VecDeque<Parity>,
+    parity_turn: Option<SocketAddr>,
     key_frame: Option<Time>,
     /// Whether it is waited for a pause, and which counter was the next at the last one.
     pause: (bool, u64),
@@ -99,6 +108,8 @@ impl Stream {
             decoder: Decoder::default(),
             encoder: Encoder::default(),
             parity: (0, Time::ZERO),
+            parities: VecDeque::new(),
+            parity_turn: None,
             key_frame: None,
             pause: (false, 0),
             moving: None,
@@ -119,6 +130,26 @@ impl Stream {
         if self.names.len() < MAX_NAMES && !self.names.contains(&name) {
             self.names.push(name);
         }
+    }
+
+    /// Takes a packet of this host's publisher; answers whether it is one that comes next.
+    pub(super) fn push(&mut self, now: Time, packet: &[u8]) -> bool {
+        let pushed = self.reflector.publish(now, packet);
+        pushed.is_ok_and(|counter| {
+            self.protect(now, counter, packet);
+            true
+        })
+    }
+
+    /// Takes a packet from an upstream; answers whether it is to be sent on.
+    pub(super) fn take(&mut self, now: Time, from: SocketAddr, packet: (Hop, &Header), datagram: &[u8]) -> bool {
+        let taken = self.reflector.take_read(now, from, packet, datagram);
+        if taken == Ok(Course::Turned) {
+            self.gaps.turn();
+            self.legs.iter_mut().for_each(Leg::turn);
+            self.decoder = Decoder::default();
+        }
+        taken.is_ok()
     }
 
     /// How many hops this is from the publisher.
@@ -194,12 +225,40 @@ impl Stream {
         }
     }
 
-    /// The parity of the block that ends with this packet, if somebody gets it.
-    pub(super) fn protect(&mut self, now: Time, counter: u64, packet: &[u8]) -> Vec<Parity> {
-        match self.parity.0 {
-            0 => Vec::new(),
-            most => self.encoder.push(now, counter, packet, most),
+    /// Makes the parity of the block that ends with this packet, if somebody gets it.
+    pub(super) fn protect(&mut self, now: Time, counter: u64, packet: &[u8]) {
+        if self.parity.0 > 0 {
+            self.parities.extend(self.encoder.push(now, counter, packet, self.parity.0));
+            while self.parities.len() > MAX_PARITIES {
+                self.parities.pop_front();
+            }
         }
+    }
+
+    /// What is to be sent now: packets, then the parity of those that have left.
+    pub(super) fn poll_transmit(&mut self, now: Time, stream: StreamId) -> Option<Transmit> {
+        self.reflector.fan().poll_transmit(now).or_else(|| self.poll_parity(stream))
+    }
+
+    /// The parity that is next, to one after the other. Those that lag behind, which it would reach
+    /// before its packets, go without.
+    fn poll_parity(&mut self, stream: StreamId) -> Option<Transmit> {
+        while let Some(parity) = self.parities.front() {
+            let after = self.parity_turn.map_or(Bound::Unbounded, Bound::Excluded);
+            let fan = self.reflector.targets();
+            let is_level = |member: &Member| member.target.is_some_and(|target| fan.is_level(target));
+            let mut others = self.members.range_mut((after, Bound::Unbounded));
+            let next = others.find(|(_, member)| is_level(member) && member.gets(parity));
+            if let Some((to, member)) = next {
+                member.parities += 1;
+                self.parity_turn = Some(*to);
+                let said = Said::Parity(parity.clone()).encode(stream, member.word);
+                return Some(Transmit::word(*to, stream, said));
+            }
+            self.parity_turn = None;
+            self.parities.pop_front();
+        }
+        None
     }
 
     /// Bits per second that it takes of the uplink; until it is measured, what its service usually takes.

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
-use roost_proto::Time;
 use roost_proto::reflection::{Kind, Tag};
 use roost_reflector::relay::Event;
 use roost_reflector::words::{Nack, Reported, Said, Word};
-use roost_reflector::{Epoch, Flags, Limits, Publisher, Secret, StreamId};
+use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
 
-use crate::world::{STREAM, World, at};
+use crate::world::{Link, PACKETS, STREAM, World, at};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -69,19 +67,49 @@ fn who_was_told_nothing_gets_nothing() {
     assert!(!told.contains(&Event::Lost { stream: STREAM }) && !told.contains(&Event::Moving { stream: STREAM }));
 }
 
+/// What nobody can open, in the place of this packet.
+fn forged(counter: u64) -> Vec<u8> {
+    let header = Header { flags: Flags::default(), frame: 0, stream: STREAM, epoch: Epoch(9), counter };
+    [&header.encode(Hop::default())[..], &[0; 40]].concat()
+}
+
 #[test]
-fn packets_are_taken_from_the_upstream_only_and_not_far_ahead() {
+fn packets_are_taken_from_the_upstream_only() {
     let mut world = watched();
-    let publisher = Publisher::new(Time::ZERO, STREAM, Epoch(9), &Secret::from_bytes([9; 32]), Limits::default());
-    let mut forged = BytesMut::new();
-    publisher.unwrap().seal(Time::ZERO, 0, Flags::default(), b"forged", &mut forged).unwrap();
-    for from in [EVIL, P] {
-        world.sends(from, HP, forged.to_vec());
-        world.passes(SECOND);
-    }
-    assert!(world.carried(HP, S) > 0);
+    world.sends(EVIL, HP, forged(1 << 33));
+    world.passes(SECOND);
+    assert_eq!(world.carried(HP, S), world.carried(P, HP));
+    assert_eq!(world.hosts[&HP].rejected().foreign, 1);
     world.assert_whole(S);
-    assert_eq!(world.status(HP).unwrap().arrivals.foreign, 1, "the one from the upstream's address");
+}
+
+#[test]
+fn forged_packets_of_the_upstreams_address_shut_out_no_genuine_ones() {
+    for ahead in [70, 60_000, 1 << 40] {
+        let mut world = watched();
+        world.link(P, HP, Link { loss: 20, ..Link::default() });
+        for number in 0..300 {
+            let counter = (1 << 32) + world.published() + ahead * (1 + number);
+            world.sends(P, HP, forged(counter));
+            world.passes(SECOND / 100);
+        }
+        assert!(world.carried(HP, S) > 400, "they are sent on like any");
+        let got = world.once_each(S);
+        let expected = got.last().unwrap() - got.first().unwrap() + 1;
+        assert_eq!(got.len() as u64, expected, "what is lost is repaired still");
+        assert!(got.last().unwrap() + 10 >= world.published());
+    }
+}
+
+#[test]
+fn genuine_packets_go_on_after_a_run_of_forged_ones() {
+    let mut world = watched();
+    let from = (1 << 32) + world.published() + 5000;
+    (0..500).for_each(|number| world.sends(P, HP, forged(from + number)));
+    world.passes(5 * SECOND);
+    world.assert_whole(S);
+    let highest = world.status(HP).unwrap().legs[0].reported.highest;
+    assert!(((1 << 32) + world.published()).abs_diff(highest) <= 2 * PACKETS, "{highest}");
 }
 
 #[test]

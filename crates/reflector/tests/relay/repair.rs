@@ -126,6 +126,12 @@ fn parity_makes_up_for_loss_where_asking_takes_too_long() {
         let (missing, span) = missing(&world, S);
         // Two of parity for sixteen leave blocks that lose three: a seventh of a hundredth of all.
         assert!(missing * 200 <= span, "{missing} of {span}, and a fiftieth is lost");
+        // Parity follows its packets: only what was lost is brought back, and all that was lost is counted.
+        let status = world.status(HS).unwrap();
+        let reported = status.legs[0].reported;
+        let lost = reported.lost as f64 / (reported.received + reported.missed) as f64;
+        assert!((0.015..0.025).contains(&lost), "{reported:?}");
+        assert_eq!(status.arrivals.duplicate, 0);
         // It costs what it must, where it must.
         let parity = |from, to| {
             let said = world.said.get(&(from, to)).into_iter().flatten();

@@ -14,6 +14,7 @@ use roost_reflector::words::Said;
 use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, Sequence, StreamId};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
+const EPOCH: Epoch = Epoch(1);
 pub(crate) const FRAME: Duration = Duration::from_millis(40);
 /// Frames in a group of pictures, and packets in a frame.
 pub(crate) const GROUP: u64 = 10;
@@ -123,7 +124,7 @@ impl World {
             links: BTreeMap::new(),
             flights: BinaryHeap::new(),
             flown: 0,
-            publisher: Publisher::new(Time::ZERO, STREAM, Epoch(1), &secret, Limits::default()).unwrap(),
+            publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, Limits::default()).unwrap(),
             frame: 0,
             next_frame: None,
             publishes: BTreeSet::new(),
@@ -261,6 +262,10 @@ impl World {
         let got = self.got.entry(flight.to).or_default();
         relay.handle_datagram(now, at(flight.from), &flight.datagram, |_, packet| {
             let (hop, header) = Header::decode(packet).unwrap();
+            if header.epoch != EPOCH {
+                // Forged: it does not open.
+                return;
+            }
             let counter = header.counter & 0xffff_ffff;
             got.push(Got { at: now, counter, catch_up: hop.catch_up, flags: header.flags });
         });
