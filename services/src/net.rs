@@ -96,11 +96,11 @@ impl Port {
 
 /// Makes payloads out of the datagrams of a live source.
 pub(crate) trait Decode: Send + 'static {
-    /// Puts what is in `datagram` into `outlet`.
+    /// Puts what is in `datagram`, which came from there, into `outlet`.
     ///
     /// # Errors
     /// The source is of another kind and will never give anything.
-    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError>;
+    fn decode(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError>;
 }
 
 /// Reads datagrams from a local port.
@@ -114,10 +114,10 @@ impl<D: Decode> Reader for Datagrams<D> {
     async fn run(mut self, outlet: Outlet) -> SourceError {
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES + 1];
         loop {
-            match self.socket.recv(&mut buffer).await {
-                Ok(length) if length > MAX_DATAGRAM_BYTES => outlet.malformed(),
-                Ok(length) => {
-                    if let Err(error) = self.decoder.decode(&buffer[..length], &outlet) {
+            match self.socket.recv_from(&mut buffer).await {
+                Ok((length, _)) if length > MAX_DATAGRAM_BYTES => outlet.malformed(),
+                Ok((length, from)) => {
+                    if let Err(error) = self.decoder.decode(from, &buffer[..length], &outlet) {
                         return error;
                     }
                 }

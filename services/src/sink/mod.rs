@@ -17,6 +17,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use roost_proto::Service;
 
+use crate::video::rtcp::is_control;
 use crate::video::rtp::{self, Packer};
 use crate::{MAX_HELD_BYTES, SinkError, SpecError, format};
 use file::Draft;
@@ -153,6 +154,8 @@ pub struct Sink {
 enum Form {
     /// Payload as it comes.
     Stream,
+    /// RTP as it comes, and RTCP beside it.
+    Packets,
     /// Payload of MPEG-TS in RTP packets: how, since when, and room for one.
     Rtp(Packer, Instant, Vec<u8>),
     /// Records, line by line.
@@ -187,6 +190,7 @@ impl Sink {
             Service::Video if to_rtp && format != format::RTP_H264 => {
                 Form::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
             }
+            Service::Video if format == format::RTP_H264 => Form::Packets,
             Service::Video => Form::Stream,
             Service::Track => Form::Records(form),
             Service::Image | Service::Sensor => Form::Object((!output.is_draft()).then(BytesMut::new)),
@@ -242,6 +246,10 @@ impl Sink {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
+            Form::Packets => {
+                self.bytes += payload.len() as u64;
+                if is_control(payload) { self.output.put_beside(payload).await } else { self.output.put(payload).await }
+            }
             Form::Rtp(packer, start, packet) => {
                 self.bytes += payload.len() as u64;
                 packer.pack(start.elapsed(), payload, packet);
@@ -275,9 +283,9 @@ impl Sink {
     /// A session description of what goes to a player, from the stream's first
     /// datagram; `None` if nothing goes out as RTP.
     pub fn describe(&self, format: &str, first: &[u8]) -> Option<String> {
-        let is_rtp = matches!(self.form, Form::Rtp(..)) || format == format::RTP_H264;
+        let is_rtp = matches!(self.form, Form::Rtp(..) | Form::Packets);
         match &self.output {
-            Output::Udp(to, _) if is_rtp => rtp::describe(format, *to, first),
+            Output::Udp(to, ..) if is_rtp => rtp::describe(format, *to, first),
             _ => None,
         }
     }

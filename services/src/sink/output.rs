@@ -23,8 +23,8 @@ pub(super) enum Output {
     Draft(Draft),
     /// A large object in the making; `None` while it is being written to.
     Part(Option<Part>),
-    /// A player's port.
-    Udp(SocketAddr, UdpSocket),
+    /// A player's port, and the one after it if that takes RTCP.
+    Udp(SocketAddr, UdpSocket, Option<SocketAddr>),
 }
 
 impl Output {
@@ -37,7 +37,8 @@ impl Output {
                 let target = crate::net::resolve(address).await.map_err(|error| unwritable(&error))?;
                 let local: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
                 let socket = UdpSocket::bind(local).await.map_err(|error| unwritable(&error))?;
-                Ok(Self::Udp(target, socket))
+                let after = target.port().checked_add(1).filter(|_| matches!(spec, SinkSpec::Rtp(_)));
+                Ok(Self::Udp(target, socket, after.map(|port| SocketAddr::new(target.ip(), port))))
             }
         }
     }
@@ -54,22 +55,20 @@ impl Output {
             Self::Device(name, file) => (name.as_str(), write_through(file, bytes).await),
             Self::Draft(draft) => return draft.write(bytes).await.map(|()| Flow::More),
             Self::Part(part) => return Part::add(part, bytes).await.map(|()| Flow::More),
-            Self::Udp(target, socket) => {
-                // Nobody may listen there yet, or no longer; a player that
-                // comes later gets the rest.
-                let result = socket.send_to(bytes, *target).await;
-                return match result {
-                    Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
-                        Err(SinkError::unwritable(target.to_string(), &error))
-                    }
-                    _ => Ok(Flow::More),
-                };
-            }
+            Self::Udp(target, socket, _) => return send(socket, bytes, *target).await,
         };
         match result {
             Ok(()) => Ok(Flow::More),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Flow::Closed),
             Err(error) => Err(SinkError::unwritable(name, &error)),
+        }
+    }
+
+    /// Sends what is said beside the stream to where a player takes such.
+    pub(super) async fn put_beside(&mut self, bytes: &[u8]) -> Result<Flow, SinkError> {
+        match self {
+            Self::Udp(_, socket, Some(after)) => send(socket, bytes, *after).await,
+            _ => Ok(Flow::More),
         }
     }
 
@@ -89,6 +88,16 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, SinkError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(SinkError::unwritable("the output", &std::io::Error::other(error))))
+}
+
+async fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> Result<Flow, SinkError> {
+    match socket.send_to(bytes, to).await {
+        // Nobody may listen there yet, or no longer; a player that comes later gets the rest.
+        Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
+            Err(SinkError::unwritable(to.to_string(), &error))
+        }
+        _ => Ok(Flow::More),
+    }
 }
 
 async fn write_through(output: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> std::io::Result<()> {

@@ -181,3 +181,26 @@ async fn players_get_transport_streams_in_rtp_and_rtp_as_it_came() {
     let refused = Sink::open(Service::Track, format::JSON_LINES, &spec, TrackForm::Raw).await;
     assert!(matches!(refused, Err(SinkError::Unsuitable { .. })));
 }
+
+#[tokio::test]
+async fn what_a_sender_of_rtp_says_goes_to_the_port_after_that_of_the_player() {
+    let pair = || async {
+        let player = tokio::net::UdpSocket::bind("127.0.0.1:0").await.ok()?;
+        let after = player.local_addr().ok()?.port().checked_add(1)?;
+        Some((player, tokio::net::UdpSocket::bind(("127.0.0.1", after)).await.ok()?))
+    };
+    let (player, after) = loop {
+        if let Some(pair) = pair().await {
+            break pair;
+        }
+    };
+    let spec = SinkSpec::Rtp(player.local_addr().unwrap().to_string());
+    let mut sink = Sink::open(Service::Video, format::RTP_H264, &spec, TrackForm::Raw).await.unwrap();
+    let report = Bytes::from([&[0x80, 200, 0, 6][..], &[7; 24]].concat());
+    assert_eq!(sink.describe(format::RTP_H264, &report), None, "it does not tell what comes");
+    sink.write(&report).await.unwrap();
+    let mut buffer = [0; 2000];
+    let length = after.recv(&mut buffer).await.unwrap();
+    assert_eq!(buffer[..length], report[..]);
+    assert!(player.try_recv(&mut buffer).is_err());
+}

@@ -1,5 +1,6 @@
 //! Positions from the network.
 
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use socket2::{SockRef, TcpKeepalive};
@@ -65,7 +66,7 @@ pub(super) async fn cot(port: &Port) -> Result<Datagrams<CotDecoder>, SourceErro
 pub(super) struct CotDecoder;
 
 impl Decode for CotDecoder {
-    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+    fn decode(&mut self, _: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
         match std::str::from_utf8(datagram).ok().and_then(|xml| cot::parse(xml).ok()) {
             Some(record) => outlet.put(record.line(SystemTime::now())),
             None => outlet.malformed(),
@@ -83,7 +84,7 @@ pub(super) async fn nmea(port: &Port, id: &str) -> Result<Datagrams<NmeaDecoder>
 pub(super) struct NmeaDecoder(Sentences);
 
 impl Decode for NmeaDecoder {
-    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+    fn decode(&mut self, _: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
         let text = String::from_utf8_lossy(datagram);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let now = SystemTime::now();

@@ -1,5 +1,7 @@
 //! Video that somebody sends to a local port.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 
 use super::rtcp::{Control, Stream};
@@ -18,7 +20,9 @@ pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, Source
     let (address, stream) = (port.address.clone(), Stream::default());
     let control = match packing {
         Packing::MpegTs => None,
-        Packing::RtpMpegTs | Packing::RtpH264 => Control::start(port, stream.clone()).await,
+        // The packets of a transport stream have its clock, and lose their RTP header.
+        Packing::RtpMpegTs => Control::start(port, stream.clone(), false).await,
+        Packing::RtpH264 => Control::start(port, stream.clone(), true).await,
     };
     let decoder = Decoder { packing, address: address.clone(), strangers: Some(0), stream };
     Ok(Video { datagrams: Datagrams { socket, address, decoder }, control })
@@ -33,10 +37,9 @@ pub(super) struct Video {
 impl Reader for Video {
     async fn run(self, outlet: Outlet) -> SourceError {
         let Some(control) = self.control else { return self.datagrams.run(outlet).await };
-        let wanted = outlet.key_frames();
         tokio::select! {
-            error = self.datagrams.run(outlet) => error,
-            never = control.run(wanted) => match never {},
+            error = self.datagrams.run(outlet.clone()) => error,
+            never = control.run(outlet) => match never {},
         }
     }
 }
@@ -50,12 +53,12 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn decode(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+    fn decode(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
         let payload = match self.packing {
             Packing::MpegTs => Some(datagram).filter(|datagram| ts::is_datagram(datagram)),
-            Packing::RtpMpegTs => return self.strip(datagram, outlet),
+            Packing::RtpMpegTs => return self.strip(from, datagram, outlet),
             Packing::RtpH264 => rtp::parse(datagram).map(|packet| {
-                self.stream.note(&packet);
+                self.stream.note(from, &packet);
                 datagram
             }),
         };
@@ -68,11 +71,11 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
-    fn strip(&mut self, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
+    fn strip(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) -> Result<(), SourceError> {
         match rtp::parse(datagram) {
             Some(packet) if packet.payload_type == rtp::MP2T && ts::is_datagram(packet.payload) => {
                 self.strangers = None;
-                self.stream.note(&packet);
+                self.stream.note(from, &packet);
                 outlet.put(Bytes::copy_from_slice(packet.payload));
                 return Ok(());
             }

@@ -1,25 +1,34 @@
-//! RTCP (RFC 3550, section 6) at the port after that of RTP: what senders say is
-//! taken, so that nothing tells them that nobody listens, and ignored; a sender
-//! that is heard there is asked for key frames.
+//! RTCP (RFC 3550, section 6) at the port after that of RTP. The host that sends the
+//! stream is asked for key frames there, and what it says of its clock goes on with
+//! the stream; what others say is dropped.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use super::rtp;
 use crate::net::Port;
-use crate::upstream::KeyFrames;
+use crate::upstream::Outlet;
 
 /// A sender is asked no more often.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What a sender says goes on no more often: many times as often as senders say it.
+const REPORT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a sender says is no longer.
+const MAX_REPORT_BYTES: usize = 1200;
+
 /// The number by which this side calls itself: it sends no stream, and there is no other one.
 const RECEIVER: u32 = 1;
+
+/// A sender's report (RFC 3550, section 6.4.1): with it, what it says begins.
+const SENDER_REPORT: u8 = 200;
 
 /// A request for a key frame of the stream of this number: a picture was lost
 /// (PLI, RFC 4585, section 6.3.1), after the empty report that has to come first.
@@ -33,20 +42,26 @@ pub fn picture_loss(stream: u32) -> [u8; 20] {
     packet
 }
 
-/// The number of the stream that comes, which its packets say.
+/// Whether a datagram is RTCP: in one of version 2 the second byte tells (RFC 5761, section 4).
+pub(crate) fn is_control(datagram: &[u8]) -> bool {
+    matches!(datagram, [first, 192..=223, ..] if first >> 6 == 2)
+}
+
+/// The stream that comes: who sends it, and the number that its packets say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stream(Arc<AtomicU64>);
+pub(super) struct Stream(Arc<Mutex<Option<(SocketAddr, u32)>>>);
 
 impl Stream {
-    const KNOWN: u64 = 1 << 32;
-
-    pub(super) fn note(&self, packet: &rtp::Packet<'_>) {
-        self.0.store(Self::KNOWN | u64::from(packet.source), Ordering::Relaxed);
+    pub(super) fn note(&self, from: SocketAddr, packet: &rtp::Packet<'_>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, packet.source));
     }
 
-    fn number(&self) -> Option<u32> {
-        let number = self.0.load(Ordering::Relaxed);
-        (number & Self::KNOWN != 0).then_some(number as u32)
+    fn get(&self) -> Option<(SocketAddr, u32)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_of(&self, from: SocketAddr) -> bool {
+        self.get().is_some_and(|(sender, _)| sender.ip() == from.ip())
     }
 }
 
@@ -54,16 +69,19 @@ impl Stream {
 pub(super) struct Control {
     socket: UdpSocket,
     stream: Stream,
+    /// Whether reports go on with the stream.
+    passes: bool,
     sender: Option<SocketAddr>,
     asked: Option<Instant>,
+    passed: Option<Instant>,
 }
 
 impl Control {
     /// Listens at the port after `port`; without it a source does as well.
-    pub(super) async fn start(port: &Port, stream: Stream) -> Option<Self> {
+    pub(super) async fn start(port: &Port, stream: Stream, passes: bool) -> Option<Self> {
         let next = port.next()?;
         match next.listen().await {
-            Ok(socket) => Some(Self { socket, stream, sender: None, asked: None }),
+            Ok(socket) => Some(Self { socket, stream, passes, sender: None, asked: None, passed: None }),
             Err(error) => {
                 tracing::info!(%error, "a source of RTP is not asked for key frames");
                 None
@@ -71,12 +89,13 @@ impl Control {
         }
     }
 
-    pub(super) async fn run(mut self, wanted: KeyFrames) -> Infallible {
-        let mut buffer = [0; 1500];
+    pub(super) async fn run(mut self, outlet: Outlet) -> Infallible {
+        let mut buffer = [0; MAX_REPORT_BYTES + 1];
+        let wanted = outlet.key_frames();
         loop {
             tokio::select! {
                 heard = self.socket.recv_from(&mut buffer) => match heard {
-                    Ok((_, from)) => self.sender = Some(from),
+                    Ok((length, from)) => self.hear(from, &buffer[..length], &outlet),
                     // Such as that an earlier request came to nobody.
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
@@ -85,13 +104,28 @@ impl Control {
         }
     }
 
+    fn hear(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) {
+        if !is_control(datagram) || !self.stream.is_of(from) {
+            return;
+        }
+        self.sender = Some(from);
+        let is_soon = self.passed.is_some_and(|passed| passed.elapsed() < REPORT_PAUSE);
+        if self.passes && datagram[1] == SENDER_REPORT && datagram.len() <= MAX_REPORT_BYTES && !is_soon {
+            self.passed = Some(Instant::now());
+            outlet.put(Bytes::copy_from_slice(datagram));
+        }
+    }
+
     async fn ask(&mut self) {
-        let (Some(sender), Some(stream)) = (self.sender, self.stream.number()) else { return };
+        let Some((from, number)) = self.stream.get() else { return };
         if self.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
         }
+        // One that has not been heard yet takes RTCP at the port after its own (RFC 3550, section 11).
+        let heard = self.sender.filter(|sender| sender.ip() == from.ip());
+        let sender = heard.unwrap_or(SocketAddr::new(from.ip(), from.port().saturating_add(1)));
         self.asked = Some(Instant::now());
-        if let Err(error) = self.socket.send_to(&picture_loss(stream), sender).await {
+        if let Err(error) = self.socket.send_to(&picture_loss(number), sender).await {
             tracing::debug!(%error, "a sender cannot be asked for a key frame");
         }
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::rtcp::is_control;
 use crate::format;
 
 /// The static payload type of MPEG transport streams (RFC 3551).
@@ -24,8 +25,8 @@ pub struct Packet<'a> {
 /// The packet in `datagram`; `None` if it is not RTP of version 2, or RTCP.
 pub fn parse(datagram: &[u8]) -> Option<Packet<'_>> {
     let (header, mut rest) = datagram.split_at_checked(HEADER_BYTES)?;
-    if header[0] >> 6 != 2 || (192..=223).contains(&header[1]) {
-        return None; // RFC 5761: second bytes that mean RTCP
+    if header[0] >> 6 != 2 || is_control(datagram) {
+        return None;
     }
     rest = rest.get(usize::from(header[0] & 0x0f) * 4..)?;
     if header[0] & 0x10 != 0 {

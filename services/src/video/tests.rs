@@ -160,8 +160,8 @@ fn the_synthetic_stream_is_one_that_ffmpeg_reads() {
     assert!(text.contains("program_num=1") && text.contains("pmt_pid=256"), "{text}{probe:?}");
 }
 
-#[tokio::test]
-async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
+/// A source of RTP with H.264, its port, and one who sends to it from ports of its own.
+async fn h264() -> (Feed, u16, UdpSocket, UdpSocket) {
     // The port after one that is free may be taken: then another.
     let port = loop {
         let port = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -175,19 +175,62 @@ async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
     let packet = [&[0x80, 96, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4][..], b"picture"].concat();
     sender.send_to(&packet, ("127.0.0.1", port)).await.unwrap();
     assert_eq!(live.next().await.unwrap().unwrap(), packet);
-    control.send_to(&[0x80, 200, 0, 6], ("127.0.0.1", port + 1)).await.unwrap();
+    (live, port, sender, control)
+}
+
+/// A sender's report, with nothing in it.
+const REPORT: [u8; 28] = {
+    let mut report = [0; 28];
+    (report[0], report[1], report[3]) = (0x80, 200, 6);
+    report
+};
+
+/// Asks for a key frame until a request comes here, for a while.
+async fn asked(live: &Feed, at: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = [0; 100];
-    let asked = async {
-        loop {
-            // The source may not have heard the sender yet.
-            live.key_frames().unwrap().ask();
-            let pause = Duration::from_millis(50);
-            if let Ok(length) = tokio::time::timeout(pause, control.recv(&mut buffer)).await {
-                break length.unwrap();
-            }
+    for _ in 0..40 {
+        live.key_frames().unwrap().ask();
+        if let Ok(length) = tokio::time::timeout(Duration::from_millis(50), at.recv(&mut buffer)).await {
+            return Some(buffer[..length.unwrap()].to_vec());
         }
-    };
-    let length = asked.await;
-    assert_eq!(buffer[..length], rtcp::picture_loss(0x0102_0304));
-    assert_eq!(buffer[8..12], [0x81, 206, 0, 2], "a picture loss indication");
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_sender_of_rtp_that_is_heard_is_asked_for_key_frames() {
+    let (mut live, port, _sender, control) = h264().await;
+    control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
+    assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..], "what it says goes on with the stream");
+    let request = asked(&live, &control).await.unwrap();
+    assert_eq!(request, rtcp::picture_loss(0x0102_0304));
+    assert_eq!(request[8..12], [0x81, 206, 0, 2], "a picture loss indication");
+}
+
+#[tokio::test]
+async fn nobody_but_the_sender_is_asked_for_key_frames_or_heard() {
+    let (mut live, port, _sender, control) = h264().await;
+    // On Linux all of 127.0.0.0/8 is this machine.
+    let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
+    control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
+    assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..]);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    stranger.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
+    let report = [&REPORT[..], b"more"].concat();
+    control.send_to(&report, ("127.0.0.1", port + 1)).await.unwrap();
+    assert_eq!(live.next().await.unwrap().unwrap(), report, "the stranger's has not gone on");
+    // The stranger is heard last.
+    stranger.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(asked(&live, &control).await.is_some());
+    assert!(stranger.try_recv(&mut [0; 100]).is_err());
+}
+
+#[tokio::test]
+async fn a_sender_that_has_said_nothing_is_asked_at_the_port_after_its_own() {
+    let (live, _, sender, _) = h264().await;
+    let next = sender.local_addr().unwrap().port().saturating_add(1);
+    // Where that is taken, by a test beside this one, there is nothing to see.
+    let Ok(next) = UdpSocket::bind(("127.0.0.1", next)).await else { return };
+    assert!(asked(&live, &next).await.is_some());
 }
