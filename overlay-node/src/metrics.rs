@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus::{Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use prometheus::{
+    Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+};
 use roost_daemon::metrics::{Followers, Metrics, Total};
 use roost_proto::Service;
 use roost_proto::peer::{Status, Summary};
@@ -20,6 +22,8 @@ pub(crate) struct NodeMetrics {
     received: IntCounterVec,
     lost: IntCounterVec,
     late: IntCounterVec,
+    /// Datagrams of sources that were too long to be reflected.
+    pub(crate) too_long: IntCounter,
     first_byte: HistogramVec,
     sessions: IntCounterVec,
     provided: IntCounterVec,
@@ -62,6 +66,10 @@ impl NodeMetrics {
             received: counter("roost_received_payload_bytes_total", "Payload received.", &["service"])?,
             lost: counter("roost_received_lost_total", "Datagrams of streams that never came.", &["service"])?,
             late: counter("roost_received_late_total", "Datagrams of streams not there in time.", &["service"])?,
+            too_long: metrics.register(IntCounter::new(
+                "roost_media_too_long_total",
+                "RTP packets of sources that were too long to be reflected.",
+            )?)?,
             first_byte: metrics.register(HistogramVec::new(first_byte, &["service"])?)?,
             sessions: counter("roost_sessions_total", "Requests that were served.", &["service", "outcome"])?,
             provided: counter("roost_provided_payload_bytes_total", "Payload provided.", &["service"])?,

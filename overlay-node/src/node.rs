@@ -22,7 +22,7 @@ use roost_services::{SourceError, Sources};
 
 use crate::config::{self, Config, Offer};
 use crate::inbox::Desk;
-use crate::media::{Lock, NodeEnds, Tallies, Watching};
+use crate::media::{Ending, Lock, NodeEnds, Tallies, Watching};
 use crate::metrics::NodeMetrics;
 use crate::owner::NodeOwner;
 use crate::providers::Providers;
@@ -101,16 +101,24 @@ impl Program for OverlayNode {
         let tallies = Tallies::default();
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Peer>| {
-            let ends = NodeEnds::new(mailbox.clone(), Arc::clone(&tickets), tallies.clone());
-            let start = |bound: Bound| Ok((bound.address(), Media::start(bound, relay::Config::default(), ends)?));
+            let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
+            let ending = Ending { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
+            let ends = NodeEnds::new(ending.clone(), Arc::clone(&shared), metrics.too_long.clone());
+            let (noted, ended) = (Arc::clone(&shared), ending.clone());
+            let gone = move |sentence: String| {
+                ended.end_all(&sentence);
+                noted.note_error(sentence);
+            };
+            let start =
+                |bound: Bound| Ok((bound.address(), Media::start(bound, relay::Config::default(), ends, gone)?));
             relay = bound.map(start).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(_, media)| media.clone());
             NodeOwner {
-                desk: Desk { inbox, tickets: Arc::clone(&tickets), mailbox: mailbox.clone() },
-                sessions: Sessions::new(shelf.clone(), mailbox.clone(), Arc::clone(&shared), media.clone()),
+                desk: Desk { inbox, tickets, mailbox: mailbox.clone() },
+                sessions: Sessions::new(shelf.clone(), mailbox, Arc::clone(&shared), media.clone()),
                 metrics: metrics.clone(),
                 shared: Arc::clone(&shared),
-                watching: Watching::new(media, tallies.clone()),
+                watching: Watching::new(media, ending),
                 lock: identity.group_key().map(|key| (identity.node(), Lock::new(key.clone()))),
                 repeats: Repeats::default(),
             }

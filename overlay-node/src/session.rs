@@ -6,13 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_daemon::driver::{Gone, Mailbox};
-use roost_daemon::media::Media;
+use roost_daemon::media::{Media, Stopped};
 use roost_daemon::{Pace, Shared};
 use roost_proto::Service;
 use roost_proto::peer::{Command, MAX_STREAM_DURATION, Opened, Peer, SessionId};
 use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, Stored};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::media::{NodeEnds, Order};
@@ -167,8 +167,15 @@ impl Feeder {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
         let (key_frames, form, first) = (feed.key_frames(), format.clone(), secret.clone());
-        let publish = Order::Publish { session, stream, epoch, secret: first, format: form, key_frames };
-        media.order(publish).await;
+        let (begun, begins) = oneshot::channel();
+        let publish = Order::Publish { session, stream, epoch, secret: first, format: form, key_frames, begun };
+        let begins = match media.order(publish).await {
+            Ok(()) => begins.await.unwrap_or_else(|_| Err(Stopped.to_string())),
+            Err(stopped) => Err(stopped.to_string()),
+        };
+        if let Err(reason) = begins {
+            return self.fail(service, reason).await;
+        }
         let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
         self.mailbox.command(Command::Opened { session, opened }).await?;
         self.feed_relay(service, feed, stream, media).await
@@ -185,7 +192,11 @@ impl Feeder {
             match item {
                 // One that says "still here" carries nothing: the relay says so by itself.
                 Ok(payload) if payload.is_empty() => {}
-                Ok(payload) => media.order(Order::Payload { stream, payload }).await,
+                Ok(payload) => {
+                    if let Err(stopped) = media.order(Order::Payload { stream, payload }).await {
+                        return self.fail(service, stopped.to_string()).await;
+                    }
+                }
                 Err(error) => return self.break_off(service, &error).await,
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -22,6 +23,19 @@ pub fn binary(name: &str) -> PathBuf {
 /// Runs a binary to its end.
 pub fn run(name: &str, arguments: &[&str]) -> Output {
     Command::new(binary(name)).args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+/// The first of two UDP ports side by side that were free a moment ago, as RTP takes them.
+///
+/// # Panics
+/// When there are none for a while.
+pub fn free_pair() -> u16 {
+    let pair = || {
+        let first = UdpSocket::bind("127.0.0.1:0").ok()?;
+        let port = first.local_addr().ok()?.port();
+        UdpSocket::bind(("127.0.0.1", port.checked_add(1)?)).ok().map(|_| port)
+    };
+    wait_until(Duration::from_secs(10), pair).expect("two free ports")
 }
 
 /// A daemon or a helper program that is killed when it goes out of scope.

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes, listed};
 use roost_tests::lab::Lab;
 use roost_tests::network::{Client, Network, PATIENCE, text};
-use roost_tests::process::wait_until;
+use roost_tests::process::{free_pair, wait_until};
 use serde_json::Value;
 
 /// Frames of the clip, 25 a second.
@@ -110,16 +110,6 @@ fn what_is_lost_between_super_nodes_is_repaired() {
     let (got, sent) = (frame_hashes(&file), frame_hashes(&clip));
     let missed = sent.iter().filter(|frame| !got.contains(frame)).count();
     assert!(missed <= 20 * lost as usize, "{missed} frames are others, for {lost} packets that were lost");
-}
-
-/// Two free ports side by side, the first for RTP.
-fn free_pair() -> u16 {
-    let pair = || {
-        let first = UdpSocket::bind("127.0.0.1:0").ok()?;
-        let port = first.local_addr().ok()?.port();
-        UdpSocket::bind(("127.0.0.1", port.checked_add(1)?)).ok().map(|_| port)
-    };
-    wait_until(PATIENCE, pair).unwrap()
 }
 
 /// A player gets what a sender gives to a node at another place, as RTP.

@@ -66,6 +66,11 @@ impl<T> Sender<T> {
         self.letters.send(Envelope { letter, _place: place }).map_err(|_| Gone)
     }
 
+    /// Whether nobody takes letters any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.room.is_closed()
+    }
+
     /// Gives a letter from where one cannot wait. If nobody takes any it is void; if 65,536 of
     /// such letters wait beyond the room that there is, it is dropped.
     pub(crate) fn post(&self, letter: T) {

@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prometheus::IntCounter;
+use roost_daemon::Shared;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::Ends;
 use roost_proto::Time;
@@ -24,13 +26,13 @@ use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_reflector::Relay;
 use roost_reflector::relay::Event;
 use roost_services::KeyFrames;
+use tokio::sync::oneshot;
 
-use crate::tickets::Tickets;
 pub(crate) use lock::Lock;
 use publish::Published;
 pub(crate) use tally::Tallies;
 use watch::Watches;
-pub(crate) use watching::Watching;
+pub(crate) use watching::{Ending, Watching};
 
 /// What the node asks of its relay.
 pub(crate) enum Order {
@@ -47,6 +49,8 @@ pub(crate) enum Order {
         format: String,
         /// Where to ask for a key frame, if the source makes some.
         key_frames: Option<KeyFrames>,
+        /// Hears that it has begun, or why not.
+        begun: oneshot::Sender<Result<(), String>>,
     },
     /// A datagram of its source.
     Payload { stream: StreamId, payload: Bytes },
@@ -69,23 +73,35 @@ pub(crate) enum Order {
 /// What this node publishes and watches.
 pub(crate) struct NodeEnds {
     mailbox: Mailbox<Peer>,
+    shared: Arc<Shared>,
+    too_long: IntCounter,
     published: BTreeMap<StreamId, Published>,
     watches: Watches,
 }
 
 impl NodeEnds {
-    pub(crate) fn new(mailbox: Mailbox<Peer>, tickets: Arc<Tickets>, tallies: Tallies) -> Self {
-        let watches = Watches::new(mailbox.clone(), tickets, tallies);
-        Self { mailbox, published: BTreeMap::new(), watches }
+    /// `too_long` counts what is too long to be reflected.
+    pub(crate) fn new(ending: Ending, shared: Arc<Shared>, too_long: IntCounter) -> Self {
+        let (mailbox, published) = (ending.mailbox.clone(), BTreeMap::new());
+        Self { mailbox, shared, too_long, published, watches: Watches::new(ending) }
     }
 
-    fn publish(&mut self, now: Time, relay: &mut Relay, stream: StreamId, published: Option<Published>) {
-        let Some(published) = published else { return };
-        if let Err(reason) = relay.publish(now, stream) {
-            let session = published.session();
-            return self.mailbox.post(Command::OpenFailed { session, reason: reason.to_string() });
-        }
+    fn publish(&mut self, now: Time, relay: &mut Relay, stream: StreamId, published: Published) -> Result<(), String> {
+        relay.publish(now, stream).map_err(|reason| reason.to_string())?;
         self.published.insert(stream, published);
+        Ok(())
+    }
+
+    /// Seals a datagram of a stream's source, and sends it.
+    fn seal(&mut self, now: Time, relay: &mut Relay, stream: StreamId, payload: &[u8]) {
+        let Some(published) = self.published.get_mut(&stream) else { return };
+        if let Err(error) = published.seal(now, payload, |packet| relay.push(now, stream, packet)) {
+            self.too_long.inc();
+            if published.is_new_to_it() {
+                tracing::warn!("{error}");
+                self.shared.note_error(error.to_string());
+            }
+        }
     }
 
     fn unpublish(&mut self, now: Time, relay: &mut Relay, session: SessionId) {
@@ -113,16 +129,16 @@ impl Ends for NodeEnds {
 
     fn order(&mut self, now: Time, relay: &mut Relay, order: Order) {
         match order {
-            Order::Publish { session, stream, epoch, secret, format, key_frames } => {
+            Order::Publish { session, stream, epoch, secret, format, key_frames, begun } => {
                 let published = Published::new(now, session, (stream, epoch), &secret, &format);
-                let published = published.map(|published| published.asking(key_frames));
-                self.publish(now, relay, stream, published);
-            }
-            Order::Payload { stream, payload } => {
-                if let Some(published) = self.published.get_mut(&stream) {
-                    published.seal(now, &payload, |packet| relay.push(now, stream, packet));
+                let published = published.map(|published| published.asking(key_frames)).map_err(|e| e.to_string());
+                let is_begun = published.and_then(|published| self.publish(now, relay, stream, published));
+                if begun.send(is_begun).is_err() {
+                    // Its session is over already.
+                    self.unpublish(now, relay, session);
                 }
             }
+            Order::Payload { stream, payload } => self.seal(now, relay, stream, &payload),
             Order::Unpublish { session } => self.unpublish(now, relay, session),
             Order::Offer { stream, to, tag } => {
                 if let Err(reason) = relay.offer(now, stream, to, tag) {

@@ -1,13 +1,20 @@
 //! A stream that begins here: what its source gives is marked, sealed and sent.
 
+use std::fmt;
+use std::time::Duration;
+
 use bytes::BytesMut;
 use roost_proto::Time;
 use roost_proto::peer::{Command, SessionId};
 use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
 use roost_reflector::packet::MAX_PAYLOAD_BYTES;
-use roost_reflector::{Flags, Limits, Publisher};
+use roost_reflector::{Flags, Limits, Publisher, SealError};
 use roost_services::video::keyframes::{Marks, RtpH264, TransportStream};
+use roost_services::video::ts;
 use roost_services::{KeyFrames, format};
+
+/// After how long a source is asked again for its first key frame.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 /// One published stream.
 pub(super) struct Published {
@@ -16,6 +23,24 @@ pub(super) struct Published {
     marker: Marker,
     sealed: BytesMut,
     key_frames: Option<KeyFrames>,
+    /// When a key frame is asked for because there has been none yet; `None` once there was one.
+    asks: Option<Time>,
+    has_warned: bool,
+}
+
+/// A packet of RTP that is too long for a reflected stream; in two pieces it would be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLong(usize);
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "an RTP packet of {} bytes is longer than the {MAX_PAYLOAD_BYTES} that a reflected stream carries, and is \
+             not sent: have its sender make smaller ones, ffmpeg by ?pkt_size=1160, GStreamer by mtu=1200 of its payloader",
+            self.0
+        )
+    }
 }
 
 /// Tells where key frames begin.
@@ -35,6 +60,16 @@ impl Marker {
         }
     }
 
+    /// How much of a datagram that is too long goes into one packet.
+    fn cut(&self, datagram: &[u8]) -> Result<usize, TooLong> {
+        match self {
+            // Whole transport packets.
+            Self::TransportStream(_) => Ok(MAX_PAYLOAD_BYTES / ts::PACKET_BYTES * ts::PACKET_BYTES),
+            Self::RtpH264(_) => Err(TooLong(datagram.len())),
+            Self::Opaque(_) => Ok(MAX_PAYLOAD_BYTES),
+        }
+    }
+
     fn mark(&mut self, datagram: &[u8]) -> Marks {
         match self {
             Self::TransportStream(reader) => reader.mark(datagram),
@@ -48,16 +83,26 @@ impl Marker {
 }
 
 impl Published {
-    /// A stream from its first epoch on; `None` if the cryptography fails.
+    /// A stream from its first epoch on.
+    ///
+    /// # Errors
+    /// If the cryptography fails.
     pub(super) fn new(
         now: Time,
         session: SessionId,
         (stream, epoch): (StreamId, Epoch),
         secret: &Secret,
         format: &str,
-    ) -> Option<Self> {
-        let publisher = Publisher::new(now, stream, epoch, secret, Limits::default()).ok()?;
-        Some(Self { session, publisher, marker: Marker::of(format), sealed: BytesMut::new(), key_frames: None })
+    ) -> Result<Self, SealError> {
+        let publisher = Publisher::new(now, stream, epoch, secret, Limits::default())?;
+        Ok(Self {
+            session,
+            publisher,
+            marker: Marker::of(format),
+            sealed: BytesMut::new(),
+            key_frames: None,
+            has_warned: false,
+        })
     }
 
     /// The same, of a source that can be asked for key frames.
@@ -78,11 +123,16 @@ impl Published {
     }
 
     /// Seals a datagram of the source and hands over its packets: one, unless it is longer than a
-    /// packet takes.
-    pub(super) fn seal(&mut self, now: Time, payload: &[u8], mut take: impl FnMut(&[u8])) {
+    /// packet takes and can be cut.
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    pub(super) fn seal(&mut self, now: Time, payload: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), TooLong> {
         let marks = self.marker.mark(payload);
-        let pieces = payload.len().div_ceil(MAX_PAYLOAD_BYTES);
-        for (number, piece) in payload.chunks(MAX_PAYLOAD_BYTES).enumerate() {
+        self.mind_first_key_frame(now, &marks);
+        let most = if payload.len() <= MAX_PAYLOAD_BYTES { MAX_PAYLOAD_BYTES } else { self.marker.cut(payload)? };
+        let pieces = payload.len().div_ceil(most);
+        for (number, piece) in payload.chunks(most).enumerate() {
             let flags = flags(&marks, number == 0, number + 1 == pieces);
             self.sealed.clear();
             match self.publisher.seal(now, marks.frame, flags, piece, &mut self.sealed) {
@@ -90,6 +140,24 @@ impl Published {
                 Err(error) => tracing::debug!(%error, "a datagram is not sent"),
             }
         }
+        Ok(())
+    }
+
+    /// A source that is joined in its midst is asked for a key frame until one comes: before the
+    /// first nobody on the way knows that there are any.
+    fn mind_first_key_frame(&mut self, now: Time, marks: &Marks) {
+        let Some(due) = self.asks else { return };
+        if marks.key_frame {
+            self.asks = None;
+        } else if now >= due {
+            self.asks = Some(now + ASKED_AGAIN);
+            self.ask_key_frame();
+        }
+    }
+
+    /// Whether this is the first time that something is too long; the next time it is not.
+    pub(super) fn is_new_to_it(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_warned, true)
     }
 
     /// Somebody may read no further.
@@ -124,4 +192,29 @@ fn flags(marks: &Marks, is_first: bool, is_last: bool) -> Flags {
         (marks.frame_end && is_last, Flags::FRAME_END),
     ];
     set.into_iter().filter(|(is_set, _)| *is_set).fold(Flags::default(), |flags, (_, flag)| flags.with(flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roost_reflector::packet::OVERHEAD_BYTES;
+
+    /// The sizes of the packets that a datagram of a form becomes.
+    fn sizes(form: &str, datagram: &[u8]) -> Result<Vec<usize>, TooLong> {
+        let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; SECRET_BYTES]));
+        let mut published = Published::new(Time::ZERO, SessionId(1), (stream, epoch), &secret, form).unwrap();
+        let mut sizes = Vec::new();
+        published.seal(Time::ZERO, datagram, |packet| sizes.push(packet.len() - OVERHEAD_BYTES)).map(|()| sizes)
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_where_it_can_be() {
+        assert_eq!(sizes(format::MPEG_TS, &[0x47; 7 * 188]), Ok(vec![7 * 188]));
+        assert_eq!(sizes(format::MPEG_TS, &[0x47; 16 * 188]), Ok(vec![7 * 188, 7 * 188, 2 * 188]));
+        assert_eq!(sizes(format::JSON_LINES, &[b' '; MAX_PAYLOAD_BYTES + 1]), Ok(vec![MAX_PAYLOAD_BYTES, 1]));
+        let packet = |length| [&[0x80, 96][..], &vec![0; length - 2]].concat();
+        assert_eq!(sizes(format::RTP_H264, &packet(MAX_PAYLOAD_BYTES)), Ok(vec![MAX_PAYLOAD_BYTES]));
+        let refused = sizes(format::RTP_H264, &packet(1472)).unwrap_err();
+        assert!(refused.to_string().contains("pkt_size=1160") && refused.to_string().contains("mtu=1200"), "{refused}");
+    }
 }

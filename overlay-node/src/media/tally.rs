@@ -43,6 +43,11 @@ impl Tallies {
         }
     }
 
+    /// The requests that there are.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        self.lock().keys().copied().collect()
+    }
+
     /// How much was given up of what comes for a request; `None` if nothing has come.
     pub(crate) fn lost(&self, ticket: Ticket) -> Option<u64> {
         self.lock().get(&ticket).map(|tally| tally.lost)

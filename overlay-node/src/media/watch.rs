@@ -2,18 +2,15 @@
 //! requests that watch them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_daemon::driver::Mailbox;
 use roost_proto::Time;
-use roost_proto::peer::{Command, Peer, Ticket};
+use roost_proto::peer::{Command, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_reflector::{OpenError, Relay, Sequence, Subscriber};
 
-use super::tally::Tallies;
-use crate::tickets::Tickets;
+use super::watching::Ending;
 
 /// How long what comes waits for what is missing before it: as long as super nodes keep packets to
 /// repair others with.
@@ -27,9 +24,7 @@ const MAX_TAGS: usize = 4;
 
 /// All that is watched here.
 pub(super) struct Watches {
-    mailbox: Mailbox<Peer>,
-    tickets: Arc<Tickets>,
-    tallies: Tallies,
+    ending: Ending,
     requests: BTreeMap<Ticket, Request>,
     streams: BTreeMap<StreamId, Watched>,
     opened: Vec<u8>,
@@ -98,15 +93,14 @@ impl Watched {
 }
 
 impl Watches {
-    pub(super) fn new(mailbox: Mailbox<Peer>, tickets: Arc<Tickets>, tallies: Tallies) -> Self {
-        let (requests, streams) = (BTreeMap::new(), BTreeMap::new());
-        Self { mailbox, tickets, tallies, requests, streams, opened: Vec::new() }
+    pub(super) fn new(ending: Ending) -> Self {
+        Self { ending, requests: BTreeMap::new(), streams: BTreeMap::new(), opened: Vec::new() }
     }
 
     /// A request waits for what is offered under this tag.
     pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: Tag) {
         if let Err(reason) = relay.expect(now, tag) {
-            tracing::warn!(%reason, "a stream cannot be taken");
+            return self.ending.end(ticket, format!("this node cannot take one more stream: {reason}"));
         }
         let request = self.requests.entry(ticket).or_default();
         request.tags.push_back(tag);
@@ -189,10 +183,10 @@ impl Watches {
         let Some(watched) = self.streams.get_mut(&stream) else { return };
         while let Some(payload) = watched.sequence.poll(now) {
             for ticket in &watched.requests {
-                self.tallies.note(*ticket, |tally| {
+                self.ending.tallies.note(*ticket, |tally| {
                     // There is no room for it: the request is over.
-                    if self.tickets.deliver_data(*ticket, payload.clone()).is_some() {
-                        self.mailbox.post(Command::Cancel { ticket: *ticket });
+                    if self.ending.tickets.deliver_data(*ticket, payload.clone()).is_some() {
+                        self.ending.mailbox.post(Command::Cancel { ticket: *ticket });
                     }
                     tally.count(payload.len());
                 });
@@ -200,7 +194,7 @@ impl Watches {
         }
         let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
         for ticket in &watched.requests {
-            self.tallies.note(*ticket, |tally| (tally.lost, tally.duplicates) = (lost, duplicates));
+            self.ending.tallies.note(*ticket, |tally| (tally.lost, tally.duplicates) = (lost, duplicates));
         }
     }
 
@@ -209,7 +203,7 @@ impl Watches {
         let Some(ticket) = self.of_tag(tag) else { return };
         let is_served = self.requests.get(&ticket).is_some_and(|request| request.tags.back() != Some(&tag));
         if !is_served {
-            self.mailbox.post(Command::Resubscribe { ticket, lost: true });
+            self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true });
         }
     }
 
@@ -217,7 +211,7 @@ impl Watches {
     pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
         let Some(watched) = self.streams.get(&stream) else { return };
         for ticket in &watched.requests {
-            self.mailbox.post(Command::Resubscribe { ticket: *ticket, lost });
+            self.ending.mailbox.post(Command::Resubscribe { ticket: *ticket, lost });
         }
     }
 

@@ -2,25 +2,52 @@
 //! stream, and what came for them in the end.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
-use roost_daemon::media::Media;
-use roost_proto::peer::{Summary, Ticket};
+use roost_daemon::driver::Mailbox;
+use roost_daemon::media::{Media, Stopped};
+use roost_proto::peer::{Command, Peer, Summary, Ticket};
 use roost_proto::reflection::Tag;
+use roost_proto::wire::Reason;
 
 use super::{NodeEnds, Order, Tallies};
+use crate::tickets::{Reply, Tickets};
+
+/// Ends requests for reflected streams that cannot come.
+#[derive(Clone)]
+pub(crate) struct Ending {
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) tallies: Tallies,
+    pub(crate) mailbox: Mailbox<Peer>,
+}
+
+impl Ending {
+    /// Ends one, with a sentence for who has asked.
+    pub(crate) fn end(&self, ticket: Ticket, why: String) {
+        let failed = Reply::Failed { reason: Reason::Unreachable, detail: why, retry_after: None };
+        if self.tickets.deliver(ticket, failed).is_some() {
+            self.mailbox.post(Command::Cancel { ticket });
+        }
+    }
+
+    /// Ends all that there are.
+    pub(crate) fn end_all(&self, why: &str) {
+        self.tallies.tickets().into_iter().for_each(|ticket| self.end(ticket, why.to_owned()));
+    }
+}
 
 /// Orders to the relay, if there is one, and the requests that it knows of.
 pub(crate) struct Watching {
     media: Option<Media<NodeEnds>>,
-    tallies: Tallies,
+    ending: Ending,
     /// When they were made; as many as the machine admits.
     requests: HashMap<Ticket, Instant>,
 }
 
 impl Watching {
-    pub(crate) fn new(media: Option<Media<NodeEnds>>, tallies: Tallies) -> Self {
-        Self { media, tallies, requests: HashMap::new() }
+    pub(crate) fn new(media: Option<Media<NodeEnds>>, ending: Ending) -> Self {
+        Self { media, ending, requests: HashMap::new() }
     }
 
     /// Asks something of the relay.
@@ -33,15 +60,19 @@ impl Watching {
     /// A request may get a reflected stream.
     pub(crate) fn expect(&mut self, ticket: Ticket, tag: Tag) {
         self.requests.entry(ticket).or_insert_with(Instant::now);
-        self.tallies.begin(ticket);
+        self.ending.tallies.begin(ticket);
         self.order(Order::Expect { ticket, tag });
+        // Looked at after the request is in the list that a relay which stops goes through.
+        if self.media.as_ref().is_some_and(Media::is_stopped) {
+            self.ending.end(ticket, Stopped.to_string());
+        }
     }
 
     /// A request is over. If it had a reflected stream its summary gets what the machine cannot know.
     pub(crate) fn over(&mut self, ticket: Ticket, summary: Option<&mut Summary>) {
         let Some(began) = self.requests.remove(&ticket) else { return };
         self.order(Order::Release { ticket });
-        if let (Some(tally), Some(summary)) = (self.tallies.take(ticket), summary) {
+        if let (Some(tally), Some(summary)) = (self.ending.tallies.take(ticket), summary) {
             tally.complete(summary, began);
         }
     }

@@ -120,7 +120,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let network = Sockets::new(shared.transport.clone(), events, redial.clone());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Hub>| {
-            let start = |bound| start_relay(bound, config.relay.config(), mailbox, &stop);
+            let start = |bound| start_relay(bound, config.relay.config(), mailbox, &shared, &stop);
             relay = bound.map(start).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(media, _)| media.clone());
             HubOwner::new(Arc::clone(&shared), media)
@@ -137,19 +137,27 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 /// A relay that runs, and where it is.
 type Started = (Media<HubEnds>, SocketAddr);
 
-/// Starts the relay, which is told when the hub leaves.
+/// Starts the relay, which is told when the hub leaves. Without it the hub is one that has no room.
 fn start_relay(
     bound: Bound,
     config: relay::Config,
     mailbox: &Mailbox<Hub>,
+    shared: &Arc<Shared>,
     stop: &CancellationToken,
 ) -> std::io::Result<Started> {
     let address = bound.address();
-    let media = Media::start(bound, config, HubEnds::new(mailbox.clone()))?;
+    let (full, shared) = (mailbox.clone(), Arc::clone(shared));
+    let gone = move |sentence| {
+        shared.note_error(sentence);
+        full.post(Command::Carries { streams: Vec::new() });
+        full.post(Command::Reflecting { residual_kbps: 0, subscribers: u32::MAX });
+    };
+    let media = Media::start(bound, config, HubEnds::new(mailbox.clone()), gone)?;
     let (told, stopped) = (media.clone(), stop.clone().cancelled_owned());
     tokio::spawn(async move {
         stopped.await;
-        told.order(Order::Leave).await;
+        // One that has stopped leaves nobody in the lurch any more.
+        let _ = told.order(Order::Leave).await;
     });
     Ok((media, address))
 }

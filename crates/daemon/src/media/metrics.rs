@@ -15,6 +15,7 @@ use crate::metrics::{Metrics, follow};
 /// The metrics of a relay.
 #[derive(Clone)]
 pub struct MediaMetrics {
+    up: IntGauge,
     streams: IntGauge,
     receivers: IntGaugeVec,
     rate: IntGaugeVec,
@@ -95,6 +96,7 @@ impl MediaMetrics {
             metrics.register(IntCounterVec::new(Opts::new(name, help), &[label])?)
         };
         Ok(Self {
+            up: metrics.register(IntGauge::new("roost_media_up", "1 while the relay runs; 0 once it has stopped.")?)?,
             streams: metrics.register(IntGauge::new("roost_media_streams", "Reflected streams at the moment.")?)?,
             receivers: gauges("roost_media_receivers", "Receivers that streams are sent to.", "kind")?,
             rate: gauges("roost_media_bits_per_second", "What streams take of the network.", "direction")?,
@@ -108,10 +110,13 @@ impl MediaMetrics {
         })
     }
 
-    /// Takes over what a relay has now; without one they stay as they were.
+    /// Takes over what a relay has now; one that has stopped has nothing.
     pub async fn update<E: Ends>(&self, media: &Media<E>) {
-        if let Some(sums) = media.inspect(|relay, _, now| Sums::of(relay, now)).await {
-            self.set(&sums, &media.passed);
+        let sums = media.inspect(|relay, _, now| Sums::of(relay, now)).await;
+        self.up.set(i64::from(sums.is_some()));
+        match sums {
+            Some(sums) => self.set(&sums, &media.passed),
+            None => [&self.receivers, &self.rate, &self.packets].iter().for_each(|gauges| gauges.reset()),
         }
     }
 

@@ -12,6 +12,7 @@ mod shell;
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use roost_proto::Time;
@@ -20,12 +21,23 @@ use roost_reflector::relay::{Config, Event};
 use roost_reflector::{Relay, Socket};
 use tokio::sync::oneshot;
 
-use crate::letters::{Sender, letters};
+use crate::letters::{Gone, Sender, letters};
 
 pub use metrics::MediaMetrics;
 use metrics::Passed;
 pub use place::Place;
 use shell::Shell;
+
+/// A relay has stopped; see [`Media::start`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the relay of reflected streams has stopped: the daemon's log says why, and it has to be restarted")]
+pub struct Stopped;
+
+impl From<Gone> for Stopped {
+    fn from(_: Gone) -> Self {
+        Self
+    }
+}
 
 /// Where streams begin or end at this host, if any do.
 pub trait Ends: Send + 'static {
@@ -92,11 +104,17 @@ impl Bound {
 }
 
 impl<E: Ends> Media<E> {
-    /// Starts a relay on a thread of its own.
+    /// Starts a relay on a thread of its own. If its socket fails for good, or one of its steps,
+    /// `gone` is called there with a sentence that says so; orders come to nothing from then on.
     ///
     /// # Errors
     /// When the system gives no thread, timer or randomness.
-    pub fn start(bound: Bound, config: Config, ends: E) -> io::Result<Self> {
+    pub fn start(
+        bound: Bound,
+        config: Config,
+        ends: E,
+        gone: impl FnOnce(String) + Send + 'static,
+    ) -> io::Result<Self> {
         let mut seed = [0; 32];
         crate::random_bytes(&mut seed)?;
         let (letters, received) = letters();
@@ -104,18 +122,30 @@ impl<E: Ends> Media<E> {
         let passed = Arc::<Passed>::default();
         let shell = Shell::new(bound.socket, Relay::new(config, seed), ends, received, Arc::clone(&passed));
         let run = move || {
-            if let Err(error) = runtime.block_on(shell.run()) {
-                tracing::error!(%error, "reflected streams stop: the socket fails");
-            }
+            let why = match catch_unwind(AssertUnwindSafe(|| runtime.block_on(shell.run()))) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => format!("its socket fails: {error}"),
+                Err(_) => "it has come to a defect, which is above in the log".to_owned(),
+            };
+            let sentence = format!("the relay of reflected streams has stopped, restart the daemon: {why}");
+            tracing::error!("{sentence}");
+            gone(sentence);
         };
         std::thread::Builder::new().name("media".to_owned()).spawn(run)?;
         Ok(Self { letters, passed })
     }
 
-    /// Gives an order, waiting while too many wait already. Without a relay it is void.
-    pub async fn order(&self, order: E::Order) {
-        // A relay whose socket has failed has said so.
-        let _ = self.letters.send(Letter::Order(order)).await;
+    /// Gives an order, waiting while too many wait already.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn order(&self, order: E::Order) -> Result<(), Stopped> {
+        Ok(self.letters.send(Letter::Order(order)).await?)
+    }
+
+    /// Whether there is no relay any more.
+    pub fn is_stopped(&self) -> bool {
+        self.letters.is_gone()
     }
 
     /// Gives an order from where one cannot wait, after all that were given before. A relay that is
@@ -135,5 +165,47 @@ impl<E: Ends> Media<E> {
         let look: Look<E> = Box::new(move |relay, ends, now| drop(answer.send(look(relay, ends, now))));
         self.letters.send(Letter::Look(look)).await.ok()?;
         receiver.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stumbles over any order.
+    struct Clumsy;
+
+    impl Ends for Clumsy {
+        type Order = ();
+
+        fn order(&mut self, _: Time, _: &mut Relay, (): ()) {
+            panic!("as tests do");
+        }
+
+        fn deliver(&mut self, _: Time, _: StreamId, _: &[u8]) {}
+
+        fn event(&mut self, _: Time, _: &mut Relay, _: Event) {}
+
+        fn poll_deadline(&self) -> Option<Time> {
+            None
+        }
+
+        fn handle_timeout(&mut self, _: Time, _: &mut Relay) {}
+    }
+
+    #[tokio::test]
+    async fn a_relay_that_stops_says_so_and_keeps_nobody_waiting() {
+        let (told, hears) = oneshot::channel();
+        let bound = Bound::at(([127, 0, 0, 1], 0).into()).unwrap();
+        let gone = |sentence| told.send(sentence).unwrap();
+        let media = Media::start(bound, Config::default(), Clumsy, gone).unwrap();
+        assert_eq!(media.inspect(|relay, _, now| relay.streams(now).count()).await, Some(0));
+        assert!(!media.is_stopped());
+        media.post(());
+        let sentence = hears.await.unwrap();
+        assert!(sentence.contains("restart the daemon"), "{sentence}");
+        assert!(media.is_stopped());
+        assert_eq!(media.order(()).await, Err(Stopped));
+        assert_eq!(media.inspect(|_, _, _| ()).await, None);
     }
 }

@@ -17,6 +17,12 @@ use crate::letters::Receiver;
 /// The most letters of one wake.
 const BATCH: usize = 64;
 
+/// A socket that fails this often, one time right after the other, has failed for good: the system
+/// may be out of memory or a network down for a moment.
+const MAX_FAILURES: u32 = 50;
+/// The pause after each.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// What runs on the thread.
 pub(super) struct Shell<E: Ends> {
     socket: Socket,
@@ -27,6 +33,8 @@ pub(super) struct Shell<E: Ends> {
     started: Instant,
     /// Whether the system had no room for what is next.
     is_full: bool,
+    /// How often receiving has failed, one time right after the other.
+    failures: u32,
 }
 
 impl<E: Ends> Shell<E> {
@@ -37,7 +45,7 @@ impl<E: Ends> Shell<E> {
         letters: Receiver<Letter<E>>,
         passed: Arc<Passed>,
     ) -> Self {
-        Self { socket, relay, ends, letters, passed, started: Instant::now(), is_full: false }
+        Self { socket, relay, ends, letters, passed, started: Instant::now(), is_full: false, failures: 0 }
     }
 
     /// Runs until nobody can give orders any more.
@@ -55,7 +63,7 @@ impl<E: Ends> Shell<E> {
             tokio::select! {
                 readable = ready.readable() => {
                     readable?;
-                    self.receive(&ready)?;
+                    self.receive(&ready).await?;
                 }
                 writable = ready.writable(), if self.is_full => writable?,
                 count = self.letters.recv_many(&mut letters, BATCH) => {
@@ -78,7 +86,7 @@ impl<E: Ends> Shell<E> {
     }
 
     /// Takes a batch of datagrams.
-    fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
+    async fn receive(&mut self, ready: &UdpSocket) -> io::Result<()> {
         let now = self.now();
         let Self { socket, relay, ends, .. } = self;
         let received = ready.try_io(Interest::READABLE, || {
@@ -88,12 +96,18 @@ impl<E: Ends> Shell<E> {
         });
         match received {
             Ok(count) => {
+                self.failures = 0;
                 self.passed.receive(count);
                 Ok(())
             }
             // An earlier datagram came to nobody: no fault of this socket.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if self.failures >= MAX_FAILURES => Err(error),
+            Err(_) => {
+                self.failures += 1;
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            }
         }
     }
 
