@@ -236,7 +236,8 @@ impl Fan {
         }
     }
 
-    /// Whether somebody has come to wait for a key frame since this was asked.
+    /// Whether somebody has waited for a key frame since this was asked; who goes on waiting is told
+    /// of again whenever packets come.
     pub fn take_wants_key(&mut self) -> bool {
         std::mem::take(&mut self.wants_key)
     }
@@ -248,9 +249,8 @@ impl Fan {
             let Self { ring, targets, config, .. } = self;
             // One that has gone since, or whose number is another's, has no turn.
             let Some(target) = targets[slot].as_mut().filter(|target| target.wait == Wait::Turn) else { continue };
-            let awaited_key = target.awaits_key();
             let Some(item) = target.peek(now, ring, &config.patience, config.max_hops) else {
-                self.wants_key |= target.awaits_key() && !awaited_key;
+                self.wants_key |= target.awaits_key();
                 let wait = target.due(ring).map_or(Wait::Packets, Wait::Until);
                 self.wait(slot, wait);
                 continue;

@@ -218,6 +218,25 @@ fn a_slow_target_skips_to_a_key_frame_and_harms_nobody() {
 }
 
 #[test]
+fn who_waits_for_a_key_frame_is_told_of_until_one_comes() {
+    let mut world = World::new();
+    world.groups(1);
+    // So long a group that its beginning is no longer there.
+    (0..40).for_each(|_| world.frame(1000, Flags::default()));
+    world.join(address(2));
+    assert!(world.reflector.fan().take_wants_key());
+    for _ in 0..3 {
+        world.frame(4, Flags::default());
+        assert!(world.reflector.fan().take_wants_key(), "the request may have been lost");
+    }
+    world.groups(1);
+    assert!(!world.got[&address(2)].is_empty());
+    world.reflector.fan().take_wants_key();
+    world.frame(4, Flags::default());
+    assert!(!world.reflector.fan().take_wants_key());
+}
+
+#[test]
 fn a_slow_target_of_a_stream_without_key_frames_goes_on_at_the_live_edge() {
     let mut world = World::new();
     world.join(address(2));

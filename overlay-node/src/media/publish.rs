@@ -101,6 +101,7 @@ impl Published {
             marker: Marker::of(format),
             sealed: BytesMut::new(),
             key_frames: None,
+            asks: Some(now),
             has_warned: false,
         })
     }

@@ -100,7 +100,11 @@ impl Watches {
     /// A request waits for what is offered under this tag.
     pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: Tag) {
         if let Err(reason) = relay.expect(now, tag) {
-            return self.ending.end(ticket, format!("this node cannot take one more stream: {reason}"));
+            // One that has its stream keeps the way that it has.
+            if self.requests.get(&ticket).is_none_or(|request| request.stream.is_none()) {
+                self.ending.end(ticket, format!("this node cannot take one more stream: {reason}"));
+            }
+            return;
         }
         let request = self.requests.entry(ticket).or_default();
         request.tags.push_back(tag);
