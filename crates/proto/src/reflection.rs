@@ -77,9 +77,20 @@ pub struct Grant {
     /// Whose, if that is known: it names a stream that is carried already. The grant comes again
     /// when it becomes known.
     pub provider: Option<NodeId>,
-    /// Whether the host of `to` is known to want it, because it is the one that the association comes
-    /// from over which it was asked for: that host need not show it first.
-    pub is_proven: bool,
+    /// When it is sent.
+    pub begin: Begin,
+}
+
+/// When one that a stream is offered to is sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Once it has answered the offer; with the offer if it has answered another one lately.
+    Answered,
+    /// With the offer: its host is the one that the association comes from over which it was asked
+    /// for, and need not show that it wants it.
+    Offered,
+    /// Once it has answered: it has the stream already, and says how much of it.
+    Resumed,
 }
 
 /// What an epoch's key is made from, drawn at random: whoever has it can open the

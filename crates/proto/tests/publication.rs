@@ -214,7 +214,7 @@ impl Scene {
 
     fn forward(&mut self, number: u8, id: RequestId) {
         let tag = Tag(u64::from(id.0));
-        let reflect = Some(Reflect { to: media(number), tag, hops: 1, provider: None });
+        let reflect = Some(Reflect { to: media(number), tag, hops: 1, provider: None, resumes: None });
         let forward = Forward {
             id,
             nonce: Nonce::from_u64(id.0.into()),

@@ -80,8 +80,15 @@ fn params() -> BoxedStrategy<Option<Params>> {
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| Resume { digest, offset });
     let resume = prop::option::of(resume);
     let (pushed, reflectable) = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
-    let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), prop::option::of(node())).prop_map(
-        |(host, port, tag, hops, provider)| Reflect { to: (host, port).into(), tag: Tag(tag), hops, provider },
+    let (named, resumes) = (prop::option::of(node()), prop::option::of(any::<bool>()));
+    let reflect = (any::<IpAddr>(), 1..=u16::MAX, any::<u64>(), any::<u8>(), named, resumes).prop_map(
+        |(host, port, tag, hops, provider, resumes)| Reflect {
+            to: (host, port).into(),
+            tag: Tag(tag),
+            hops,
+            provider,
+            resumes,
+        },
     );
     let class = prop::option::of(prop::sample::select(Class::ALL.to_vec()));
     let reflection = (prop::option::of(reflect), reflectable);
@@ -698,7 +705,8 @@ fn where_a_copy_is_wanted_is_told_in_few_bytes() {
             scope: None,
         })
     };
-    let to = |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None };
+    let to =
+        |port| Reflect { to: ([0, 0, 0, 0], port).into(), tag: Tag(u64::MAX), hops: 0, provider: None, resumes: None };
     let bytes = request(Some(to(7_702))).encode();
     assert!(bytes.len() <= 56, "{} bytes", bytes.len());
     assert!(Message::decode(&request(Some(to(0))).encode()).is_err(), "a stream to no port");

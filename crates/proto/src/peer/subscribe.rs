@@ -62,6 +62,8 @@ pub(super) struct Taking {
     pub(super) hub: Option<NodeId>,
     /// The request that has the stream already and wants another way for it.
     pub(super) replaces: Option<RequestId>,
+    /// Whether its stream comes meanwhile.
+    pub(super) resumes: bool,
     /// Until when it is wanted.
     pub(super) ends: Option<Time>,
     /// Since when nothing comes.
@@ -77,7 +79,8 @@ impl Taking {
     pub(super) fn reflect(&self, wanted: &Wanted) -> Option<Reflect> {
         let (to, tag) = self.leg?;
         let named = wanted.provider.as_ref().map(|provider| provider.node);
-        Some(Reflect { to, tag, hops: 0, provider: self.aim.map(|(node, _)| node).or(named) })
+        let provider = self.aim.map(|(node, _)| node).or(named);
+        Some(Reflect { to, tag, hops: 0, provider, resumes: self.resumes.then_some(true) })
     }
 }
 
@@ -226,8 +229,8 @@ impl Requests {
             return core.set(Timer::Resubscribe(id), LONGEST_PAUSE);
         }
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
-        let taking =
-            Taking { wanted: true, able: true, aim, replaces: Some(id), ends: taking.ends, ..Taking::default() };
+        let (ends, resumes) = (taking.ends, taking.lost.is_none());
+        let taking = Taking { wanted: true, able: true, aim, replaces: Some(id), resumes, ends, ..Taking::default() };
         let wanted = Wanted { trace: false, ..wanted.clone() };
         let again = Asked { commanded: *commanded, taking, ..Asked::new(*ticket, wanted, core.now, PATIENCE) };
         core.counters.resubscribed += 1;

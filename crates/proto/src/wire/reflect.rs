@@ -33,6 +33,10 @@ pub struct Reflect {
     /// From a requester to its home: the only provider that is meant.
     #[n(3)]
     pub provider: Option<NodeId>,
+    /// From a requester to the hub that sends it: whether it has the stream already, by another way,
+    /// and needs nothing of before; `None` is no.
+    #[n(4)]
+    pub resumes: Option<bool>,
 }
 
 /// An acceptance's part about a reflected stream: what opens its packets, now

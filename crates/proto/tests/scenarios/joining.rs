@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_proto::peer::{Command, Event, Ticket};
+use roost_proto::reflection::Begin;
 use roost_proto::wire::{Keys, MAX_SEALED_BYTES, Message, Opening, Reason, Reflected};
 use roost_proto::{Epoch, RequestId, Service, StreamId};
 
@@ -223,4 +224,16 @@ fn nobody_else_is_listened_to() {
     two.world.run_relays(2 * SECOND);
     assert!(two.is_watching(1, ticket));
     assert!(two.world.status(watcher).counters.stale >= before + 100);
+}
+
+#[test]
+fn who_only_changes_its_way_is_not_sent_what_it_has() {
+    for (lost, begin) in [(false, Begin::Resumed), (true, Begin::Offered)] {
+        let (mut two, ticket) = carried(9, 1);
+        two.world.command(two.watchers[0], Command::Resubscribe { ticket, lost });
+        two.world.run_relays(SECOND);
+        assert!(two.is_watching(0, ticket));
+        let granted = two.world.hosts[two.hubs[1].0].media.grants.last();
+        assert_eq!(granted.map(|grant| grant.begin), Some(begin), "lost: {lost}");
+    }
 }

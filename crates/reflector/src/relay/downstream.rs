@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Kind, StreamId, Tag};
+use roost_proto::reflection::{Begin, Kind, StreamId, Tag};
 
 use super::member::{Answered, Member};
 use super::timers::Timer;
@@ -16,13 +16,12 @@ use crate::words::{Nack, Reported, Said, Word};
 const MAX_UNANSWERED: usize = 16;
 
 impl Relay {
-    /// Offers a stream to an address, or under one more tag. One on a host that is proven gets it with
-    /// the offer, as does one that has answered lately.
+    /// Offers a stream to an address, or under one more tag.
     pub(super) fn attach(
         &mut self,
         now: Time,
         stream: StreamId,
-        (to, is_proven): (SocketAddr, bool),
+        (to, begin): (SocketAddr, Begin),
         tag: Tag,
         kind: Kind,
     ) -> Result<(), Refused> {
@@ -30,7 +29,12 @@ impl Relay {
         if !is_known {
             self.check_room(stream, to)?;
         }
-        let (word, trusts) = (self.random.word(), is_proven || self.routable.knows(now, to));
+        let trusts = match begin {
+            Begin::Answered => self.routable.knows(now, to),
+            Begin::Offered => true,
+            Begin::Resumed => false,
+        };
+        let word = self.random.word();
         let Some(known) = self.streams.get_mut(&stream) else { return Err(Refused::NoStream) };
         known.reflector.set_sends_on(true);
         let member = known.members.entry(to).or_insert_with(|| Member::new(now, kind, word));

@@ -45,7 +45,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::reflection::{Grant, Kind, StreamId, Tag};
+use roost_proto::reflection::{Begin, Grant, Kind, StreamId, Tag};
 
 use crate::fan::{self, Refused, Transmit};
 use crate::words::{Said, Word};
@@ -215,7 +215,7 @@ impl Relay {
     /// # Errors
     /// [`Refused::NoStream`]; [`Refused::Full`] if it has no room, or the uplink has none.
     pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: Tag) -> Result<(), Refused> {
-        self.attach(now, stream, (to, false), tag, Kind::Reflector)
+        self.attach(now, stream, (to, Begin::Answered), tag, Kind::Reflector)
     }
 
     /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
@@ -234,7 +234,7 @@ impl Relay {
         offered.into_iter().for_each(|stream| stream.call(name));
         let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.legs.is_empty());
         if let Some(stream) = carried.map(|(stream, _)| *stream) {
-            self.attach(now, stream, (grant.to, grant.is_proven), grant.their_tag, grant.kind)?;
+            self.attach(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind)?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Relay {
             For::There(grant) => {
                 known.call(Name::from(&grant));
                 // Where there is no room, control has refused, or the other asks again.
-                let _ = self.attach(now, stream, (grant.to, grant.is_proven), grant.their_tag, grant.kind);
+                let _ = self.attach(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind);
                 self.note_watch(now, stream);
             }
         }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use roost_proto::reflection::Kind;
-use roost_reflector::relay::Event;
+use roost_reflector::relay::{Config, Event};
 
-use crate::world::{Link, STREAM, World, for_seeds};
+use crate::world::{FRAME, Link, STREAM, World, at, for_seeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -94,7 +94,7 @@ fn who_changes_its_mind_gets_what_it_asked_for_last() {
         world.passes(6 * SECOND);
         world.assert_whole(S);
         let legs: Vec<_> = world.status(S).unwrap().legs.iter().map(|leg| leg.address).collect();
-        assert_eq!(legs, [crate::world::at(HS)]);
+        assert_eq!(legs, [at(HS)]);
     });
 }
 
@@ -184,7 +184,7 @@ fn hubs_that_take_each_other_for_upstream_notice() {
     for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
         let grant = world.grant_of(roost_proto::Tag(number), S, roost_proto::Tag(number + 1), Kind::Subscriber);
         world.relay(other).grant(now, grant).unwrap();
-        world.relay(one).offer(now, STREAM, crate::world::at(other), grant.tag).unwrap();
+        world.relay(one).offer(now, STREAM, at(other), grant.tag).unwrap();
     }
     world.passes(SECOND);
     world.assert_whole(S);
@@ -195,5 +195,50 @@ fn hubs_that_take_each_other_for_upstream_notice() {
     assert_eq!(world.carried.len(), 0);
     for host in [HP, HS] {
         assert!(world.status(host).is_none_or(|status| status.legs.is_empty()), "{host} has a leg to nowhere");
+    }
+}
+
+/// The longest that a subscriber's program waited for the next packet in its turn.
+fn longest_wait(world: &World) -> Duration {
+    let mut got: Vec<_> = world.got[&S].iter().map(|got| (got.counter, got.at)).collect();
+    got.sort_unstable();
+    // It is handed over once all before it are there.
+    let mut turns: Vec<_> = got.iter().map(|(_, at)| *at).collect();
+    (1..turns.len()).for_each(|turn| turns[turn] = turns[turn].max(turns[turn - 1]));
+    turns.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap()
+}
+
+/// A round trip is 40 ms, and so is the time from one frame to the next: that is how long one waits
+/// for packets in any case. One more hop's delay is seen when the way becomes longer by it.
+#[test]
+fn a_super_node_that_leaves_is_not_noticed() {
+    let one_way = Duration::from_millis(20);
+    for (leaves, after, longer) in [
+        (HS, &[P, HP, S][..], Duration::ZERO),
+        (HP, &[P, HS, S], Duration::ZERO),
+        (HS, &[P, HP, OTHER, S], Duration::ZERO),
+        (HP, &[P, OTHER, HS, S], Duration::ZERO),
+        (HP, &[P, OTHER, HP, HS, S], one_way),
+    ] {
+        let config = Config { fan: roost_reflector::Config { max_hops: 3, ..Default::default() }, ..Config::default() };
+        let mut world = World::with(1, config);
+        world.all_links(Link { delay: one_way, ..Link::default() });
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(3 * SECOND);
+        world.got.clear();
+        let now = world.now;
+        if longer.is_zero() {
+            world.relay(leaves).leave(now);
+        }
+        // As long as the word takes, and the request for another way.
+        world.passes(6 * one_way);
+        world.subscribe(after);
+        world.passes(12 * SECOND);
+        let counters = world.once_each(S);
+        let whole = counters.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        assert!(whole && counters.len() >= 1200, "{leaves} {after:?}");
+        assert!(longest_wait(&world) <= FRAME + longer, "{leaves} {after:?}: {:?}", longest_wait(&world));
+        assert!(longer > Duration::ZERO || world.status(S).unwrap().legs.iter().all(|leg| leg.address != at(leaves)));
     }
 }

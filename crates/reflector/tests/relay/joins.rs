@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_proto::Service;
-use roost_proto::reflection::{Grant, Kind, Tag};
+use roost_proto::reflection::{Begin, Grant, Kind, Tag};
 use roost_reflector::relay::{Config, Event};
 use roost_reflector::words::Said;
 use roost_reflector::{Flags, StreamId};
@@ -90,14 +90,14 @@ fn a_stream_that_a_grant_names_is_offered_at_once() {
 /// One crossing from the hub, where it takes three to show that one wants it.
 #[test]
 fn a_host_that_is_proven_gets_data_with_the_offer() {
-    for (is_proven, crossings) in [(false, 3), (true, 1)] {
+    for (begin, crossings) in [(Begin::Answered, 3), (Begin::Offered, 1), (Begin::Resumed, 3)] {
         let mut world = World::new(3);
         world.publish(P);
         world.subscribe(&[P, HP, S]);
         world.passes(2 * SECOND);
         let now = world.now;
         let provider = Some(roost_proto::NodeId::from_bytes([7; 16]));
-        let named = |grant| Grant { provider, is_proven, ..grant };
+        let named = |grant| Grant { provider, begin, ..grant };
         let first = named(world.grant_of(Tag(910), S, Tag(1), Kind::Subscriber));
         world.relay(HP).grant(now, first).unwrap();
         world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();

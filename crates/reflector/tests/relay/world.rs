@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use roost_proto::random::SplitMix64;
-use roost_proto::reflection::{Grant, Kind, Tag};
+use roost_proto::reflection::{Begin, Grant, Kind, Tag};
 use roost_proto::{Service, Time};
 use roost_reflector::relay::{Config, Event, Relay, StreamStatus};
 use roost_reflector::words::Said;
@@ -195,7 +195,7 @@ impl World {
 
     pub(crate) fn grant_of(&self, tag: Tag, to: u8, their_tag: Tag, kind: Kind) -> Grant {
         let service = Service::Video;
-        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None, is_proven: false }
+        Grant { tag, to: at(to), their_tag, kind, service, cell: None, provider: None, begin: Begin::Answered }
     }
 
     /// Runs for so long.

@@ -29,7 +29,7 @@ impl Crowd {
     pub(super) fn reflect(&mut self) -> Option<Params> {
         let provider = (self.below(3) == 0).then(|| self.who());
         let (to, tag) = (([0, 0, 0, 0], 9_000).into(), Tag(self.below(9)));
-        let reflect = Some(Reflect { to, tag, hops: self.below(5) as u8, provider });
+        let reflect = Some(Reflect { to, tag, hops: self.below(5) as u8, provider, resumes: None });
         Some(Params { reflect, ..Params::default() })
     }
 

@@ -25,7 +25,7 @@ use super::{Event, Hub};
 use crate::grid::{Area, Cell};
 use crate::ids::{LinkId, NodeId};
 use crate::random::Unguessable;
-use crate::reflection::{Grant, Kind, Tag};
+use crate::reflection::{Begin, Grant, Kind, Tag};
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Params, Reason, Reflect};
@@ -213,8 +213,8 @@ impl Hub {
         // Without a provider the place could mean another one's stream.
         let held = provider.map(|node| self.directory.get(node).map(|entry| entry.cell()).or(asked.aim()));
         let cell = held.flatten();
-        let (their_tag, kind, is_proven) = (reflect.tag, kind_of(reflect), self.is_seen_at(to, asked.link));
-        let grant = Grant { tag, to, their_tag, kind, service, cell, provider, is_proven };
+        let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
+        let grant = Grant { tag, to, their_tag, kind, service, cell, provider, begin };
         if let Some(provider) = provider {
             self.remember_receiver(now, (to, service, provider));
         }
@@ -236,9 +236,13 @@ impl Hub {
         params.reflect = match (asked.copy_wanted(), asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
             (_, _, _) if relayed => None,
-            (Some(reflect), Some(granted), Some(Reflection { media, .. })) => {
-                Some(Reflect { to: media, tag: granted.tag, hops: reflect.hops.saturating_add(1), provider: None })
-            }
+            (Some(reflect), Some(granted), Some(Reflection { media, .. })) => Some(Reflect {
+                to: media,
+                tag: granted.tag,
+                hops: reflect.hops.saturating_add(1),
+                provider: None,
+                resumes: None,
+            }),
             (Some(reflect), _, _) => {
                 Some(Reflect { to: self.seen_from(reflect.to, asked.link), provider: None, ..reflect })
             }
@@ -267,10 +271,16 @@ impl Hub {
         to
     }
 
-    /// Whether the neighbour, which has answered from there, is on this host.
-    fn is_seen_at(&self, to: SocketAddr, link: LinkId) -> bool {
+    /// When who asks over `link` is sent a copy. A super node may have the stream from
+    /// elsewhere, and says so when it answers.
+    fn begin(&self, to: SocketAddr, reflect: Reflect, link: LinkId) -> Begin {
         let seen = self.neighbours.links.get(&link).and_then(|link| link.address.primary());
-        seen.is_some_and(|seen| seen.ip().to_canonical() == to.ip().to_canonical())
+        let is_there = seen.is_some_and(|seen| seen.ip().to_canonical() == to.ip().to_canonical());
+        match kind_of(reflect) {
+            _ if reflect.resumes == Some(true) => Begin::Resumed,
+            Kind::Subscriber if is_there => Begin::Offered,
+            Kind::Subscriber | Kind::Reflector => Begin::Answered,
+        }
     }
 }
 

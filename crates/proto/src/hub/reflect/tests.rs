@@ -31,7 +31,7 @@ fn bench() -> Bench {
 }
 
 fn wanted(hops: u8) -> Option<Params> {
-    let reflect = Some(Reflect { to: ([0, 0, 0, 0], 9_000).into(), tag: Tag(7), hops, provider: None });
+    let reflect = Some(Reflect { to: ([0, 0, 0, 0], 9_000).into(), tag: Tag(7), hops, provider: None, resumes: None });
     Some(Params { reflect, ..Params::default() })
 }
 
@@ -107,7 +107,7 @@ fn the_home_of_both_puts_itself_between_them() {
         service: Service::Video,
         cell: Some(HERE),
         provider: Some(node(1)),
-        is_proven: true,
+        begin: Begin::Offered,
     };
     assert_eq!(grants(&mut bench), [grant]);
     bench.wait(Duration::from_millis(150));
@@ -119,16 +119,22 @@ fn the_home_of_both_puts_itself_between_them() {
 }
 
 #[test]
-fn only_the_host_that_asks_is_proven() {
-    for (host, is_proven) in [([10, 0, 0, 2], true), ([0, 0, 0, 0], true), ([10, 0, 0, 3], false)] {
+fn only_the_host_that_asks_is_sent_a_stream_with_the_offer() {
+    let cases = [
+        ([10, 0, 0, 2], None, Begin::Offered),
+        ([0, 0, 0, 0], None, Begin::Offered),
+        ([10, 0, 0, 3], None, Begin::Answered),
+        ([10, 0, 0, 2], Some(true), Begin::Resumed),
+    ];
+    for (host, resumes, begin) in cases {
         let mut bench = bench();
         let (_, asker) = (bench.provider(1), bench.requester(2));
         let mut asked = subscribe(1);
         if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
-            reflect.to = (host, 9_000).into();
+            (reflect.to, reflect.resumes) = ((host, 9_000).into(), resumes);
         }
         bench.ask(asker, asked);
-        assert_eq!(grants(&mut bench)[0].is_proven, is_proven, "{host:?}");
+        assert_eq!(grants(&mut bench)[0].begin, begin, "{host:?}");
     }
 }
 
@@ -152,7 +158,7 @@ fn a_hub_without_a_relay_says_where_it_sees_who_asks() {
     let (_, asker) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(asker, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(forward.params), Reflect { to, tag: Tag(7), hops: 0, provider: None });
+    assert_eq!(reflect_of(forward.params), Reflect { to, tag: Tag(7), hops: 0, provider: None, resumes: None });
     assert!(grants(&mut bench).is_empty());
 }
 

@@ -14,7 +14,7 @@ fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> LinkId {
 /// The request as the hub at the other end of a carry hands it back.
 fn back_again(carry: &Carry) -> Message {
     let params = carry.params.map(|params| Params {
-        reflect: params.reflect.map(|_| Reflect { to: media(), tag: Tag(99), hops: 1, provider: None }),
+        reflect: params.reflect.map(|_| Reflect { to: media(), tag: Tag(99), hops: 1, provider: None, resumes: None }),
         ..params
     });
     Message::Carry(Carry { way: Way::Down, hops: 2, params, ..carry.clone() })
@@ -27,7 +27,7 @@ fn a_home_without_room_passes_the_request_on_as_it_came() {
     has_left(&mut bench, VIDEO_KBPS - 1);
     let (_, carry) = the_carry(&bench.ask(asker, subscribe(1)));
     let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(carry.params), Reflect { to, tag: Tag(7), hops: 0, provider: None });
+    assert_eq!(reflect_of(carry.params), Reflect { to, tag: Tag(7), hops: 0, provider: None, resumes: None });
     assert_eq!((grants(&mut bench), bench.hub.counters().saturated), (Vec::new(), 0));
 }
 
@@ -71,7 +71,7 @@ fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream(
     has_left(&mut bench, VIDEO_KBPS);
     let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
     assert_eq!((to, carry.way, carry.provider), (many, Way::Back, Some(node(1))));
-    let at_asker = Reflect { to: ([10, 0, 0, 2], 9_000).into(), tag: Tag(7), hops: 0, provider: None };
+    let at_asker = Reflect { to: ([10, 0, 0, 2], 9_000).into(), tag: Tag(7), hops: 0, provider: None, resumes: None };
     assert_eq!((reflect_of(carry.params), grants(&mut bench).len()), (at_asker, 0));
     let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
     let granted = grants(&mut bench)[0];
@@ -123,7 +123,7 @@ fn a_hub_reflects_for_another_one_if_it_has_room_and_the_stream_comes_from_there
     let (_, again) = the_carry(&bench.say(home, &Message::Carry(asked.clone())));
     assert_eq!(reflect_of(again.params), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let elsewhere = Reflect { to: ([10, 0, 0, 51], 9_000).into(), tag: Tag(8), hops: 0, provider: None };
+    let elsewhere = Reflect { to: ([10, 0, 0, 51], 9_000).into(), tag: Tag(8), hops: 0, provider: None, resumes: None };
     let params = Some(Params { reflect: Some(elsewhere), ..Params::default() });
     let sent =
         bench.say(home, &Message::Carry(Carry { service: Service::Video, params, way: Way::Back, ..carried(2) }));
