@@ -7,6 +7,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 
 use crate::packet::{Flags, MAX_HOPS, StreamId};
+use crate::refused::Refused;
 use crate::ring::{Keep, Mark, Ring, caught_up};
 use crate::target::{Item, Patience, Start, Statistics, Target, Terms, Wait};
 use crate::words::Nack;
@@ -30,21 +31,6 @@ impl Default for Config {
     fn default() -> Self {
         Self { keep: Keep::default(), patience: Patience::default(), max_hops: 2 }
     }
-}
-
-/// Why a stream or a target is not added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// There is no such stream.
-    #[error("no such stream is reflected here")]
-    NoStream,
-    /// There are as many as there may be.
-    #[error("the stream has {MAX_TARGETS} targets: subscribe at another super node")]
-    Full,
-    /// There are as many streams as there may be.
-    #[error("there are as many streams as a super node reflects")]
-    TooManyStreams,
 }
 
 /// A target of one [`Fan`]; the number may be used again after its removal.
@@ -135,7 +121,7 @@ impl Fan {
     /// Sends the stream to this address too, whose owner has agreed.
     ///
     /// # Errors
-    /// [`Refused::Full`].
+    /// [`Refused::TooManyTargets`].
     pub fn add_target(
         &mut self,
         now: Time,
@@ -146,7 +132,7 @@ impl Fan {
         let free = self.targets.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.targets.len());
         if slot >= MAX_TARGETS {
-            return Err(Refused::Full);
+            return Err(Refused::TooManyTargets);
         }
         if free.is_none() {
             self.targets.push(None);
@@ -157,6 +143,22 @@ impl Fan {
         self.targets[slot] = Some(target);
         self.wait(slot, wait);
         Ok(TargetId(slot))
+    }
+
+    /// Sends a target so many bytes at most, until [`allow_all`](Self::allow_all).
+    pub fn allow(&mut self, target: TargetId, bytes: u64) {
+        if let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) {
+            known.allow(Some(bytes));
+        }
+    }
+
+    /// Sends a target whatever there is for it.
+    pub fn allow_all(&mut self, target: TargetId) {
+        let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) else { return };
+        known.allow(None);
+        if known.wait == Wait::Packets {
+            self.wait(target.0, Wait::Turn);
+        }
     }
 
     /// Lets a target begin anew.

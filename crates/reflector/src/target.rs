@@ -115,6 +115,16 @@ pub(crate) enum Item {
     },
 }
 
+impl Item {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Word => 0,
+            Self::Front(packet) => packet.len() as u64,
+            Self::Run { run, .. } => run.bytes.len() as u64,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
@@ -132,6 +142,9 @@ pub(crate) struct Target {
     repaired: BTreeMap<u64, (Time, u8)>,
     /// What it was last sent to catch up, from one place to another, and when the last of it left.
     burst: Option<(Range<u64>, Time)>,
+    /// How many bytes it may be sent still, if there is a limit; and whether the next does not fit.
+    allowance: Option<u64>,
+    is_spent: bool,
     /// When its link is free again.
     free: Time,
     second: (Time, u64),
@@ -162,6 +175,8 @@ impl Target {
             front: VecDeque::new(),
             repaired: BTreeMap::new(),
             burst: None,
+            allowance: None,
+            is_spent: false,
             free: now,
             second: (now, 0),
         };
@@ -193,8 +208,19 @@ impl Target {
         self.stage == Stage::AwaitsKey
     }
 
+    /// Limits what it is sent from now on, or does not.
+    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
+        (self.allowance, self.is_spent) = (bytes, false);
+    }
+
     /// What is to be sent now, if anything; it stays next until it is [settled](Self::settle).
     pub(crate) fn peek(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
+        let next = self.peek_any(now, ring, patience, max_hops)?;
+        self.is_spent = self.allowance.is_some_and(|allowance| next.bytes() > allowance);
+        (!self.is_spent).then_some(next)
+    }
+
+    fn peek_any(&mut self, now: Time, ring: &Ring, patience: &Patience, max_hops: u8) -> Option<Item> {
         self.keep_up(now, ring, patience);
         if now < self.free {
             return None;
@@ -265,6 +291,7 @@ impl Target {
         self.statistics.packets += u64::from(outcome.sent);
         self.statistics.failed += u64::from(outcome.failed);
         self.statistics.bytes += bytes;
+        self.allowance = self.allowance.map(|allowance| allowance.saturating_sub(bytes));
         self.pace(now, bytes, patience);
         self.note_rate(now, bytes);
     }
@@ -326,6 +353,6 @@ impl Target {
     /// When there is something to send to it, if there is.
     pub(crate) fn due(&self, ring: &Ring) -> Option<Time> {
         let has_next = self.next < ring.head() && self.stage != Stage::AwaitsKey;
-        (has_next || !self.front.is_empty()).then_some(self.free)
+        (!self.is_spent && (has_next || !self.front.is_empty())).then_some(self.free)
     }
 }

@@ -80,7 +80,8 @@ impl Sums {
         self.skipped += member.statistics.dropped;
         self.nacked += member.statistics.nacked;
         self.repaired += member.statistics.repaired;
-        self.lost += member.reported.lost;
+        // What a receiver says may be anything.
+        self.lost = self.lost.saturating_add(member.reported.lost);
     }
 }
 

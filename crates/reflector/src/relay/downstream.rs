@@ -1,6 +1,6 @@
 //! The side that sends: offers, leases, and who has gone.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use roost_proto::Time;
 use roost_proto::reflection::{Begin, Kind, StreamId, Tag};
@@ -8,12 +8,16 @@ use roost_proto::reflection::{Begin, Kind, StreamId, Tag};
 use super::member::{Answered, Member};
 use super::timers::Timer;
 use super::{Event, Relay};
-use crate::fan::{MAX_TARGETS, Refused};
+use crate::fan::MAX_TARGETS;
+use crate::refused::Refused;
 use crate::target::{Start, Terms};
 use crate::words::{Nack, Reported, Said, Word};
 
 /// The most streams that one address is offered without having answered: whoever lives there may not have asked.
-const MAX_UNANSWERED: usize = 16;
+pub(crate) const MAX_UNANSWERED: usize = 16;
+/// What a host is sent before it has answered, bytes, and of one stream: it may not have asked. Most
+/// key frames fit.
+const MAX_UNANSWERED_BYTES: u64 = 128 << 10;
 
 impl Relay {
     /// Offers a stream to an address, or under one more tag.
@@ -34,6 +38,7 @@ impl Relay {
             Begin::Offered => true,
             Begin::Resumed => false,
         };
+        let trusts = trusts && !self.trusts(to.ip());
         let word = self.random.word();
         let Some(known) = self.streams.get_mut(&stream) else { return Err(Refused::NoStream) };
         known.reflector.set_sends_on(true);
@@ -42,6 +47,7 @@ impl Relay {
         if !is_known && trusts {
             let terms = Terms { kind, ..Terms::SUBSCRIBER };
             member.target = known.reflector.fan().add_target(now, to, terms, Start::KeyFrame).ok();
+            member.target.into_iter().for_each(|target| known.reflector.fan().allow(target, MAX_UNANSWERED_BYTES));
             self.busy.insert(stream);
         }
         self.tend_member(now, stream, to);
@@ -53,12 +59,20 @@ impl Relay {
         let Some(known) = self.streams.get(&stream) else { return Err(Refused::NoStream) };
         let all = self.streams.values().filter_map(|stream| stream.members.get(&to));
         let unanswered = all.filter(|member| !member.has_answered()).count();
-        let rate = known.reflector.bits_per_second();
-        let has_rate = self.residual().is_none_or(|residual| residual >= rate);
-        if self.is_leaving || known.members.len() >= MAX_TARGETS || unanswered >= MAX_UNANSWERED || !has_rate {
-            return Err(Refused::Full);
+        match () {
+            () if self.is_leaving => Err(Refused::Leaving),
+            () if known.members.len() >= MAX_TARGETS => Err(Refused::TooManyTargets),
+            () if unanswered >= MAX_UNANSWERED => Err(Refused::Unanswered),
+            () if self.residual().is_some_and(|residual| residual < known.rate()) => Err(Refused::UplinkFull),
+            () => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether a host is sent something that it has not answered.
+    fn trusts(&self, host: IpAddr) -> bool {
+        let ports = SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX);
+        let mut members = self.streams.values().flat_map(|stream| stream.members.range(ports.clone()));
+        members.any(|(_, member)| member.target.is_some() && !member.has_answered())
     }
 
     /// What the uplink has left, bits per second, if it has a limit.
@@ -96,6 +110,7 @@ impl Relay {
     fn start(&mut self, now: Time, to: SocketAddr, stream: StreamId, start: Start, anew: bool) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let Some(member) = known.members.get_mut(&to) else { return };
+        member.target.into_iter().for_each(|target| known.reflector.fan().allow_all(target));
         match member.target {
             Some(target) if anew => known.reflector.fan().restart_target(target, start),
             Some(_) => {}

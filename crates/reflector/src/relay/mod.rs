@@ -47,13 +47,16 @@ use std::time::Duration;
 use roost_proto::Time;
 use roost_proto::reflection::{Begin, Grant, Kind, StreamId, Tag};
 
-use crate::fan::{self, Refused, Transmit};
+use crate::fan::{self, Transmit};
+use crate::refused::Refused;
 use crate::words::{Said, Word};
+pub(crate) use downstream::MAX_UNANSWERED;
 use known::{Parted, Routable};
 use random::Random;
 pub use status::{LegStatus, MemberStatus, StreamStatus};
 pub use stream::Name;
 use stream::Stream;
+pub(crate) use tags::MAX_TAGS;
 use tags::{EXPECTED, For, GRANTED, Tags};
 use timers::{Timer, Timers};
 
@@ -213,7 +216,7 @@ impl Relay {
     /// Offers a published stream to the media address of a hub, which has asked under this tag.
     ///
     /// # Errors
-    /// [`Refused::NoStream`]; [`Refused::Full`] if it has no room, or the uplink has none.
+    /// Any [`Refused`], but for [`TooManyTags`](Refused::TooManyTags).
     pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: Tag) -> Result<(), Refused> {
         self.attach(now, stream, (to, Begin::Answered), tag, Kind::Reflector)
     }
@@ -223,11 +226,12 @@ impl Relay {
     /// more of whose the stream is.
     ///
     /// # Errors
-    /// [`Refused::Full`] if there are as many as are waited for.
+    /// Any [`Refused`], but for [`NoStream`](Refused::NoStream).
     pub fn grant(&mut self, now: Time, grant: Grant) -> Result<(), Refused> {
-        if self.is_leaving || !self.tags.wait(grant.tag, For::There(grant)) {
-            return Err(Refused::Full);
+        if self.is_leaving {
+            return Err(Refused::Leaving);
         }
+        self.tags.wait(grant.tag, For::There(grant))?;
         self.timers.set(Timer::Tag(grant.tag), now + GRANTED);
         let name = Name::from(&grant);
         let offered = self.tags.renew(grant).and_then(|stream| self.streams.get_mut(&stream));
@@ -243,11 +247,9 @@ impl Relay {
     /// stream it is, or [`Event::Unoffered`] that there is none.
     ///
     /// # Errors
-    /// [`Refused::Full`] if there are as many as are waited for.
+    /// [`Refused::TooManyTags`].
     pub fn expect(&mut self, now: Time, tag: Tag) -> Result<(), Refused> {
-        if !self.tags.wait(tag, For::Here) {
-            return Err(Refused::Full);
-        }
+        self.tags.wait(tag, For::Here)?;
         if self.tags.get_mut(tag).is_some_and(|asked| asked.stream.is_none()) {
             self.timers.set(Timer::Tag(tag), now + EXPECTED);
         }
@@ -260,7 +262,7 @@ impl Relay {
             self.timers.clear(Timer::Tag(tag));
         }
         let Some(known) = self.streams.get_mut(&stream) else { return };
-        known.is_local = false;
+        (known.is_local, known.watchers) = (false, 0);
         if known.members.is_empty() && !known.is_published {
             self.forget(now, stream);
         }

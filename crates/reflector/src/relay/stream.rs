@@ -66,8 +66,9 @@ pub(super) struct Stream {
     pub(super) reflector: Reflector,
     /// Whether it begins here.
     pub(super) is_published: bool,
-    /// Whether it is watched here.
+    /// Whether it is watched here, and under how many tags it was taken for that.
     pub(super) is_local: bool,
+    pub(super) watchers: u32,
     /// Whether its publisher was told that it is watched.
     pub(super) is_watched: bool,
     pub(super) names: Vec<Name>,
@@ -100,6 +101,7 @@ impl Stream {
             reflector,
             is_published: false,
             is_local: false,
+            watchers: 0,
             is_watched: false,
             names: Vec::new(),
             members: BTreeMap::new(),
@@ -261,13 +263,17 @@ impl Stream {
         None
     }
 
-    /// Bits per second that it takes of the uplink; until it is measured, what its service usually takes.
-    pub(super) fn load(&self) -> u64 {
-        let rate = match self.reflector.bits_per_second() {
+    /// Bits per second of one copy; until that is measured, what its service usually takes.
+    pub(super) fn rate(&self) -> u64 {
+        match self.reflector.bits_per_second() {
             0 => self.names.first().map_or(0, |name| usual(name.service)),
             measured => measured,
-        };
-        rate.saturating_mul(self.members.len() as u64)
+        }
+    }
+
+    /// Bits per second that it takes of the uplink.
+    pub(super) fn load(&self) -> u64 {
+        self.rate().saturating_mul(self.members.len() as u64)
     }
 }
 

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use roost_proto::reflection::{Grant, StreamId, Tag};
 
+use crate::refused::Refused;
+
 /// The most tags that are waited for.
-pub(super) const MAX_TAGS: usize = 4096;
-/// How long a hub waits until what it admitted is offered to it, and remembers it afterwards.
+pub(crate) const MAX_TAGS: usize = 4096;
+/// How long a hub waits until what it admitted is offered to it, and whoever was offered something
+/// remembers it: longer than offers are repeated.
 pub(super) const GRANTED: Duration = Duration::from_secs(10);
 /// How long one who watches waits.
 pub(super) const EXPECTED: Duration = Duration::from_secs(5);
@@ -71,14 +74,17 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Waits for an offer; one that waits already goes on as it is. Answers whether there is room.
-    pub(super) fn wait(&mut self, tag: Tag, whom: For) -> bool {
+    /// Waits for an offer; one that waits already goes on as it is.
+    ///
+    /// # Errors
+    /// [`Refused::TooManyTags`].
+    pub(super) fn wait(&mut self, tag: Tag, whom: For) -> Result<(), Refused> {
         if self.by_tag.len() >= MAX_TAGS && !self.by_tag.contains_key(&tag) {
-            return false;
+            return Err(Refused::TooManyTags);
         }
         self.asked += 1;
         self.by_tag.entry(tag).or_insert(Asked { whom, number: self.asked, stream: None, changes: 0 });
-        true
+        Ok(())
     }
 
     /// Takes over what a grant says that is known already; answers which stream was offered for it.
@@ -92,11 +98,6 @@ impl Tags {
 
     pub(super) fn get_mut(&mut self, tag: Tag) -> Option<&mut Asked> {
         self.by_tag.get_mut(&tag)
-    }
-
-    /// Whether somebody watches a stream here.
-    pub(super) fn watches(&self, stream: StreamId) -> bool {
-        self.by_tag.values().any(|asked| matches!(asked.whom, For::Here) && asked.stream == Some(stream))
     }
 
     pub(super) fn remove(&mut self, tag: Tag) -> Option<Asked> {

@@ -9,7 +9,7 @@ use roost_proto::reflection::{StreamId, Tag};
 use super::leg::{Leg, REPORT, SILENCE};
 use super::member::Member;
 use super::stream::Name;
-use super::tags::{Bound, For};
+use super::tags::{Bound, For, GRANTED};
 use super::timers::Timer;
 use super::{Event, MAX_LEGS, Relay};
 use crate::packet::MAX_HOPS;
@@ -50,17 +50,16 @@ impl Relay {
     /// What was asked for under a tag is this stream.
     fn bind(&mut self, now: Time, stream: StreamId, tag: Tag, whom: For) {
         let Some(bound) = self.tags.get_mut(tag).map(|asked| asked.bind(stream)) else { return };
-        if let Bound::Instead(before) = bound
-            && !self.tags.watches(before)
-        {
-            self.release(now, before);
+        if let (For::Here, Bound::Instead(before)) = (whom, &bound) {
+            self.unbind(now, *before);
         }
         let is_new = !matches!(bound, Bound::Again);
         let Some(known) = self.streams.get_mut(&stream).filter(|_| is_new) else { return };
         match whom {
             For::Here => {
                 known.is_local = true;
-                self.timers.clear(Timer::Tag(tag));
+                known.watchers += 1;
+                self.timers.set(Timer::Tag(tag), now + GRANTED);
                 self.events.push_back(Event::Began { tag, stream });
             }
             For::There(grant) => {
@@ -72,9 +71,19 @@ impl Relay {
         }
     }
 
-    /// A tag has waited long enough.
+    /// It turned out that something else was asked for under one tag.
+    fn unbind(&mut self, now: Time, stream: StreamId) {
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        known.watchers = known.watchers.saturating_sub(1);
+        if known.watchers == 0 {
+            self.release(now, stream);
+        }
+    }
+
+    /// A tag has waited long enough, or been remembered.
     pub(super) fn expire(&mut self, tag: Tag) {
-        if let Some(For::Here) = self.tags.remove(tag).map(|asked| asked.whom) {
+        let asked = self.tags.remove(tag);
+        if asked.is_some_and(|asked| matches!(asked.whom, For::Here) && asked.stream.is_none()) {
             self.events.push_back(Event::Unoffered { tag });
         }
     }

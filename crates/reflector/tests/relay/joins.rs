@@ -247,6 +247,40 @@ fn key_frames_are_asked_for_once_a_second_however_many_need_one() {
 }
 
 #[test]
+fn one_may_ask_again_and_again_while_one_watches() {
+    let mut world = World::new(12);
+    world.publish(P);
+    world.subscribe(&[P, S]);
+    // More than are waited for at once, while the stream goes on.
+    for round in 0..550 {
+        let now = world.now;
+        for number in 0..8 {
+            let tag = Tag(10_000 + round * 8 + number);
+            world.relay(S).expect(now, tag).unwrap();
+            world.relay(P).offer(now, STREAM, at(S), tag).unwrap();
+        }
+        world.passes(SECOND / 20);
+    }
+    assert_eq!(world.events_of(S).len(), 1 + 550 * 8, "each has begun");
+    world.assert_whole(S);
+}
+
+/// Before the first packet has come nobody knows how much a stream takes.
+#[test]
+fn what_is_not_measured_yet_takes_what_its_service_usually_takes() {
+    let roost_proto::Form::Stream { bits_per_second, .. } = Service::Video.form() else { panic!("video is a stream") };
+    let config = Config { uplink: Some(u64::from(bits_per_second) * 5 / 2), ..Config::default() };
+    let mut world = World::with(13, config);
+    world.publish(P);
+    world.publishes.clear();
+    for number in 0..4 {
+        world.subscribe(&[P, HP, S + number]);
+    }
+    world.passes(SECOND);
+    assert_eq!(world.status(HP).unwrap().members.len(), 2);
+}
+
+#[test]
 fn what_nobody_offers_is_told() {
     let mut world = World::new(9);
     let now = world.now;

@@ -6,6 +6,6 @@
 mod changes;
 mod hostile;
 mod joins;
-mod many;
 mod repair;
+mod single;
 mod world;

@@ -1,0 +1,35 @@
+//! Why something is not done, and what to do about it.
+
+use crate::fan::MAX_TARGETS;
+use crate::relay::{MAX_STREAMS, MAX_TAGS, MAX_UNANSWERED};
+
+/// Why a stream or a target is not added. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There is no such stream.
+    #[error("no such stream is reflected here: ask for it again")]
+    NoStream,
+    /// There are as many streams as there may be.
+    #[error("{MAX_STREAMS} streams are reflected here, which is the limit: use another super node")]
+    TooManyStreams,
+    /// The stream goes to as many as there may be.
+    #[error("the stream has {MAX_TARGETS} targets, which is the limit: subscribe at another super node")]
+    TooManyTargets,
+    /// As many streams are waited for as there may be.
+    #[error("{MAX_TAGS} streams are waited for, which is the limit: ask again in ten seconds")]
+    TooManyTags,
+    /// The address has answered none of many offers.
+    #[error(
+        "the address has left {MAX_UNANSWERED} offers unanswered: see that its firewall lets datagrams in, then ask again in ten seconds"
+    )]
+    Unanswered,
+    /// The uplink takes no more.
+    #[error(
+        "the uplink has no room for another copy: subscribe at another super node, or raise media_uplink if there is more"
+    )]
+    UplinkFull,
+    /// This host leaves.
+    #[error("this host is about to stop: ask another super node")]
+    Leaving,
+}

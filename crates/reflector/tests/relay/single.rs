@@ -1,0 +1,147 @@
+//! One relay by itself, and as many as there may be who want something of it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use roost_proto::Time;
+use roost_proto::reflection::{StreamId, Tag};
+use roost_reflector::relay::{Config, Relay};
+use roost_reflector::words::{Reported, Said, Word};
+use roost_reflector::{Epoch, Flags, Limits, MAX_TARGETS, Outcome, Publisher, Refused, Secret};
+
+use crate::world::STREAM;
+
+const START: Time = Time::from_nanos(1_000_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn address(number: usize) -> SocketAddr {
+    SocketAddr::from(([10, 1, (number / 256) as u8, (number % 256) as u8], 7700))
+}
+
+fn publisher(stream: StreamId) -> Publisher {
+    Publisher::new(START, stream, Epoch(1), &Secret::from_bytes([1; 32]), Limits::default()).unwrap()
+}
+
+/// Publishes packets of 1040 bytes, the first with these flags.
+fn push(relay: &mut Relay, now: Time, publisher: &mut Publisher, stream: StreamId, packets: u16, first: Flags) {
+    for number in 0..packets {
+        let (mut packet, flags) = (BytesMut::new(), if number == 0 { first } else { Flags::default() });
+        publisher.seal(now, number, flags, &[7; 1000], &mut packet).unwrap();
+        relay.push(now, stream, &packet);
+    }
+}
+
+/// Takes what is offered, to whom and under which word; packets are dropped.
+fn offers(relay: &mut Relay, now: Time) -> Vec<(SocketAddr, StreamId, Word, Tag)> {
+    let mut offers = Vec::new();
+    relay.end_batch(now);
+    while let Some(transmit) = relay.poll_transmit(now) {
+        if let Ok((stream, word, Said::Offer(tag))) = Said::decode(&transmit.contents) {
+            offers.push((transmit.to, stream, word, tag));
+        }
+    }
+    offers
+}
+
+fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, Tag)]) {
+    for (to, stream, word, tag) in offered {
+        let answer = Said::Answer { tag: *tag, next: 0 }.encode(*stream, *word);
+        relay.handle_datagram(now, *to, &answer, |_, _| {});
+    }
+}
+
+/// What is sent to each, in order: packets, and words.
+fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<Said>>> {
+    let mut sent: BTreeMap<SocketAddr, Vec<Option<Said>>> = BTreeMap::new();
+    relay.end_batch(now);
+    while let Some(transmit) = relay.poll_transmit(now) {
+        let datagrams = transmit.contents.chunks(transmit.segment);
+        let said = datagrams.map(|datagram| Said::decode(datagram).ok().map(|(.., said)| said));
+        sent.entry(transmit.to).or_default().extend(said.collect::<Vec<_>>());
+        let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
+        relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+    }
+    sent
+}
+
+#[test]
+fn parity_reaches_all_who_need_it_after_its_packets() {
+    let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
+    relay.publish(now, STREAM).unwrap();
+    for number in 0..MAX_TARGETS {
+        relay.offer(now, STREAM, address(number), Tag(number as u64)).unwrap();
+    }
+    assert_eq!(relay.offer(now, STREAM, address(MAX_TARGETS), Tag(0)), Err(Refused::TooManyTargets));
+    let offered = offers(&mut relay, now);
+    answer(&mut relay, now, &offered);
+    // All lose a third, which is not repaired.
+    let mut reported = Reported::default();
+    for _ in 0..10 {
+        now = now + SECOND;
+        reported.received += 1000;
+        (reported.lost, reported.missed) = (reported.lost + 500, reported.missed + 500);
+        for (to, _, word, _) in &offered {
+            relay.handle_datagram(now, *to, &Said::Report(reported).encode(STREAM, *word), |_, _| {});
+        }
+    }
+    drain(&mut relay, now);
+    push(&mut relay, now, &mut publisher(STREAM), STREAM, 32, Flags::default());
+    let sent = drain(&mut relay, now);
+    assert_eq!(sent.len(), MAX_TARGETS);
+    for (to, got) in sent {
+        let is_packet: Vec<bool> = got.iter().map(Option::is_none).collect();
+        // Two blocks of 16, with 8 of parity each.
+        assert_eq!(is_packet, [[true; 32].as_slice(), &[false; 16]].concat(), "{to}: {got:?}");
+    }
+}
+
+#[test]
+fn a_host_that_has_not_answered_gets_one_backlog_and_no_more_than_128_kib() {
+    let (mut relay, mut now) = (Relay::new(Config::default(), [1; 32]), START);
+    let streams: Vec<StreamId> = (1..=16).map(StreamId).collect();
+    for stream in &streams {
+        relay.publish(now, *stream).unwrap();
+        push(&mut relay, now, &mut publisher(*stream), *stream, 300, Flags::KEY_FRAME);
+        relay.end_batch(now);
+    }
+    // It has answered once, so that it is known to be there.
+    relay.offer(now, streams[0], address(1), Tag(1)).unwrap();
+    let first = offers(&mut relay, now);
+    answer(&mut relay, now, &first);
+    let (_, stream, word, _) = first[0];
+    relay.handle_datagram(now, address(1), &Said::Done.encode(stream, word), |_, _| {});
+    drain(&mut relay, now);
+    now = now + SECOND;
+    for stream in &streams {
+        relay.offer(now, *stream, address(1), Tag(2)).unwrap();
+    }
+    let (mut sent, mut offered) = (0, Vec::new());
+    // Not so long that offers are repeated.
+    let until = now + SECOND / 10;
+    while now < until {
+        relay.end_batch(now);
+        while let Some(transmit) = relay.poll_transmit(now) {
+            match Said::decode(&transmit.contents) {
+                Ok((stream, word, Said::Offer(tag))) => offered.push((transmit.to, stream, word, tag)),
+                _ => sent += transmit.contents.len(),
+            }
+            let packets = transmit.contents.len().div_ceil(transmit.segment) as u32;
+            relay.settle(now, &transmit, Outcome { sent: packets, ..Outcome::default() });
+        }
+        now = relay.poll_deadline().unwrap().min(until);
+        relay.handle_timeout(now);
+    }
+    assert!((60_000..=128 << 10).contains(&sent), "{sent}");
+    // Who answers gets the rest.
+    answer(&mut relay, now, &offered);
+    let until = now + SECOND;
+    while now < until {
+        let got = drain(&mut relay, now);
+        sent += 1040 * got.values().flatten().filter(|said| said.is_none()).count();
+        now = relay.poll_deadline().unwrap().min(until);
+        relay.handle_timeout(now);
+    }
+    assert_eq!(sent, 16 * 300 * 1040);
+}
