@@ -12,6 +12,9 @@ use crate::service::Service;
 /// The length of what an epoch's key is made from.
 pub const SECRET_BYTES: usize = 32;
 
+/// What a packet of a reflected stream has beyond its payload: a header, and the seal's tag.
+pub const OVERHEAD_BYTES: usize = 40;
+
 /// A stream: its publisher has drawn the number at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
+use crate::reflection::OVERHEAD_BYTES;
+
 /// What a node offers and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(index_only)]
@@ -57,6 +59,18 @@ impl Service {
             Self::Track => Form::Stream { bits_per_second: 40_000, packet_bytes: 250 },
             Self::Image => Form::Object { bytes: 100_000 },
             Self::Sensor => Form::Object { bytes: 10_000 },
+        }
+    }
+
+    /// What a stream of the service usually takes when it is reflected, sealed and with
+    /// its headers, bits per second; 0 of an object.
+    pub const fn reflected_bits_per_second(self) -> u64 {
+        match self.form() {
+            Form::Stream { bits_per_second, packet_bytes } => {
+                let sealed_bytes = packet_bytes as u64 + OVERHEAD_BYTES as u64;
+                (bits_per_second as u64 * sealed_bytes).div_ceil(packet_bytes as u64)
+            }
+            Form::Object { .. } => 0,
         }
     }
 
@@ -233,5 +247,16 @@ impl RoleSet {
 impl fmt::Debug for RoleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(Role::name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reflected_stream_takes_more_than_its_payload() {
+        let rates = Service::ALL.map(Service::reflected_bits_per_second);
+        assert_eq!(rates, [724_823, 46_400, 0, 0]);
     }
 }

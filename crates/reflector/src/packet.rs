@@ -16,6 +16,7 @@ pub use roost_proto::reflection::{Epoch, StreamId};
 pub const MAX_PACKET_BYTES: usize = 1452;
 /// What a packet has beyond its payload, bytes.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
+const _: () = assert!(OVERHEAD_BYTES == roost_proto::reflection::OVERHEAD_BYTES);
 /// The largest payload, bytes. Packets with up to 1160 (six of MPEG-TS are 1128)
 /// stay within the 1200 that every path takes whole.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_PACKET_BYTES - OVERHEAD_BYTES;

@@ -27,6 +27,11 @@ pub fn media(host: usize) -> SocketAddr {
     ([0, 0, 0, 0], MEDIA + host as u16).into()
 }
 
+/// What a copy of a stream takes.
+fn kbps(service: Service) -> u32 {
+    service.reflected_bits_per_second().div_ceil(1000) as u32
+}
+
 /// What opens an epoch of a stream in these worlds.
 pub fn secret(stream: StreamId, epoch: Epoch) -> Secret {
     let mut bytes = [0; 32];
@@ -174,6 +179,11 @@ impl World {
     /// The hubs that a ticket's stream passes, from its provider on; `None` if
     /// it does not come.
     pub fn way(&self, host: HostId, ticket: Ticket) -> Option<Vec<HostId>> {
+        Some(self.grants(host, ticket)?.into_iter().map(|(hub, _)| hub).collect())
+    }
+
+    /// The same with what each of them was granted.
+    fn grants(&self, host: HostId, ticket: Ticket) -> Option<Vec<(HostId, &Grant)>> {
         let stream = self.hosts[host.0].reflected(ticket)?;
         let tags = self.hosts[host.0].tags(ticket);
         let providers = self.hosts.iter().filter(|host| host.alive);
@@ -185,7 +195,7 @@ impl World {
         ways.next()
     }
 
-    fn follow(&self, end: HostId, tags: &[Tag], mut at: (SocketAddr, Tag)) -> Option<Vec<HostId>> {
+    fn follow(&self, end: HostId, tags: &[Tag], mut at: (SocketAddr, Tag)) -> Option<Vec<(HostId, &Grant)>> {
         let mut way = Vec::new();
         for _ in 0..MOST_STEPS {
             let (to, tag) = at;
@@ -196,7 +206,7 @@ impl World {
             }
             let hub = self.hosts.get(next.0).filter(|hub| hub.alive && !hub.media.left)?;
             let grant = hub.media.grants.iter().rev().find(|grant| grant.tag == tag)?;
-            way.push(next);
+            way.push((next, grant));
             at = (grant.to, grant.their_tag);
         }
         None
@@ -247,34 +257,37 @@ impl World {
 
     /// Each hub hears what it carries, and what room is left.
     fn tell_hubs(&mut self) {
-        let copies = self.copies();
-        let mut carried: BTreeMap<HostId, Vec<Carried>> = BTreeMap::new();
-        for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
-            for ticket in self.hosts[host.0].subscriptions() {
-                for hub in self.way(host, ticket).unwrap_or_default() {
-                    let known = self.hosts[hub.0].media.grants.iter().rev().find(|grant| grant.provider.is_some());
-                    let (service, cell, provider) =
-                        known.map_or((Service::Video, None, None), |grant| (grant.service, grant.cell, grant.provider));
-                    let receivers = copies.get(&hub).into_iter().flatten();
-                    let to = receivers.map(|(_, to)| (address(to.0, Scheme::Udp), media(to.0).port()));
-                    let to = to.filter_map(|(at, port)| Some(SocketAddr::new(at.primary()?.ip(), port))).collect();
-                    let one = Carried { service, cell, provider, kbps: 700, to };
-                    let all = carried.entry(hub).or_default();
-                    if !all.contains(&one) {
-                        all.push(one);
-                    }
-                }
-            }
-        }
+        let (copies, mut carried) = (self.copies(), self.carried());
         for hub in (0..self.hosts.len()).map(HostId) {
             let streams = carried.remove(&hub).unwrap_or_default();
-            self.command_hub(hub, HubCommand::Carries { streams });
+            self.command_hub(hub, HubCommand::Carries { streams: streams.into_values().collect() });
             if let Some(most) = self.copies {
                 let sent = copies.get(&hub).map_or(0, BTreeSet::len) as u32;
-                let residual_kbps = most.saturating_sub(sent) * 700;
+                let residual_kbps = most.saturating_sub(sent) * kbps(Service::Video);
                 self.command_hub(hub, HubCommand::Reflecting { residual_kbps, subscribers: 0 });
             }
         }
+    }
+
+    /// The streams that each hub carries, by the names in its grants.
+    fn carried(&self) -> BTreeMap<HostId, BTreeMap<StreamId, Carried>> {
+        let mut carried: BTreeMap<HostId, BTreeMap<StreamId, Carried>> = BTreeMap::new();
+        for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive) {
+            for ticket in self.hosts[host.0].subscriptions() {
+                let Some(stream) = self.hosts[host.0].reflected(ticket) else { continue };
+                for (hub, grant) in self.grants(host, ticket).unwrap_or_default() {
+                    let Grant { service, cell, provider, to, .. } = *grant;
+                    let unnamed = Carried { service, cell, provider, kbps: kbps(service), to: Vec::new() };
+                    let one = carried.entry(hub).or_default().entry(stream).or_insert(unnamed);
+                    if provider.is_some() {
+                        (one.service, one.cell, one.provider) = (service, cell, provider);
+                    }
+                    let at = address(usize::from(to.port() - MEDIA), Scheme::Udp).primary().map(|at| at.ip());
+                    one.to.extend(at.map(|at| SocketAddr::new(at, to.port())).filter(|to| !one.to.contains(to)));
+                }
+            }
+        }
+        carried
     }
 
     /// The stream of `ticket` is `provider`'s, comes, and can be opened.

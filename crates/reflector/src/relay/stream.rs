@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use roost_proto::Time;
 use roost_proto::reflection::{Grant, StreamId};
-use roost_proto::{Cell, Form, NodeId, Service};
+use roost_proto::{Cell, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
@@ -263,10 +263,10 @@ impl Stream {
         None
     }
 
-    /// Bits per second of one copy; until that is measured, what its service usually takes.
+    /// Bits per second of one copy; until it is measured, what its service usually takes.
     pub(super) fn rate(&self) -> u64 {
         match self.reflector.bits_per_second() {
-            0 => self.names.first().map_or(0, |name| usual(name.service)),
+            0 => self.names.first().map_or(0, |name| name.service.reflected_bits_per_second()),
             measured => measured,
         }
     }
@@ -274,12 +274,5 @@ impl Stream {
     /// Bits per second that it takes of the uplink.
     pub(super) fn load(&self) -> u64 {
         self.rate().saturating_mul(self.members.len() as u64)
-    }
-}
-
-fn usual(service: Service) -> u64 {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => bits_per_second.into(),
-        Form::Object { .. } => 0,
     }
 }

@@ -6,7 +6,7 @@ use super::{BEGINNING, Copy, MAX_RECEIVERS, Policy};
 use crate::hub::Hub;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
-use crate::service::{Form, Service};
+use crate::service::Service;
 use crate::time::Time;
 use crate::wire::Reason;
 
@@ -77,10 +77,7 @@ impl Hub {
         let carried = provider.and_then(|provider| self.reflecting.carried_of(service, provider));
         // A stream that has just begun is not measured yet.
         let carried = carried.filter(|carried| carried.kbps > 0);
-        let usual = match service.form() {
-            Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-            Form::Object { .. } => 0,
-        };
+        let usual = u32::try_from(service.reflected_bits_per_second().div_ceil(1000)).unwrap_or(u32::MAX);
         carried.map_or(usual, |carried| carried.kbps)
     }
 }

@@ -67,7 +67,7 @@ fn the_provider_s_home_takes_up_what_it_refused_for_one_who_asks_otherwise() {
 fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
-    let (few, many) = (member(&mut bench, 100, 1_400), member(&mut bench, 101, 7_000));
+    let (few, many) = (member(&mut bench, 100, 2 * VIDEO_KBPS), member(&mut bench, 101, 7_000));
     has_left(&mut bench, VIDEO_KBPS);
     let (to, carry) = the_carry(&bench.ask(asker, subscribe(1)));
     assert_eq!((to, carry.way, carry.provider), (many, Way::Back, Some(node(1))));
@@ -93,8 +93,8 @@ fn without_room_the_copy_is_another_hub_s_to_send_and_comes_back_for_the_stream(
 fn one_hub_after_the_other_is_tried_and_the_last_copy_is_the_hub_s_own_to_send() {
     let mut bench = bench();
     let (_, asker) = (bench.provider(1), bench.requester(2));
-    let hubs = [member(&mut bench, 100, 7_000), member(&mut bench, 101, 1_400)];
-    member(&mut bench, 102, 1_399);
+    let hubs = [member(&mut bench, 100, 7_000), member(&mut bench, 101, 2 * VIDEO_KBPS)];
+    member(&mut bench, 102, 2 * VIDEO_KBPS - 1);
     has_left(&mut bench, VIDEO_KBPS);
     let mut sent = bench.ask(asker, subscribe(1));
     for hub in hubs {
