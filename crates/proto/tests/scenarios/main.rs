@@ -8,6 +8,7 @@
 mod world;
 
 mod caching;
+mod capacity;
 mod chaos;
 mod crowds;
 mod direct;

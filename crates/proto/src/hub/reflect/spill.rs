@@ -1,10 +1,10 @@
 //! Another hub that reflects what this one has no room for. A subscriber
 //! recognises its copy by the tag, whoever sends it.
 //!
-//! A home without room passes the request on as it came, so that the stream
-//! comes from the provider's home. If that has no room either, it has a hub with room
+//! A home with little room passes the request on as it came, so that the stream
+//! comes from the provider's home. If that has little room too, it has a hub with more
 //! reflect it ([`Way::Back`]), which asks it for the stream as any hub does.
-//! So a stream still crosses two hubs at most.
+//! So a stream still crosses two hubs at most. Little is what [feeds](Hub::kept) the others.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -57,14 +57,18 @@ impl Hub {
             return Ok(false);
         }
         let (kbps, left) = (self.rate(copy.service, copy.provider), self.reflecting.residual_kbps);
-        let Choice::Node(provider) = choice else {
-            if left < kbps {
-                self.requests.send_elsewhere(key, std::iter::empty());
+        let kept = self.kept(kbps);
+        let provider = match choice {
+            Choice::Node(provider) => provider,
+            Choice::Hub { hub, .. } => {
+                let passes_on = left < kbps || left < kept && self.room_of(hub).is_some_and(|room| room > left);
+                if passes_on {
+                    self.requests.send_elsewhere(key, std::iter::empty());
+                }
+                return Ok(passes_on);
             }
-            return Ok(left < kbps);
         };
-        // The last copy is one for a hub, which makes many of it.
-        if left >= kbps.saturating_mul(2) {
+        if left >= kept {
             return Ok(false);
         }
         let cell = self.directory.get(provider).map(|entry| entry.cell()).or(asked.aim());
@@ -80,18 +84,27 @@ impl Hub {
         Err(reason)
     }
 
+    /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
+    /// each of the others, for a hub that cannot feed them keeps what comes from here to itself.
+    fn kept(&self, kbps: u32) -> u32 {
+        let hubs = self.neighbours.hubs().filter(|hub| self.room_of(*hub).is_some()).take(MAX_TRIED).count();
+        // The last of at least two is one for a hub, which makes many of it.
+        kbps.saturating_mul(hubs.max(1) as u32 + 1)
+    }
+
     /// Those that have a provider's stream from here already, then those that
     /// would have to get it, if there is room for that; of each the one with the most
     /// room first.
     fn hubs_with_room(&self, asker: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
-        let can_feed = self.reflecting.residual_kbps >= kbps;
+        let left = self.reflecting.residual_kbps;
+        let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
         for hub in self.neighbours.hubs().filter(|hub| *hub != asker) {
             let Some(room) = self.room_of(hub) else { continue };
             let is_fed = self.is_fed(hub, service, provider);
             // A hub that would serve this one only is no gain.
             let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
-            if room >= least && (is_fed || can_feed) {
+            if room >= least && (is_fed || can_feed) && (room > left || left < kbps.saturating_mul(2)) {
                 hubs.push((!is_fed, Reverse(room), hub));
             }
         }
