@@ -425,8 +425,9 @@ fn room_message() -> BoxedStrategy<Message> {
             way
         })),
         (room(), node(), prop::option::of(way())).prop_map(|(room, node, way)| Message::Quit(Quit { room, node, way })),
-        (room(), node(), members, prop::option::of(node()))
-            .prop_map(|(room, owner, members, to)| Message::Roster(Roster { room, owner, members, to })),
+        (room(), node(), members, prop::option::of(node()), prop::option::of(reason())).prop_map(
+            |(room, owner, members, to, refused)| Message::Roster(Roster { room, owner, members, to, refused })
+        ),
     ]
     .boxed()
 }
@@ -436,7 +437,7 @@ fn a_room_has_no_more_members_than_it_may() {
     let member = Member { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
     let roster = |count| {
         let members = vec![member; count];
-        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None }).encode()
+        Message::Roster(Roster { room: Room(1), owner: member.node, members, to: None, refused: None }).encode()
     };
     assert!(Message::decode(&roster(MAX_MEMBERS)).is_ok());
     assert!(Message::decode(&roster(MAX_MEMBERS + 1)).is_err());

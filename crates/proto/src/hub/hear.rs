@@ -41,7 +41,7 @@ impl Hub {
             Message::Watch(watch) => self.watch(now, from, watch),
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Join(join) => self.room_joined(now, from, join),
-            Message::Quit(quit) => self.room_left(from, quit),
+            Message::Quit(quit) => self.room_left(now, from, quit),
             Message::Keys(keys) => self.hear_keys(now, from, keys),
             Message::Claim { .. }
             | Message::Aside(_)
@@ -86,7 +86,7 @@ impl Hub {
             Message::Unwatch(id) => self.unwatch(from.node, id),
             Message::Change(change) => self.peer_changed(from, change),
             Message::Join(join) => self.room_joined(now, from, join),
-            Message::Quit(quit) => self.room_left(from, quit),
+            Message::Quit(quit) => self.room_left(now, from, quit),
             Message::Roster(roster) => self.hear_roster(from, roster),
             Message::Keys(keys) => self.hear_keys(now, from, keys),
             Message::Publish(_)

@@ -290,6 +290,7 @@ impl Hub {
             self.suspend_registered(node);
         } else {
             self.directory.suspend(node);
+            self.room_member_lost(now, node);
             self.events.push_back(Event::Detached { node, reason: reason.to_owned() });
         }
     }
@@ -300,7 +301,7 @@ impl Hub {
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
-        self.expire_rooms(now);
+        self.tend_rooms(now);
         self.expire_summaries(now);
         self.tell_summaries(now);
         self.offer_watches(now);
@@ -357,7 +358,7 @@ impl Machine for Hub {
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at other hubs is late"),
-            due(self.rooms.next_due(), "a member of a room is silent"),
+            due(self.rooms.next_due(), "a room has to be tended"),
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),
             due(self.mesh.next_due(), "another hub wants tending"),

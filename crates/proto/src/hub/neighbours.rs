@@ -25,6 +25,9 @@ pub(super) const WATCH: u32 = 4;
 /// What a search at other hubs costs: a message to each of them.
 pub(super) const SEARCH: u32 = 2;
 
+/// What a word of who is in a room costs: one to each owner, and their lists.
+pub(super) const WORD: u32 = 2;
+
 /// How much of all this a node may have at once.
 const BURST: u32 = 96;
 

@@ -51,6 +51,10 @@ pub struct Status {
     pub watches: usize,
     /// Searches at other hubs under way.
     pub seeks: usize,
+    /// Rooms of which it has heard.
+    pub rooms: usize,
+    /// Their members, each counted once in each room, and for a moment those who have left.
+    pub room_members: usize,
     /// In which tier it stands.
     pub tier: u8,
     /// Whether it should have a parent and none is up.
@@ -126,6 +130,8 @@ impl Hub {
             nodes: self.directory.nodes() - self.copies.len(),
             mirrored: self.copies.len(),
             numbered: self.copies.numbered(),
+            rooms: self.rooms.rooms(),
+            room_members: self.rooms.members(),
             cached: self.cached.nodes(),
             entries: self.directory.entries(),
             directory_bytes: self.directory.bytes(),

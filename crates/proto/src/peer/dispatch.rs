@@ -37,7 +37,7 @@ impl Peer {
     fn dispatch(&mut self, link: LinkId, message: Message) {
         let Self { core, attach, requests, provide, watches, pushes, rooms, .. } = self;
         match message {
-            Message::Roster(roster) => rooms.on_roster(core, link, roster),
+            Message::Roster(roster) => rooms.on_roster(core, attach, link, roster),
             Message::Keys(keys) => requests.on_keys(core, link, keys),
             Message::Lease { version, lease_ms, siblings, addresses } => {
                 let lease = Duration::from_millis(lease_ms.into());

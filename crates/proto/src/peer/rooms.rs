@@ -9,7 +9,7 @@ use super::attach::Attach;
 use super::core::Core;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId, RequestId};
-use crate::room::{Member, Room};
+use crate::room::{MAX_MEMBERS, Member, Room};
 use crate::service::Role;
 use crate::time::Time;
 use crate::wire::{Join, Message, Quit, Reason, Roster};
@@ -33,8 +33,10 @@ pub(super) struct Rooms(BTreeMap<Ticket, Inside>);
 #[derive(Debug)]
 struct Inside {
     room: Room,
-    /// When it was said last that this node is in, and how often since a list has come.
+    /// When it was said last that this node is in, as what, and how often since a list
+    /// has had it so.
     said: Time,
+    told_as: Option<Member>,
     tries: u32,
     /// What each owner has listed, and when.
     lists: BTreeMap<NodeId, (Vec<Member>, Time)>,
@@ -56,7 +58,10 @@ impl Rooms {
         if let Some((reason, detail)) = objection {
             return core.emit(Event::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        self.0.insert(ticket, Inside { room, said: core.now, tries: 0, lists: BTreeMap::new(), told: None });
+        self.0.insert(
+            ticket,
+            Inside { room, said: core.now, told_as: None, tries: 0, lists: BTreeMap::new(), told: None },
+        );
         self.say(core, attach, ticket);
     }
 
@@ -72,7 +77,7 @@ impl Rooms {
         let member = Member { node: core.node, cell: record.cell, services: record.services };
         core.send(home, &Message::Join(Join { room: inside.room, member, way: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
-        (inside.said, inside.tries) = (core.now, inside.tries + 1);
+        (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
     }
 
@@ -87,7 +92,7 @@ impl Rooms {
     }
 
     /// A hub lists who is in.
-    pub(super) fn on_roster(&mut self, core: &mut Core, link: LinkId, roster: Roster) {
+    pub(super) fn on_roster(&mut self, core: &mut Core, attach: &Attach, link: LinkId, roster: Roster) {
         if !core.is_hub(link) {
             core.counters.refused += 1;
             return;
@@ -97,16 +102,34 @@ impl Rooms {
             return;
         };
         let ticket = *ticket;
+        if let Some(reason) = roster.refused {
+            if roster.to == Some(core.node) {
+                self.refused(core, attach, ticket, reason);
+            }
+            return;
+        }
         if inside.lists.len() >= MAX_OWNERS && !inside.lists.contains_key(&roster.owner) {
             return;
         }
-        if roster.members.iter().any(|member| member.node == core.node) {
+        // One from before it moved confirms nothing.
+        if roster.members.iter().any(|member| inside.told_as == Some(*member)) {
             inside.tries = 0;
             // However often others are the reason of a list.
             core.timers.set(Timer::Room(ticket), inside.said + RENEWAL);
         }
         inside.lists.insert(roster.owner, (roster.members, core.now));
         self.tell(core, ticket);
+    }
+
+    /// A hub does not let this node in. What others have noted is void.
+    fn refused(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, reason: Reason) {
+        let detail = match reason {
+            Reason::TooMany => format!(
+                "the room is full, {MAX_MEMBERS} are in: enter another one, or this one again when somebody has left"
+            ),
+            _ => "the super nodes have no room for one more room: enter one that there is, or try again later".into(),
+        };
+        self.end(core, attach, ticket, reason, detail);
     }
 
     /// Tells who else is in, if that is news.
@@ -133,11 +156,14 @@ impl Rooms {
 
     /// The owner of the machine no longer wants it. Returns false if the ticket is not here.
     pub(super) fn cancel(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket) -> bool {
+        self.end(core, attach, ticket, Reason::Cancelled, "this node has left the room".to_owned())
+    }
+
+    fn end(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, reason: Reason, detail: String) -> bool {
         let Some(inside) = self.0.remove(&ticket) else { return false };
         core.timers.clear(Timer::Room(ticket));
         Self::quit(core, attach, inside.room);
-        let detail = "this node has left the room".to_owned();
-        core.emit(Event::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
+        core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
         true
     }
 

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+use super::request::Reason;
 use super::tree::Way;
 use crate::ids::NodeId;
 use crate::room::{Member, Room};
@@ -52,4 +53,7 @@ pub struct Roster {
     /// For whom it is; `None`: for everybody in the room.
     #[n(3)]
     pub to: Option<NodeId>,
+    /// To one who is not let in: why. Then there are no members.
+    #[n(4)]
+    pub refused: Option<Reason>,
 }

@@ -1,8 +1,12 @@
 //! Rooms: everybody knows who else is in, and has their streams.
 
+use std::time::Duration;
+
 use roost_proto::peer::{Command, Event, Provider, Ticket};
-use roost_proto::room::Member;
-use roost_proto::{Area, Cell, NodeId, Room, Service};
+use roost_proto::random::SplitMix64;
+use roost_proto::room::{MAX_MEMBERS, Member};
+use roost_proto::wire::{Join, Message, Quit, Reason, Roster, Way};
+use roost_proto::{Area, Cell, NodeId, Room, Service, ServiceSet};
 
 use crate::tiers::Tree;
 use crate::world::seeds::for_seeds;
@@ -27,11 +31,18 @@ fn members(world: &World, node: HostId, ticket: Ticket) -> Vec<Member> {
 
 /// Everybody who is in knows of everybody else, and of nobody who is not.
 fn agree(world: &World, inside: &[(HostId, Ticket)]) -> bool {
+    agree_but_for(world, inside, &[])
+}
+
+/// The same, whatever they know of `strangers`.
+fn agree_but_for(world: &World, inside: &[(HostId, Ticket)], strangers: &[HostId]) -> bool {
     inside.iter().all(|(node, ticket)| {
         let mut others: Vec<NodeId> = inside.iter().map(|(other, _)| node_id(other.0)).collect();
         others.retain(|other| *other != node_id(node.0));
         others.sort();
-        members(world, *node, *ticket).iter().map(|member| member.node).collect::<Vec<_>>() == others
+        let mut known: Vec<NodeId> = members(world, *node, *ticket).iter().map(|member| member.node).collect();
+        known.retain(|node| !strangers.iter().any(|stranger| node_id(stranger.0) == *node));
+        known == others
     })
 }
 
@@ -154,4 +165,138 @@ fn one_room_is_entered_once() {
     world.command(nodes[0], Command::Leave);
     world.run(SECOND);
     assert!(world.hosts[nodes[0].0].ending(first).is_some());
+}
+
+#[test]
+fn one_more_than_a_room_takes_is_told_so_and_the_others_stay() {
+    let mut world = World::new(4);
+    let hubs = world.mesh(3);
+    world.run(2 * SECOND);
+    let nodes: Vec<HostId> = (0..MAX_MEMBERS + 2).map(|n| world.node((0, 0), &[], &[hubs[n % 3]])).collect();
+    world.settle();
+    world.run(10 * SECOND);
+    let mut inside: Vec<(HostId, Ticket)> = Vec::new();
+    for node in &nodes[..MAX_MEMBERS] {
+        inside.push((*node, enter(&mut world, *node)));
+    }
+    world.run(SECOND);
+    assert!(agree(&world, &inside), "as many as may be");
+    for node in &nodes[MAX_MEMBERS..] {
+        let ticket = enter(&mut world, *node);
+        world.run(SECOND);
+        let ending = world.hosts[node.0].ending(ticket);
+        let Some(Event::Failed { reason, detail, .. }) = ending else { panic!("{ending:?}") };
+        assert_eq!(*reason, Reason::TooMany);
+        assert!(detail.starts_with("the room is full, 64 are in: "), "{detail}");
+    }
+    world.run(30 * SECOND);
+    assert!(agree(&world, &inside), "nobody has lost its place");
+    let (gone, ticket) = inside.remove(7);
+    world.cancel(gone, ticket);
+    world.run(SECOND / 2);
+    let late = nodes[MAX_MEMBERS];
+    inside.push((late, enter(&mut world, late)));
+    world.run(SECOND);
+    assert!(agree(&world, &inside), "a place was free");
+}
+
+#[test]
+fn hubs_forget_who_leaves_also_where_much_is_lost() {
+    for_seeds(10, |seed| {
+        let (mut world, hubs, nodes) = scene(seed);
+        let mut inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut world, *node))).collect();
+        assert!(world.run_while(20 * SECOND, |world| agree(world, &inside)), "seed {seed}");
+        world.path.loss = 300;
+        while inside.len() > 1 {
+            let (node, ticket) = inside.remove(seed as usize % inside.len());
+            world.cancel(node, ticket);
+            world.run(5 * SECOND);
+            let held: Vec<usize> = hubs.iter().map(|hub| world.hub_at(*hub).status(world.now).room_members).collect();
+            assert!(held.iter().all(|held| *held <= inside.len()), "seed {seed}: {held:?}, {} are in", inside.len());
+        }
+    });
+}
+
+#[test]
+fn one_that_dies_is_out_soon_and_one_that_changes_its_home_stays() {
+    for_seeds(10, |seed| {
+        let (mut world, hubs, nodes) = scene(seed);
+        let mut inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut world, *node))).collect();
+        assert!(world.run_while(20 * SECOND, |world| agree(world, &inside)), "seed {seed}");
+        let (dead, _) = inside.remove(seed as usize % 5);
+        world.kill(dead);
+        assert!(world.run_while(8 * SECOND, |world| agree(world, &inside)), "seed {seed}: one has died");
+        world.run(2 * SECOND);
+        let told = |world: &World| world.events(inside[0].0).len();
+        let (moving, before) = (inside[1].0, told(&world));
+        let home = world.home(moving).unwrap_or(hubs[0]);
+        world.break_links(moving, home);
+        world.run(15 * SECOND);
+        assert!(world.is_attached(moving) && agree(&world, &inside), "seed {seed}");
+        let rosters = world.events(inside[0].0)[before..].iter().filter(|(_, e)| matches!(e, Event::Roster { .. }));
+        assert_eq!(rosters.count(), 0, "seed {seed}: nobody has seemed to leave");
+    });
+}
+
+/// Something that no honest member or hub would say.
+fn lie(random: &mut SplitMix64, liar: NodeId, others: &[NodeId]) -> Message {
+    let way = [None, Some(Way::Up), Some(Way::Down), Some(Way::Back)][random.below(4) as usize];
+    let room = if random.below(3) == 0 { Room::named(ROOM) } else { Room(random.below(5_000)) };
+    let whose = if random.below(3) == 0 { others[random.below(others.len() as u64) as usize] } else { liar };
+    let cell = Cell::new(random.below(100) as i32, random.below(100) as i32);
+    let member = Member { node: whose, cell, services: ServiceSet::ALL };
+    match random.below(8) {
+        0 => Message::Quit(Quit { room, node: whose, way }),
+        1 => {
+            let refused = (random.below(2) == 0).then_some(Reason::TooMany);
+            Message::Roster(Roster { room, owner: liar, members: vec![member], to: Some(whose), refused })
+        }
+        _ => Message::Join(Join { room, member, way }),
+    }
+}
+
+#[test]
+fn hostile_members_take_nothing_from_others() {
+    for_seeds(6, |seed| {
+        let (mut world, hubs, nodes) = scene(seed);
+        let mut random = SplitMix64::new(seed);
+        let hostile: Vec<HostId> =
+            (0..2).map(|n| world.node((50, 50), &[Service::Video], &[hubs[n], hubs[2]])).collect();
+        world.settle();
+        let honest: Vec<NodeId> = nodes.iter().map(|node| node_id(node.0)).collect();
+        let mut inside = Vec::new();
+        for node in &nodes {
+            inside.push((*node, enter(&mut world, *node)));
+            for _ in 0..1_000 {
+                let liar = hostile[random.below(2) as usize];
+                let message = lie(&mut random, node_id(liar.0), &honest).encode();
+                world.inject(liar, hubs[random.below(3) as usize], message.clone());
+                world.inject(liar, nodes[random.below(5) as usize], message);
+                // A hub that was told to pose as one of another rank.
+                let hub = random.below(3) as usize;
+                let posing = lie(&mut random, node_id(liar.0), &honest).encode();
+                if !matches!(Message::decode(&posing), Ok(Message::Roster(_))) {
+                    world.inject(hubs[hub], hubs[(hub + 1) % 3], posing);
+                }
+                world.run(2 * MS);
+            }
+            for hub in &hubs {
+                let status = world.hub_at(*hub).status(world.now);
+                assert!(status.rooms <= 65 && status.room_members <= 71, "seed {seed}: {status:?}");
+            }
+            let all_know = |world: &World| agree_but_for(world, &inside, &hostile);
+            assert!(world.run_while(21 * SECOND, all_know), "seed {seed}: {} are in", inside.len());
+        }
+        // Both owners of the room, or one and the third.
+        let (first, second) = (seed as usize % 3, (seed as usize + 1) % 3);
+        world.kill(hubs[first]);
+        world.run(Duration::from_millis(random.below(30_000)));
+        world.kill(hubs[second]);
+        assert!(world.run_while(180 * SECOND, |world| agree(world, &inside)), "seed {seed}: after two deaths");
+        assert!(inside.iter().all(|(node, ticket)| world.hosts[node.0].ending(*ticket).is_none()), "seed {seed}");
+        world.run(62 * SECOND);
+        assert!(agree(&world, &inside), "seed {seed}");
+        let left = world.hub_at(hubs[3 - first - second]).status(world.now);
+        assert_eq!((left.rooms, left.room_members), (1, 5), "seed {seed}");
+    });
 }

@@ -41,7 +41,7 @@ impl Crowd {
             0 => Message::Quit(Quit { room, node, way }),
             1 => {
                 let (owner, to) = (self.who(), (self.below(2) == 0).then(|| self.who()));
-                Message::Roster(Roster { room, owner, members: vec![member], to })
+                Message::Roster(Roster { room, owner, members: vec![member], to, refused: None })
             }
             _ => Message::Join(Join { room, member, way }),
         }

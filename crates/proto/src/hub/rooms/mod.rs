@@ -1,0 +1,190 @@
+//! Who is in which room. Words of members go up and across to the owners of the
+//! room; lists go back from neighbour to neighbour, as the words came.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::neighbours::WORD;
+use super::tree::Relation;
+use super::{Hub, Sender, route};
+use crate::ids::NodeId;
+use crate::machine::{Channel, Traffic};
+use crate::room::Room;
+use crate::service::Role;
+use crate::time::Time;
+use crate::wire::{Join, Message, Quit, Reason, Roster, Way};
+pub(super) use table::Rooms;
+use table::{Entry, Full, GRACE, LEASE, SETTLE, State};
+
+impl Hub {
+    /// Somebody is in a room.
+    pub(super) fn room_joined(&mut self, now: Time, from: Sender, join: Join) {
+        let Join { room, member, way } = join;
+        let Some(way) = self.way_of_word(from, member.node, way) else { return };
+        let neighbour = self.neighbours.get_mut(from.node);
+        if !neighbour.is_some_and(|neighbour| neighbour.may_trouble(now, WORD)) {
+            self.counters.over_limit += 1;
+            return;
+        }
+        let has_left = |entry: &Entry| !entry.is_in() && entry.via == from.node;
+        if self.rooms.get(room, member.node).is_some_and(has_left) {
+            return;
+        }
+        if let Err(full) = self.rooms.takes(room, member.node) {
+            return self.refuse_member(from, room, member.node, full);
+        }
+        let (ahead, owned) = self.ahead(room, way, from.node);
+        for (hub, way) in ahead {
+            self.tell_room(hub, &Message::Join(Join { way: Some(way), ..join }));
+        }
+        let entry = Entry { member, via: from.node, owned, state: State::In, until: now + LEASE };
+        let is_news = self.rooms.note(room, entry);
+        let all_told = owned && is_news && self.tell_everybody(now, room);
+        if owned && !all_told {
+            self.tell_member(room, member.node);
+        }
+    }
+
+    /// Somebody has left a room.
+    pub(super) fn room_left(&mut self, now: Time, from: Sender, quit: Quit) {
+        let Quit { room, node, way } = quit;
+        let Some(way) = self.way_of_word(from, node, way) else { return };
+        // It may have come back another way meanwhile.
+        let is_held = |entry: &&Entry| entry.is_in() && entry.via == from.node;
+        let Some(entry) = self.rooms.get(room, node).filter(is_held).copied() else { return };
+        self.pass_quit(room, node, way, from.node);
+        self.rooms.note(room, Entry { state: State::Left, until: now + SETTLE, ..entry });
+        if entry.owned {
+            self.tell_everybody(now, room);
+        }
+    }
+
+    /// The association with a node of this hub has gone. Its rooms need not wait until
+    /// it has been silent for long.
+    pub(super) fn room_member_lost(&mut self, now: Time, node: NodeId) {
+        let rooms: Vec<Room> = self.rooms.of.get(&node).into_iter().flatten().copied().collect();
+        for room in rooms {
+            let is_here = |entry: &&Entry| entry.state == State::In && entry.via == node;
+            if let Some(entry) = self.rooms.get(room, node).filter(is_here).copied() {
+                let until = entry.until.min(now + GRACE);
+                self.rooms.note(room, Entry { state: State::Lost, until, ..entry });
+            }
+        }
+    }
+
+    /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
+    /// that want to know.
+    pub(super) fn hear_roster(&mut self, from: Sender, roster: Roster) {
+        if matches!(self.relation(from.node), Some(Relation::Child(_))) {
+            return self.refused(from.node, "lists of rooms do not come from below");
+        }
+        let vias = match roster.to {
+            Some(to) => self.rooms.get(roster.room, to).map(|entry| entry.via).into_iter().collect(),
+            None => self.rooms.vias(roster.room),
+        };
+        let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Peer);
+        let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
+        let message = Message::Roster(roster);
+        vias.into_iter().for_each(|via| self.tell_room(via, &message));
+    }
+
+    /// Forgets who is silent, and sends the lists that had to wait.
+    pub(super) fn tend_rooms(&mut self, now: Time) {
+        for _ in 0..super::MAX_PER_WAKE {
+            let Some((room, entry)) = self.rooms.expired(now) else { break };
+            let node = entry.member.node;
+            if entry.state == State::Lost {
+                self.pass_quit(room, node, Way::Up, node);
+            }
+            if entry.owned && entry.is_in() {
+                self.tell_everybody(now, room);
+            }
+        }
+        for _ in 0..super::MAX_PER_WAKE {
+            let Some(room) = self.rooms.due(now) else { break };
+            self.tell_everybody(now, room);
+        }
+    }
+
+    /// The way that a word of a member takes, if its sender may say it: a node
+    /// for itself, a hub below this one, or, to an owner, another top.
+    fn way_of_word(&mut self, from: Sender, member: NodeId, way: Option<Way>) -> Option<Way> {
+        let objection = match (way.unwrap_or(Way::Up), self.relation(from.node)) {
+            _ if from.role == Role::Node && member == from.node => return Some(Way::Up),
+            _ if from.role == Role::Node => "it speaks for another node",
+            (Way::Up, Some(Relation::Child(_))) => return Some(Way::Up),
+            (Way::Across, Some(Relation::Peer | Relation::Aside)) if self.is_top() => return Some(Way::Across),
+            // It has not enrolled, or that has not arrived yet.
+            _ => "it speaks of a room's member and is neither below nor beside this hub",
+        };
+        self.refused(from.node, objection);
+        None
+    }
+
+    /// The hubs that are nearer to a room's owners, and whether this one lists
+    /// who is in: as an owner, or because there is nobody above.
+    fn ahead(&self, room: Room, way: Way, from: NodeId) -> (Vec<(NodeId, Way)>, bool) {
+        let beside = |hub: &NodeId| *hub != from && *hub != self.config.node && self.neighbours.is_up(*hub);
+        match way {
+            Way::Up if !self.is_top() => {
+                let parent = self.parents().into_iter().find(beside).map(|parent| (parent, Way::Up));
+                (parent.into_iter().collect(), parent.is_none())
+            }
+            Way::Up => {
+                let owners = route::greatest(&self.tops(), room.0);
+                let owned = owners.contains(&self.config.node);
+                (owners.into_iter().filter(beside).map(|owner| (owner, Way::Across)).collect(), owned)
+            }
+            Way::Across | Way::Down | Way::Back => (Vec::new(), true),
+        }
+    }
+
+    /// Passes on that somebody has left. Nobody would say it again, so it is said reliably.
+    fn pass_quit(&mut self, room: Room, node: NodeId, way: Way, from: NodeId) {
+        for (hub, way) in self.ahead(room, way, from).0 {
+            if let Some(link) = self.link_to(hub) {
+                let quit = Message::Quit(Quit { room, node, way: Some(way) });
+                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &quit);
+            }
+        }
+    }
+
+    /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
+    fn refuse_member(&mut self, from: Sender, room: Room, node: NodeId, full: Full) {
+        self.counters.over_limit += 1;
+        let reason = match full {
+            Full::Room => Reason::TooMany,
+            Full::Rooms => Reason::Saturated,
+            // Those that keep to the limit are below it in a moment, and say it again.
+            Full::Node => return,
+        };
+        let (owner, members) = (self.config.node, Vec::new());
+        let roster = Roster { room, owner, members, to: Some(node), refused: Some(reason) };
+        self.tell_room(from.node, &Message::Roster(roster));
+    }
+
+    /// Lists who is in to one member.
+    fn tell_member(&mut self, room: Room, node: NodeId) {
+        let Some(via) = self.rooms.get(room, node).map(|entry| entry.via) else { return };
+        let (owner, members) = (self.config.node, self.rooms.list(room));
+        self.tell_room(via, &Message::Roster(Roster { room, owner, members, to: Some(node), refused: None }));
+    }
+
+    /// Lists who is in to all; soon, if they were told just now. Returns whether it did.
+    fn tell_everybody(&mut self, now: Time, room: Room) -> bool {
+        if !self.rooms.may_tell(now, room) {
+            return false;
+        }
+        let (owner, members) = (self.config.node, self.rooms.list(room));
+        let message = Message::Roster(Roster { room, owner, members, to: None, refused: None });
+        self.rooms.vias(room).into_iter().for_each(|via| self.tell_room(via, &message));
+        true
+    }
+
+    fn tell_room(&mut self, neighbour: NodeId, message: &Message) {
+        if let Some(link) = self.link_to(neighbour) {
+            self.send(link, Channel::Datagram, Traffic::Join, message);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a hub remembers of rooms: who is in, from whom it heard that, and until when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::ids::NodeId;
+use crate::room::{MAX_MEMBERS, Member, Room};
+use crate::time::Time;
+
+/// How long a member counts as in without a word: three of its words.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+
+/// How long a node whose association has gone counts as in: by then one that
+/// lives has come back, here or elsewhere.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// How long one that has left is remembered, so that a word of it that was
+/// overtaken does not bring it back.
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
+
+/// The least time between two lists to everybody in a room.
+pub(super) const PACE: Duration = Duration::from_millis(100);
+
+/// The most rooms.
+pub(super) const MAX_ROOMS: usize = 1_024;
+
+/// The most rooms of one node, those included that it has just left: twice as many as
+/// it is in itself.
+pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::peer::MAX_ROOMS;
+
+/// The rooms of which this hub has heard.
+#[derive(Debug, Default)]
+pub(in crate::hub) struct Rooms {
+    pub(super) rooms: BTreeMap<Room, Known>,
+    /// The rooms of each node.
+    pub(super) of: BTreeMap<NodeId, BTreeSet<Room>>,
+    /// When entries end.
+    pub(super) ends: BTreeSet<(Time, Room, NodeId)>,
+    /// When everybody in a room is to be told who is in.
+    pub(super) lists: BTreeSet<(Time, Room)>,
+}
+
+/// What is known of a room.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Twice as many as may be in at most: some have just left.
+    pub(super) members: BTreeMap<NodeId, Entry>,
+    /// When everybody was told last who is in.
+    told: Option<Time>,
+}
+
+/// One who is in, or has just left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) member: Member,
+    /// The neighbour that said so: the node, or the hub on the way to it.
+    pub(super) via: NodeId,
+    /// Whether this hub lists it: nobody nearer to the room's owners was there
+    /// when it was heard last, or this is an owner.
+    pub(super) owned: bool,
+    pub(super) state: State,
+    pub(super) until: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    In,
+    /// Its association with this hub, its home, has gone.
+    Lost,
+    Left,
+}
+
+impl Entry {
+    pub(super) fn is_in(&self) -> bool {
+        self.state != State::Left
+    }
+}
+
+/// Why one more is not noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// As many as may be are in the room.
+    Room,
+    /// There are as many rooms as may be.
+    Rooms,
+    /// The node is in as many rooms as it may be, or has left some of them just now.
+    Node,
+}
+
+impl Rooms {
+    pub(in crate::hub) fn next_due(&self) -> Option<Time> {
+        let (end, list) = (self.ends.first().map(|(at, ..)| *at), self.lists.first().map(|(at, _)| *at));
+        [end, list].into_iter().flatten().min()
+    }
+
+    /// How many rooms there are.
+    pub(in crate::hub) fn rooms(&self) -> usize {
+        self.rooms.len()
+    }
+
+    /// How many entries there are.
+    pub(in crate::hub) fn members(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, room: Room, node: NodeId) -> Option<&Entry> {
+        self.rooms.get(&room)?.members.get(&node)
+    }
+
+    /// Whether there is room for one more.
+    pub(super) fn takes(&self, room: Room, node: NodeId) -> Result<(), Full> {
+        let entry = self.get(room, node);
+        if entry.is_some_and(Entry::is_in) {
+            return Ok(());
+        }
+        match self.rooms.get(&room) {
+            _ if self.of.get(&node).map_or(0, BTreeSet::len) >= MAX_ROOMS_EACH && entry.is_none() => Err(Full::Node),
+            Some(_) if self.inside(room).count() >= MAX_MEMBERS => Err(Full::Room),
+            Some(known) if known.members.len() >= 2 * MAX_MEMBERS && entry.is_none() => Err(Full::Room),
+            None if self.rooms.len() >= MAX_ROOMS => Err(Full::Rooms),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Notes a member; returns whether that is news.
+    pub(super) fn note(&mut self, room: Room, entry: Entry) -> bool {
+        let node = entry.member.node;
+        let before = self.rooms.entry(room).or_default().members.insert(node, entry);
+        if let Some(before) = &before {
+            self.ends.remove(&(before.until, room, node));
+        }
+        self.of.entry(node).or_default().insert(room);
+        self.ends.insert((entry.until, room, node));
+        let before = before.filter(Entry::is_in);
+        before.is_none_or(|before| (before.member, before.owned) != (entry.member, entry.owned))
+    }
+
+    pub(super) fn remove(&mut self, room: Room, node: NodeId) -> Option<Entry> {
+        let known = self.rooms.get_mut(&room)?;
+        let entry = known.members.remove(&node)?;
+        if known.members.is_empty() {
+            self.rooms.remove(&room);
+        }
+        if let Some(of) = self.of.get_mut(&node) {
+            of.remove(&room);
+            if of.is_empty() {
+                self.of.remove(&node);
+            }
+        }
+        self.ends.remove(&(entry.until, room, node));
+        Some(entry)
+    }
+
+    /// The next entry whose time is over, taken out.
+    pub(super) fn expired(&mut self, now: Time) -> Option<(Room, Entry)> {
+        let (_, room, node) = self.ends.first().copied().filter(|(at, ..)| *at <= now)?;
+        Some((room, self.remove(room, node)?))
+    }
+
+    /// Whether everybody in a room may be told now who is in. If not, or not
+    /// yet, it is put down for later.
+    pub(super) fn may_tell(&mut self, now: Time, room: Room) -> bool {
+        let Some(known) = self.rooms.get_mut(&room) else { return false };
+        let next = known.told.map_or(now, |told| told + PACE);
+        if next > now {
+            self.lists.insert((next, room));
+            return false;
+        }
+        known.told = Some(now);
+        true
+    }
+
+    /// A room whose list is due, taken out.
+    pub(super) fn due(&mut self, now: Time) -> Option<Room> {
+        let next = self.lists.first().copied().filter(|(at, _)| *at <= now)?;
+        self.lists.remove(&next);
+        Some(next.1)
+    }
+
+    /// Who is in, as far as this hub is the one to say so.
+    pub(super) fn list(&self, room: Room) -> Vec<Member> {
+        self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
+    }
+
+    /// The neighbours from whom members were heard.
+    pub(super) fn vias(&self, room: Room) -> BTreeSet<NodeId> {
+        self.inside(room).map(|entry| entry.via).collect()
+    }
+
+    fn inside(&self, room: Room) -> impl Iterator<Item = &Entry> {
+        let entries = self.rooms.get(&room).into_iter().flat_map(|known| known.members.values());
+        entries.filter(|entry| entry.is_in())
+    }
+}

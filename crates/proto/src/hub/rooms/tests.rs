@@ -1,0 +1,217 @@
+use super::super::testing::{Bench, HERE, node};
+use super::super::{Config, Kind};
+use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE};
+use super::*;
+use crate::ids::LinkId;
+use crate::room::{MAX_MEMBERS, Member};
+use crate::service::ServiceSet;
+
+const ROOM: Room = Room(7);
+
+fn member(number: u8) -> Member {
+    Member { node: node(number), cell: HERE, services: ServiceSet::ALL }
+}
+
+fn join(number: u8, way: Option<Way>) -> Message {
+    Message::Join(Join { room: ROOM, member: member(number), way })
+}
+
+fn rosters(sent: &[(LinkId, Message)]) -> Vec<(LinkId, Vec<NodeId>)> {
+    let roster = |(link, message): &(LinkId, Message)| match message {
+        Message::Roster(roster) => Some((*link, roster.members.iter().map(|member| member.node).collect())),
+        _ => None,
+    };
+    sent.iter().filter_map(roster).collect()
+}
+
+#[test]
+fn a_single_hub_lists_who_is_in_to_all_when_that_changes_and_to_one_otherwise() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, vec![node(1)])]);
+    let both = vec![node(1), node(2)];
+    bench.wait(PACE);
+    assert_eq!(rosters(&bench.say(b, &join(2, None))), [(a, both.clone()), (b, both.clone())]);
+    assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, both)]);
+    bench.wait(PACE);
+    let quit = Message::Quit(Quit { room: ROOM, node: node(2), way: None });
+    assert_eq!(rosters(&bench.say(b, &quit)), [(a, vec![node(1)])]);
+    assert!(bench.say(a, &join(2, None)).is_empty(), "a node speaks for itself");
+}
+
+#[test]
+fn who_is_not_heard_is_out() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    bench.say(a, &join(1, None));
+    bench.say(a, &join(1, None));
+    bench.wait(LEASE / 2);
+    bench.say(b, &join(2, None));
+    assert_eq!(rosters(&bench.wait(LEASE / 2)), [(b, vec![node(2)])]);
+    bench.wait(LEASE);
+    assert!(bench.hub.rooms.rooms.is_empty() && bench.hub.rooms.next_due().is_none());
+}
+
+#[test]
+fn below_the_top_a_word_goes_up_and_the_list_comes_down() {
+    let mut bench = Bench::new();
+    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    // Both tops own every room: each lists, and tells the other.
+    let sent = bench.say(a, &join(1, None));
+    assert!(sent.contains(&(peer, join(1, Some(Way::Across)))), "{sent:?}");
+    assert_eq!(rosters(&sent), [(a, vec![node(1)])]);
+    bench.wait(PACE);
+    let sent = bench.say(peer, &join(50, Some(Way::Across)));
+    assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
+    bench.say(b, &join(2, None));
+    let list =
+        |to| Message::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
+    assert_eq!(rosters(&bench.say(peer, &list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
+    assert_eq!(rosters(&bench.say(peer, &list(Some(node(2))))), [(b, vec![node(50)])]);
+}
+
+#[test]
+fn rooms_and_members_are_bounded() {
+    let mut bench = Bench::new();
+    let peer = bench.up(100, Role::SuperNode);
+    for number in 0..=u8::MAX {
+        bench.say(peer, &join(number, Some(Way::Across)));
+    }
+    assert_eq!(bench.hub.rooms.rooms[&ROOM].members.len(), MAX_MEMBERS);
+    for room in 0..2 * MAX_ROOMS as u64 {
+        let member = member((room % 200) as u8);
+        bench.say(peer, &Message::Join(Join { room: Room(room), member, way: Some(Way::Across) }));
+    }
+    assert_eq!(bench.hub.rooms.rooms.len(), MAX_ROOMS);
+}
+
+fn quit(number: u8, way: Option<Way>) -> Message {
+    Message::Quit(Quit { room: ROOM, node: node(number), way })
+}
+
+fn refusals(sent: &[(LinkId, Message)]) -> Vec<(LinkId, NodeId, Reason)> {
+    let refusal = |(link, message): &(LinkId, Message)| match message {
+        Message::Roster(Roster { to: Some(to), refused: Some(reason), .. }) => Some((*link, *to, *reason)),
+        _ => None,
+    };
+    sent.iter().filter_map(refusal).collect()
+}
+
+#[test]
+fn one_more_than_may_be_in_is_told_so_until_somebody_has_left() {
+    let mut bench = Bench::new();
+    let peer = bench.up(100, Role::SuperNode);
+    for number in 0..64 {
+        bench.say(peer, &join(number, Some(Way::Across)));
+    }
+    let late = bench.up(64, Role::Node);
+    let sent = bench.say(late, &join(64, None));
+    assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
+    assert!(sent.iter().all(|(link, _)| *link == late), "nobody else hears of it: {sent:?}");
+    assert_eq!(refusals(&bench.say(peer, &join(3, Some(Way::Across)))), [], "who is in stays in");
+    bench.say(peer, &quit(3, Some(Way::Across)));
+    assert_eq!(refusals(&bench.say(late, &join(64, None))), []);
+    assert_eq!(bench.hub.rooms.list(ROOM).len(), MAX_MEMBERS);
+}
+
+#[test]
+fn a_refusal_goes_down_to_the_one_who_is_meant() {
+    let mut bench = Bench::new();
+    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    bench.say(a, &join(1, None));
+    bench.say(b, &join(2, None));
+    let (owner, members) = (node(100), Vec::new());
+    let no = Roster { room: ROOM, owner, members, to: Some(node(1)), refused: Some(Reason::TooMany) };
+    assert_eq!(bench.say(peer, &Message::Roster(no.clone())), [(a, Message::Roster(no))]);
+    // The node then says that it has left, and whoever has noted it forgets it.
+    assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(Way::Across)))));
+}
+
+#[test]
+fn a_node_is_in_so_many_rooms_and_says_so_much_and_takes_no_place_from_others() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    let mut words = 0;
+    for room in 0..10 * MAX_ROOMS as u64 {
+        words += bench.say(a, &Message::Join(Join { room: Room(room), member: member(1), way: None })).len();
+        bench.wait(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
+    assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
+    for room in 0..crate::peer::MAX_ROOMS as u64 {
+        let sent = bench.say(b, &Message::Join(Join { room: Room(room), member: member(2), way: None }));
+        assert!(sent.iter().any(|(link, _)| *link == b), "room {room}: {sent:?}");
+    }
+}
+
+#[test]
+fn many_who_come_at_once_are_told_of_together() {
+    let mut bench = Bench::new();
+    let links: Vec<LinkId> = (0..64).map(|number| bench.up(number, Role::Node)).collect();
+    let mut told = 0;
+    for (link, number) in links.iter().zip(0..) {
+        told += rosters(&bench.say(*link, &join(number, None))).len();
+    }
+    assert_eq!(told, 64, "each is answered, and others wait");
+    let last = rosters(&bench.wait(PACE));
+    assert_eq!(last.iter().map(|(link, _)| *link).collect::<Vec<_>>(), links);
+    assert!(last.iter().all(|(_, members)| members.len() == 64));
+    assert!(rosters(&bench.wait(PACE * 5)).is_empty());
+}
+
+#[test]
+fn a_hub_that_has_not_enrolled_is_no_child() {
+    let mut bench = Bench::with(Config { tier: 1, ..Config::new(node(200), Kind::SuperNode, 1) });
+    let hub = bench.up(100, Role::SuperNode);
+    for word in [join(1, None), join(1, Some(Way::Up)), join(1, Some(Way::Down)), join(1, Some(Way::Back))] {
+        assert!(bench.say(hub, &word).is_empty(), "{word:?}");
+        assert!(bench.hub.rooms.rooms.is_empty(), "{word:?}");
+    }
+    bench.say(hub, &join(1, Some(Way::Across)));
+    bench.say(hub, &quit(1, Some(Way::Up)));
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
+    let child = bench.up(101, Role::SuperNode);
+    bench.say(child, &Message::Enrol { tier: 0 });
+    bench.say(child, &join(2, Some(Way::Across)));
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
+    bench.say(child, &join(2, None));
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
+    let list = Message::Roster(Roster { room: ROOM, owner: node(101), members: Vec::new(), to: None, refused: None });
+    assert!(bench.say(child, &list).is_empty(), "lists come from above");
+}
+
+#[test]
+fn a_word_that_was_overtaken_does_not_bring_back_who_has_left() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
+    bench.say(a, &join(1, None));
+    bench.say(b, &join(2, None));
+    bench.say(b, &quit(2, None));
+    assert!(bench.say(b, &join(2, None)).is_empty());
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
+    bench.wait(SETTLE);
+    bench.say(b, &join(2, None));
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
+}
+
+#[test]
+fn a_node_whose_association_has_gone_is_out_soon_unless_it_comes_back() {
+    let mut bench = Bench::new();
+    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    bench.say(a, &join(1, None));
+    bench.say(b, &join(2, None));
+    bench.wait(PACE);
+    bench.down(a);
+    bench.down(b);
+    assert_eq!(bench.hub.rooms.list(ROOM).len(), 2);
+    let again = bench.up(1, Role::Node);
+    bench.say(again, &join(1, None));
+    let sent = bench.wait(GRACE);
+    assert!(sent.contains(&(peer, quit(2, Some(Way::Across)))), "{sent:?}");
+    assert!(rosters(&sent).contains(&(again, vec![node(1)])), "{sent:?}");
+    // One that is at home elsewhere by then stays.
+    bench.down(again);
+    bench.say(peer, &join(1, Some(Way::Across)));
+    bench.wait(GRACE * 2);
+    assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
+}
