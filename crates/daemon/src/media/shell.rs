@@ -16,6 +16,9 @@ use crate::letters::Receiver;
 
 /// The most letters of one wake.
 const BATCH: usize = 64;
+/// The most messages of one wake, about 10 µs each: then what has come in has its turn. Beside that a wake takes
+/// some ten datagrams and as many timers as [`Relay::handle_timeout`] says.
+const MAX_MESSAGES: usize = 256;
 
 /// A socket that fails this often, one time right after the other, has failed for good: the system
 /// may be out of memory or a network down for a moment.
@@ -33,6 +36,8 @@ pub(super) struct Shell<E: Ends> {
     started: Instant,
     /// Whether the system had no room for what is next.
     is_full: bool,
+    /// Whether there is more to send than one wake takes.
+    has_more: bool,
     /// How often receiving has failed, one time right after the other.
     failures: u32,
 }
@@ -45,7 +50,17 @@ impl<E: Ends> Shell<E> {
         letters: Receiver<Letter<E>>,
         passed: Arc<Passed>,
     ) -> Self {
-        Self { socket, relay, ends, letters, passed, started: Instant::now(), is_full: false, failures: 0 }
+        Self {
+            socket,
+            relay,
+            ends,
+            letters,
+            passed,
+            started: Instant::now(),
+            is_full: false,
+            has_more: false,
+            failures: 0,
+        }
     }
 
     /// Runs until nobody can give orders any more.
@@ -73,6 +88,7 @@ impl<E: Ends> Shell<E> {
                     self.read(&mut letters);
                 }
                 () = timer.as_mut(), if due.is_some() => {}
+                () = std::future::ready(()), if self.has_more => {}
             }
             self.step(&ready)?;
             // Yields now and then, so that a flood of packets does not keep orders waiting.
@@ -142,9 +158,11 @@ impl<E: Ends> Shell<E> {
         Ok(())
     }
 
-    /// Sends until nothing is left, or the system has no more room.
+    /// Sends until nothing is left, the system has no more room, or the wake has had its part.
     fn send(&mut self, now: Time) -> io::Result<()> {
-        while let Some(transmit) = self.relay.poll_transmit(now) {
+        self.has_more = false;
+        for _ in 0..MAX_MESSAGES {
+            let Some(transmit) = self.relay.poll_transmit(now) else { return Ok(()) };
             let outcome = self.socket.send(&transmit);
             self.relay.settle(now, &transmit, outcome);
             self.passed.send(outcome.sent);
@@ -152,6 +170,7 @@ impl<E: Ends> Shell<E> {
                 return Err(ErrorKind::WouldBlock.into());
             }
         }
+        self.has_more = true;
         Ok(())
     }
 

@@ -20,7 +20,7 @@
 //!     handle_timeout, if the deadline has passed
 //!     push what the publisher has sealed
 //!     end_batch
-//!     while poll_transmit is something { send it; settle; leave off if the socket is full }
+//!     while poll_transmit is something { send it; settle; leave off if the socket is full, or after a while }
 //!     while poll_event is something { act on it }
 //! }
 //! ```

@@ -14,6 +14,9 @@ use crate::fec::Parity;
 use crate::packet::{Header, Hop};
 use crate::words::Said;
 
+/// The most that is due and done at once.
+const MAX_DUE: usize = 256;
+
 impl Relay {
     /// Whether a datagram on a shared port is for a relay, by its first byte: DTLS and QUIC begin with others.
     pub fn is(datagram: &[u8]) -> bool {
@@ -207,10 +210,12 @@ impl Relay {
         self.timers.next()
     }
 
-    /// The time of [`poll_deadline`](Self::poll_deadline) has come.
+    /// The time of [`poll_deadline`](Self::poll_deadline) has come. Does 256 things that are due at
+    /// most; if there are more, that time stays.
     pub fn handle_timeout(&mut self, now: Time) {
         // Each is set again to a later time at the earliest.
-        while let Some(timer) = self.timers.pop(now) {
+        for _ in 0..MAX_DUE {
+            let Some(timer) = self.timers.pop(now) else { return };
             match timer {
                 Timer::Tag(tag) => self.expire(tag),
                 Timer::Member(stream, address) => self.tend_member(now, stream, address),

@@ -52,6 +52,25 @@ fn answer(relay: &mut Relay, now: Time, offered: &[(SocketAddr, StreamId, Word, 
     }
 }
 
+/// Thousands of downstreams whose time comes at once wait for each other, but not for ever.
+#[test]
+fn what_is_due_is_done_a_part_at_a_time() {
+    let (mut relay, now) = (Relay::new(Config::default(), [1; 32]), START);
+    let streams: Vec<StreamId> = (1..=3).map(StreamId).collect();
+    for stream in &streams {
+        relay.publish(now, *stream).unwrap();
+        (0..500).for_each(|number| relay.offer(now, *stream, address(number), Tag(1)).unwrap());
+    }
+    assert_eq!(offers(&mut relay, now).len(), 1500);
+    let later = now + SECOND / 2;
+    let mut parts = Vec::new();
+    while relay.poll_deadline().is_some_and(|due| due <= later) {
+        relay.handle_timeout(later);
+        parts.push(offers(&mut relay, later).len());
+    }
+    assert_eq!((parts.iter().sum::<usize>(), parts.iter().max()), (1500, Some(&256)));
+}
+
 /// What is sent to each, in order: packets, and words.
 fn drain(relay: &mut Relay, now: Time) -> BTreeMap<SocketAddr, Vec<Option<Said>>> {
     let mut sent: BTreeMap<SocketAddr, Vec<Option<Said>>> = BTreeMap::new();
