@@ -116,6 +116,9 @@ impl NodeOwner {
     fn reply(&mut self, event: Event) {
         let (ticket, reply) = match event {
             Event::Accepted { ticket, provider, cell, offer, scheme, relayed, reflected } => {
+                if !reflected {
+                    self.watching.over(ticket, None);
+                }
                 (ticket, Reply::Accepted(Accepted { provider, cell, offer, scheme, relayed, reflected }))
             }
             Event::Data { ticket, payload } => return self.data(ticket, payload),

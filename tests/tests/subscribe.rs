@@ -270,6 +270,7 @@ fn without_a_relay_there_is_a_word_about_it_or_a_stream_of_ones_own() {
     assert!(said.contains("this node takes no reflected streams"), "{said}");
     let got = with.json(&["subscribe", "video", "--at", "5,5", "--for", "2s"]);
     assert_eq!((&got["summary"]["reflected"], &got["summary"]["lost"]), (&Value::Bool(false), &0.into()), "{got}");
+    assert!(got["summary"]["bytes"].as_u64() > Some(100_000), "{got}");
 
     let bare = network.supernode("sn2", &["--media", "off"]);
     let endpoint = bare.endpoint("udp");

@@ -68,7 +68,8 @@ impl Watching {
         }
     }
 
-    /// A request is over. If it had a reflected stream its summary gets what the machine cannot know.
+    /// A request is over, or has a stream of its own. If it had a reflected one its summary gets what the
+    /// machine cannot know.
     pub(crate) fn over(&mut self, ticket: Ticket, summary: Option<&mut Summary>) {
         let Some(began) = self.requests.remove(&ticket) else { return };
         self.order(Order::Release { ticket });

@@ -237,3 +237,24 @@ fn who_only_changes_its_way_is_not_sent_what_it_has() {
         assert_eq!(granted.map(|grant| grant.begin), Some(begin), "lost: {lost}");
     }
 }
+
+/// The home relays for those: what it carries is a stream of the requester's own, and the
+/// reflected one is none of its business any more.
+#[test]
+fn who_cannot_be_reached_gets_a_stream_of_its_own_and_reads_the_other_no_further() {
+    let (mut two, first) = carried(10, 2);
+    let (watcher, provider) = (two.watchers[1], two.provider);
+    two.world.bar(watcher, provider);
+    two.world.bar(provider, watcher);
+    let ticket = two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.duration = Some(2 * SECOND));
+    two.world.run_relays(10 * SECOND);
+    let relayed = two.world.events(watcher).iter().filter_map(|(_, event)| match event {
+        Event::Accepted { ticket: of, relayed, reflected, .. } if *of == ticket => Some((*relayed, *reflected)),
+        _ => None,
+    });
+    assert_eq!(relayed.collect::<Vec<_>>(), [(false, true), (true, false)]);
+    assert!(two.world.hosts[watcher.0].payloads(ticket).next().is_some());
+    assert!(two.world.hosts[two.watchers[0].0].epochs(first).contains(&Epoch(2)));
+    let told = two.world.events(watcher).iter();
+    assert!(!told.clone().any(|(_, event)| matches!(event, Event::Key { epoch: Epoch(2), .. })));
+}
