@@ -12,7 +12,7 @@ use roost_control::{
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{Command, Provider, Wanted};
+use roost_proto::peer::{Command, Provider, Reflection, Wanted};
 use roost_proto::room::Room;
 use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
@@ -82,9 +82,14 @@ pub(crate) fn leaving(gone: Gone) -> Refusal {
 async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pairs) -> Result<Response, Refusal> {
     let query = RequestQuery::from_pairs(&pairs)?;
     let began = Instant::now();
-    let provider = match query.provider {
-        Some(provider) => Some(known(&node, provider, &query).await?),
-        None => None,
+    let (provider, area) = match query.provider {
+        Some(provider) => {
+            let (provider, cell) = known(&node, provider, &query).await?;
+            // Hubs find a provider by its place.
+            let known = cell.filter(|_| !matches!(query.area, Area::At(_)));
+            (Some(provider), known.map_or(query.area, Area::At))
+        }
+        None => (None, query.area),
     };
     let wanted = Wanted {
         mode: query.mode,
@@ -100,7 +105,7 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
         resume: query.resume,
         reflect: query.reflect.filter(|_| query.service.is_stream()),
         trace: query.trace,
-        ..Wanted::new(query.service, query.area)
+        ..Wanted::new(query.service, area)
     };
     let purpose = Purpose::Request(query.service, query.mode);
     let replies = node.ask(purpose, |ticket| Command::Request { ticket, wanted }).await?;
@@ -108,21 +113,27 @@ async fn request(State(node): State<Node>, headers: HeaderMap, Pairs(pairs): Pai
     if frames { Ok(deliver::framed(replies, node.tallies)) } else { deliver::raw(replies).await }
 }
 
-/// A provider that a request names, with where it can be dialled: as the last
-/// lookups said, not at all if there is an association with it, or as the hub says.
-async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<Provider, Refusal> {
-    if let Some(addresses) = node.providers.addresses(std::time::Instant::now(), provider) {
-        return Ok(Provider { node: provider, addresses });
+/// A provider that a request names, with where it can be dialled and its cell: as the last
+/// lookups said, without both if there is an association with it, or as the hub says. What is
+/// reflected comes through hubs, which need the cell.
+async fn known(node: &Node, provider: NodeId, query: &RequestQuery) -> Result<(Provider, Option<Cell>), Refusal> {
+    let place = || node.providers.place(std::time::Instant::now(), provider);
+    let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
+    if let Some(place) = place() {
+        return Ok(named(place));
     }
-    if node.shared.transport.links().iter().any(|link| link.peer.node == provider) {
-        return Ok(Provider { node: provider, addresses: Vec::new() });
+    let has_link = node.shared.transport.links().iter().any(|link| link.peer.node == provider);
+    let is_placed = query.reflect != Some(Reflection::Always) || matches!(query.area, Area::At(_));
+    if has_link && is_placed {
+        return Ok((Provider { node: provider, addresses: Vec::new() }, None));
     }
     let (service, count) = (query.service, MAX_CANDIDATES as u8);
     // Of everybody: anywhere would do with the first.
     let everywhere = Area::Near(node.machine_status().await.map_err(leaving)?.cell);
     let found = node.find(service, everywhere, count, query.timeout).await?;
-    match found.candidates.iter().find(|candidate| candidate.node == provider) {
-        Some(candidate) => Ok(Provider { node: provider, addresses: candidate.addresses.clone() }),
+    match place() {
+        Some(place) => Ok(named(place)),
+        None if has_link => Ok((Provider { node: provider, addresses: Vec::new() }, None)),
         None => {
             let (code, why) = not_among(found.coverage, found.candidates.len());
             Err(Refusal::new(code, format!("node {provider} is not among those that offer {service}: {why}")))

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use roost_proto::wire::Candidate;
-use roost_proto::{Address, NodeId};
+use roost_proto::{Address, Cell, NodeId};
 
 /// How long what a lookup said is believed: the lease of a record.
 const KEPT: Duration = Duration::from_secs(60);
@@ -15,17 +15,26 @@ const MAX_PROVIDERS: usize = 256;
 
 /// Providers named by lookups within the last lease, and where to dial them.
 #[derive(Debug, Default)]
-pub(crate) struct Providers(Mutex<BTreeMap<NodeId, (Instant, Vec<Address>)>>);
+pub(crate) struct Providers(Mutex<BTreeMap<NodeId, Named>>);
+
+/// One of them.
+#[derive(Debug)]
+struct Named {
+    at: Instant,
+    cell: Cell,
+    addresses: Vec<Address>,
+}
 
 impl Providers {
     /// Takes in what a lookup has found.
     pub(crate) fn note(&self, now: Instant, found: &[Candidate]) {
         let mut known = self.lock();
-        known.retain(|_, (named, _)| now.duration_since(*named) < KEPT);
+        known.retain(|_, named| now.duration_since(named.at) < KEPT);
         for candidate in found {
-            known.insert(candidate.node, (now, candidate.addresses.clone()));
+            let (cell, addresses) = (candidate.cell, candidate.addresses.clone());
+            known.insert(candidate.node, Named { at: now, cell, addresses });
             if known.len() > MAX_PROVIDERS
-                && let Some(oldest) = known.iter().min_by_key(|(_, (named, _))| *named).map(|(node, _)| *node)
+                && let Some(oldest) = known.iter().min_by_key(|(_, named)| named.at).map(|(node, _)| *node)
             {
                 known.remove(&oldest);
             }
@@ -34,11 +43,17 @@ impl Providers {
 
     /// Where a provider can be dialled; `None` if no lookup has named it lately.
     pub(crate) fn addresses(&self, now: Instant, node: NodeId) -> Option<Vec<Address>> {
-        let known = self.lock();
-        known.get(&node).filter(|(named, _)| now.duration_since(*named) < KEPT).map(|(_, addresses)| addresses.clone())
+        self.place(now, node).map(|(_, addresses)| addresses)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, (Instant, Vec<Address>)>> {
+    /// The same, and its cell.
+    pub(crate) fn place(&self, now: Instant, node: NodeId) -> Option<(Cell, Vec<Address>)> {
+        let known = self.lock();
+        let named = known.get(&node).filter(|named| now.duration_since(named.at) < KEPT);
+        named.map(|named| (named.cell, named.addresses.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Named>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -46,7 +61,7 @@ impl Providers {
 #[cfg(test)]
 mod tests {
     use roost_proto::record::{Capacity, Version};
-    use roost_proto::{Cell, Scheme, ServiceSet};
+    use roost_proto::{Scheme, ServiceSet};
 
     use super::*;
 

@@ -115,6 +115,7 @@ impl Player {
                 return others;
             }
             others += 1;
+            assert!(others < 1500, "no key frame has come for half a minute");
         }
     }
 }
@@ -154,6 +155,8 @@ fn a_camera_is_asked_for_a_key_frame_once_a_second_for_all_who_wait() {
     let node = network.node("d", "1,1", &["--super", &two]);
     let late = Player::start(&node);
     assert!(late.until_key_frame() == 0, "it begins with the key frame");
+    // So does who comes to a node that has the stream already.
+    assert_eq!(Player::start(&node).until_key_frame(), 0);
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(camera.times_asked(), times, "nobody waits for a key frame any more");
 }

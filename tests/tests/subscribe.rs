@@ -119,6 +119,21 @@ fn every_super_node_with_watchers_gets_one_copy() {
 }
 
 #[test]
+fn the_stream_of_a_node_of_another_super_node_is_found_by_its_id() {
+    let network = Network::new();
+    let first = network.supernode("sn1", &[]);
+    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
+    let provider = network.node("p", "25,25", &["--super", &one, "--services", "video"]);
+    let node = network.node("a", "1,1", &["--super", &two]);
+    first.wait_for("the hubs have met", |status| (status["index"]["hubs"] == 1).then_some(()));
+    let id = provider.status().unwrap()["node"].as_str().unwrap().to_owned();
+    let got = node.json(&["subscribe", "video", "--from", &id, "--for", "3s"]);
+    let summary = &got["summary"];
+    assert_eq!((&summary["provider"], &summary["reflected"]), (&Value::from(id), &Value::Bool(true)), "{got}");
+}
+
+#[test]
 fn a_request_for_what_a_full_provider_sends_already_is_reflected() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);

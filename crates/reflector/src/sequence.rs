@@ -23,7 +23,7 @@ pub struct Sequence {
     next: Option<u64>,
     beginning: Beginning,
     /// What waits, and since when.
-    waiting: BTreeMap<u64, (Time, Bytes)>,
+    waiting: BTreeMap<u64, (Time, Flags, Bytes)>,
     skipped: u64,
 }
 
@@ -44,26 +44,26 @@ impl Sequence {
         if self.beginning.note(far, is_cached, flags) && self.waiting.is_empty() {
             self.next = Some(if far.is_none() { beginning_of(counter) } else { counter });
         }
-        self.waiting.insert(counter, (now, payload));
+        self.waiting.insert(counter, (now, flags, payload));
     }
 
     /// The next packet, if it is there or what is before it was waited for long enough.
-    pub fn poll(&mut self, now: Time) -> Option<Bytes> {
+    pub fn poll(&mut self, now: Time) -> Option<(Flags, Bytes)> {
         let entry = self.waiting.first_entry()?;
         let (counter, next) = (*entry.key(), self.next.unwrap_or(*entry.key()));
         let is_late = now >= entry.get().0 + self.patience;
         if counter > next && !is_late && self.waiting.len() < MAX_WAITING {
             return None;
         }
-        let (counter, (_, payload)) = self.waiting.pop_first()?;
+        let (counter, (_, flags, payload)) = self.waiting.pop_first()?;
         self.skipped += counter.saturating_sub(next);
         self.next = Some(counter.saturating_add(1));
-        Some(payload)
+        Some((flags, payload))
     }
 
     /// When something waits no longer.
     pub fn poll_deadline(&self) -> Option<Time> {
-        self.waiting.first_key_value().map(|(_, (since, _))| *since + self.patience)
+        self.waiting.first_key_value().map(|(_, (since, ..))| *since + self.patience)
     }
 
     /// Packets that were given up.
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn drain(sequence: &mut Sequence, now: Time) -> Vec<u8> {
-        std::iter::from_fn(|| sequence.poll(now)).map(|payload| payload[0]).collect()
+        std::iter::from_fn(|| sequence.poll(now)).map(|(_, payload)| payload[0]).collect()
     }
 
     /// Counts from none of a publisher's first packets.

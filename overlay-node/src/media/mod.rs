@@ -6,6 +6,7 @@
 //! no longer wanted, or a key is due.
 
 mod lock;
+mod opening;
 mod publish;
 mod tally;
 mod watch;
@@ -191,8 +192,8 @@ impl Ends for NodeEnds {
         epochs.chain(self.watches.poll_deadline()).min()
     }
 
-    fn handle_timeout(&mut self, now: Time, _: &mut Relay) {
+    fn handle_timeout(&mut self, now: Time, relay: &mut Relay) {
         self.rekey(now);
-        self.watches.handle_timeout(now);
+        self.watches.handle_timeout(now, relay);
     }
 }

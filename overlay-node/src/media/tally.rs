@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     /// Datagrams that came once more.
     pub(crate) duplicates: u64,
+    /// How unevenly frames come, as of the last half second.
+    pub(crate) jitter: Duration,
     /// When the first came, and the last.
     pub(crate) span: Option<(Instant, Instant)>,
 }
@@ -70,7 +72,8 @@ impl Tally {
 
     /// Fills in what the machine cannot know, of a request that began at `began`.
     pub(crate) fn complete(&self, summary: &mut Summary, began: Instant) {
-        let Self { bytes, packets, lost, duplicates, span } = *self;
+        let Self { bytes, packets, lost, duplicates, jitter, span } = *self;
+        summary.jitter = jitter;
         (summary.bytes, summary.packets, summary.lost, summary.duplicates) = (bytes, packets, lost, duplicates);
         let Some((first, last)) = span else { return };
         summary.first_byte = first.saturating_duration_since(began);

@@ -1,7 +1,7 @@
 //! Streams that end here: packets are opened, put in order, and handed to the
 //! requests that watch them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use roost_proto::peer::{Command, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_reflector::{OpenError, Relay, Sequence, Subscriber};
 
+use super::opening::Opening;
 use super::watching::Ending;
 
 /// How long what comes waits for what is missing before it: as long as super nodes keep packets to
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How much of a stream waits for its key, bytes: half a second of 16 Mbit/s.
 const MAX_SEALED_BYTES: usize = 1 << 20;
+
+/// How often it is noted how evenly streams come.
+const MEASURED: Duration = Duration::from_millis(500);
 
 /// The tags of one request: its present one, and the one before it.
 const MAX_TAGS: usize = 4;
@@ -28,6 +32,8 @@ pub(super) struct Watches {
     requests: BTreeMap<Ticket, Request>,
     streams: BTreeMap<StreamId, Watched>,
     opened: Vec<u8>,
+    /// When it is looked again how evenly streams come.
+    measures: Time,
 }
 
 /// One request.
@@ -52,7 +58,17 @@ struct Watched {
     /// What came before the key that opens it.
     sealed: VecDeque<Bytes>,
     sealed_bytes: usize,
-    requests: BTreeSet<Ticket>,
+    /// What who comes later begins with.
+    opening: Opening,
+    /// Who watches, and what had been lost and had come twice before.
+    requests: BTreeMap<Ticket, Missed>,
+}
+
+/// What is not counted for a request, or is in addition: both wrap around.
+#[derive(Clone, Copy, Debug, Default)]
+struct Missed {
+    lost: u64,
+    duplicates: u64,
 }
 
 impl Watched {
@@ -62,7 +78,8 @@ impl Watched {
             sequence: Sequence::new(PATIENCE),
             sealed: VecDeque::new(),
             sealed_bytes: 0,
-            requests: BTreeSet::new(),
+            opening: Opening::default(),
+            requests: BTreeMap::new(),
         }
     }
 
@@ -94,7 +111,7 @@ impl Watched {
 
 impl Watches {
     pub(super) fn new(ending: Ending) -> Self {
-        Self { ending, requests: BTreeMap::new(), streams: BTreeMap::new(), opened: Vec::new() }
+        Self { ending, requests: BTreeMap::new(), streams: BTreeMap::new(), opened: Vec::new(), measures: Time::ZERO }
     }
 
     /// A request waits for what is offered under this tag.
@@ -144,7 +161,7 @@ impl Watches {
         let others = request.stream.replace(stream).into_iter().chain(request.begun.drain(..));
         let others: Vec<StreamId> = others.filter(|other| *other != stream).collect();
         others.into_iter().for_each(|other| self.leave(now, relay, ticket, other));
-        self.streams.entry(stream).or_insert_with(|| Watched::new(stream)).requests.insert(ticket);
+        self.join(ticket, stream);
         self.key(now, ticket, epoch, secret);
     }
 
@@ -157,8 +174,30 @@ impl Watches {
                 watched.requests.remove(&ticket);
             }
         }
-        self.streams.entry(stream).or_insert_with(|| Watched::new(stream)).requests.insert(ticket);
+        self.join(ticket, stream);
         self.key(now, ticket, epoch, secret);
+    }
+
+    /// A request watches a stream from now on: from the last key frame on, if others here watch it already.
+    fn join(&mut self, ticket: Ticket, stream: StreamId) {
+        let watched = self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+        if watched.requests.contains_key(&ticket) {
+            return;
+        }
+        let counted = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
+        let (mut missed, mut is_new) = (Missed::default(), true);
+        self.ending.tallies.note(ticket, |tally| {
+            is_new = tally.packets == 0;
+            missed = Missed {
+                lost: tally.lost.wrapping_sub(counted.0),
+                duplicates: tally.duplicates.wrapping_sub(counted.1),
+            };
+        });
+        watched.requests.insert(ticket, missed);
+        // One that goes on after a break has had its beginning.
+        for payload in watched.opening.payloads().iter().filter(|_| is_new) {
+            self.ending.hand_over(ticket, payload);
+        }
     }
 
     /// What opens an epoch of a request's stream.
@@ -185,20 +224,16 @@ impl Watches {
     /// Hands what is in order to those who watch.
     fn hand_over(&mut self, now: Time, stream: StreamId) {
         let Some(watched) = self.streams.get_mut(&stream) else { return };
-        while let Some(payload) = watched.sequence.poll(now) {
-            for ticket in &watched.requests {
-                self.ending.tallies.note(*ticket, |tally| {
-                    // There is no room for it: the request is over.
-                    if self.ending.tickets.deliver_data(*ticket, payload.clone()).is_some() {
-                        self.ending.mailbox.post(Command::Cancel { ticket: *ticket });
-                    }
-                    tally.count(payload.len());
-                });
-            }
+        while let Some((flags, payload)) = watched.sequence.poll(now) {
+            watched.requests.keys().for_each(|ticket| self.ending.hand_over(*ticket, &payload));
+            watched.opening.note(flags, &payload);
         }
         let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
-        for ticket in &watched.requests {
-            self.ending.tallies.note(*ticket, |tally| (tally.lost, tally.duplicates) = (lost, duplicates));
+        for (ticket, missed) in &watched.requests {
+            self.ending.tallies.note(*ticket, |tally| {
+                tally.lost = lost.wrapping_add(missed.lost);
+                tally.duplicates = duplicates.wrapping_add(missed.duplicates);
+            });
         }
     }
 
@@ -214,7 +249,7 @@ impl Watches {
     /// The way of a stream is gone, or will be.
     pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
         let Some(watched) = self.streams.get(&stream) else { return };
-        for ticket in &watched.requests {
+        for ticket in watched.requests.keys() {
             self.ending.mailbox.post(Command::Resubscribe { ticket: *ticket, lost });
         }
     }
@@ -244,16 +279,28 @@ impl Watches {
         self.requests.iter().find(|(_, request)| request.tags.contains(&tag)).map(|(ticket, _)| *ticket)
     }
 
-    /// When something waits no longer for what is missing.
+    /// When something waits no longer for what is missing, or it is looked how evenly streams come.
     pub(super) fn poll_deadline(&self) -> Option<Time> {
-        self.streams.values().filter_map(|watched| watched.sequence.poll_deadline()).min()
+        let sequences = self.streams.values().filter_map(|watched| watched.sequence.poll_deadline());
+        sequences.chain((!self.streams.is_empty()).then_some(self.measures)).min()
     }
 
     /// That time has come.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub(super) fn handle_timeout(&mut self, now: Time, relay: &Relay) {
+        if now >= self.measures {
+            self.measures = now + MEASURED;
+            self.note_jitter(relay);
+        }
         let due = |watched: &Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
         let late: Vec<StreamId> =
             self.streams.iter().filter(|(_, watched)| due(watched)).map(|(stream, _)| *stream).collect();
         late.into_iter().for_each(|stream| self.hand_over(now, stream));
+    }
+
+    fn note_jitter(&self, relay: &Relay) {
+        for (stream, watched) in &self.streams {
+            let Some(jitter) = relay.jitter(*stream) else { continue };
+            watched.requests.keys().for_each(|ticket| self.ending.tallies.note(*ticket, |tally| tally.jitter = jitter));
+        }
     }
 }

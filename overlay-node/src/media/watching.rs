@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::{Media, Stopped};
 use roost_proto::peer::{Command, Peer, Summary, Ticket};
@@ -29,6 +30,16 @@ impl Ending {
         if self.tickets.deliver(ticket, failed).is_some() {
             self.mailbox.post(Command::Cancel { ticket });
         }
+    }
+
+    /// Hands a payload over to who watches, and counts it; ends the request for which there is no room.
+    pub(super) fn hand_over(&self, ticket: Ticket, payload: &Bytes) {
+        self.tallies.note(ticket, |tally| {
+            if self.tickets.deliver_data(ticket, payload.clone()).is_some() {
+                self.mailbox.post(Command::Cancel { ticket });
+            }
+            tally.count(payload.len());
+        });
     }
 
     /// Ends all that there are.

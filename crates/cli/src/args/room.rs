@@ -26,8 +26,9 @@ pub(crate) struct RoomArgs {
     /// and so on for one that comes again
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) into: Option<PathBuf>,
-    /// A port for each stream, for players: udp://HOST:PORT is where the first goes, the next goes
-    /// to the port after the next one; without it or --into all are received, checked and measured
+    /// A port for each stream, for players: udp://HOST:PORT or, for video, rtp://HOST:PORT is where
+    /// the first goes, the next goes to the port after the next one; without it or --into all are
+    /// received, checked and measured
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: Option<SinkSpec>,
     /// How a track is written: as JSON lines, or in the form its source gave it

@@ -107,6 +107,12 @@ impl Relay {
         })
     }
 
+    /// How unevenly the frames of a stream come here, over the leg that was heard last; `None` if none does.
+    pub fn jitter(&self, stream: StreamId) -> Option<Duration> {
+        let leg = self.streams.get(&stream)?.legs.iter().max_by_key(|leg| leg.heard)?;
+        Some(Duration::from_micros(leg.reported(0).jitter_us.into()))
+    }
+
     /// What was not taken so far.
     pub fn rejected(&self) -> Rejected {
         self.rejected

@@ -23,8 +23,8 @@ pub(super) struct Places {
 enum To {
     Nowhere,
     Folder(PathBuf),
-    /// Host and first port.
-    Players(String, u16),
+    /// How, host and first port.
+    Players(fn(String) -> SinkSpec, String, u16),
 }
 
 impl Places {
@@ -66,20 +66,28 @@ impl Places {
                 let name = format!("{node}{again}.{}", ending(service, self.form));
                 Some(SinkSpec::File(folder.join(name)))
             }
-            To::Players(host, first) => {
+            To::Players(how, host, first) => {
                 let port = number.checked_mul(2).and_then(|offset| first.checked_add(offset));
                 let port = port.ok_or_else(|| Failure::failed(format!("no port is left from {first} on")))?;
-                Some(SinkSpec::Udp(format!("{host}:{port}")))
+                Some(how(format!("{host}:{port}")))
             }
         })
     }
 }
 
 fn players(output: &SinkSpec) -> Outcome<To> {
-    let wrong = || Failure::usage("name the first of the players' ports: -o udp://HOST:PORT; or a folder: --into DIR");
-    let SinkSpec::Udp(address) = output else { return Err(wrong()) };
+    let wrong = || {
+        Failure::usage(
+            "name the first of the players' ports: -o udp://HOST:PORT or rtp://HOST:PORT; or a folder: --into DIR",
+        )
+    };
+    let (how, address): (fn(String) -> SinkSpec, _) = match output {
+        SinkSpec::Udp(address) => (SinkSpec::Udp, address),
+        SinkSpec::Rtp(address) => (SinkSpec::Rtp, address),
+        _ => return Err(wrong()),
+    };
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    Ok(To::Players(host.to_owned(), port.parse().map_err(|_| wrong())?))
+    Ok(To::Players(how, host.to_owned(), port.parse().map_err(|_| wrong())?))
 }
 
 fn ending(service: Service, form: TrackForm) -> &'static str {
@@ -106,7 +114,7 @@ mod tests {
 
     #[test]
     fn each_stream_has_a_port_and_keeps_it() {
-        let mut place = places(To::Players("[::1]".to_owned(), 65_531));
+        let mut place = places(To::Players(SinkSpec::Udp, "[::1]".to_owned(), 65_531));
         assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
         assert_eq!(place(2, Service::Video).as_deref(), Some("udp://[::1]:65533"));
         assert_eq!(place(1, Service::Video).as_deref(), Some("udp://[::1]:65531"));
@@ -132,6 +140,9 @@ mod tests {
         for text in ["-", "clip.ts"] {
             assert!(players(&text.parse().unwrap()).is_err(), "{text}");
         }
-        assert!(players(&"udp://127.0.0.1:5004".parse().unwrap()).is_ok());
+        for text in ["udp://127.0.0.1:5004", "rtp://127.0.0.1:5004"] {
+            let mut place = places(players(&text.parse().unwrap()).ok().unwrap());
+            assert_eq!(place(1, Service::Video).as_deref(), Some(text));
+        }
     }
 }

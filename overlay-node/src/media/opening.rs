@@ -1,0 +1,92 @@
+//! What who comes to a stream that is watched here already begins with.
+
+use bytes::Bytes;
+use roost_reflector::Flags;
+
+/// The most that is kept, bytes: what waits for a slow reader has room for it. Of a stream with more since its
+/// last key frame who comes gets what comes next.
+const MAX_BYTES: usize = 768 << 10;
+/// The most packets of parameters before a key frame.
+const MAX_PARAMETERS: usize = 16;
+
+/// A stream from its last key frame on, with the parameters before that.
+#[derive(Default)]
+pub(super) struct Opening {
+    payloads: Vec<Bytes>,
+    bytes: usize,
+    /// Whether the key frame is there.
+    is_open: bool,
+    /// The latest parameters, which may be those of the next key frame.
+    parameters: Vec<Bytes>,
+    was_parameters: bool,
+}
+
+impl Opening {
+    /// Takes note of a packet, in order.
+    pub(super) fn note(&mut self, flags: Flags, payload: &Bytes) {
+        let (is_key, is_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
+        if is_key {
+            self.payloads = std::mem::take(&mut self.parameters);
+            self.bytes = self.payloads.iter().map(Bytes::len).sum();
+            self.is_open = true;
+        } else if is_parameters {
+            if !self.was_parameters {
+                self.parameters.clear();
+            }
+            if self.parameters.len() < MAX_PARAMETERS {
+                self.parameters.push(payload.clone());
+            }
+        }
+        self.was_parameters = is_parameters && !is_key;
+        self.bytes += payload.len();
+        if self.bytes > MAX_BYTES {
+            (self.payloads, self.is_open) = (Vec::new(), false);
+        }
+        if self.is_open {
+            self.payloads.push(payload.clone());
+        }
+    }
+
+    /// What there is: from a key frame on, or nothing.
+    pub(super) fn payloads(&self) -> &[Bytes] {
+        &self.payloads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What there is after packets of these flags, numbered from 0.
+    fn after(flags: &[Flags]) -> Vec<u8> {
+        let mut opening = Opening::default();
+        for (number, flags) in flags.iter().enumerate() {
+            opening.note(*flags, &Bytes::from(vec![number as u8]));
+        }
+        opening.payloads().iter().map(|payload| payload[0]).collect()
+    }
+
+    #[test]
+    fn it_begins_with_the_last_key_frame_and_its_parameters() {
+        let (none, key, parameters) =
+            (Flags::default(), Flags::default().with(Flags::KEY_FRAME), Flags::default().with(Flags::PARAMETERS));
+        assert!(after(&[none, parameters, none]).is_empty());
+        assert_eq!(after(&[parameters, none, parameters, parameters, key, none]), [2, 3, 4, 5]);
+        assert_eq!(after(&[key, none, key.with(Flags::PARAMETERS), none]), [2, 3]);
+        assert_eq!(after(&[parameters, key, none, parameters, none]), [0, 1, 2, 3, 4]);
+        assert_eq!(after(&[parameters, key, none, parameters, none, key]), [3, 5]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_kept() {
+        let mut opening = Opening::default();
+        let key = Flags::default().with(Flags::KEY_FRAME);
+        opening.note(key, &Bytes::new());
+        for _ in 0..2000 {
+            opening.note(Flags::default(), &Bytes::from_static(&[0; 1000]));
+        }
+        assert!(opening.payloads().is_empty());
+        opening.note(key, &Bytes::new());
+        assert_eq!(opening.payloads().len(), 1);
+    }
+}
