@@ -225,9 +225,11 @@ impl World {
             self.arrives(&flight);
         }
         for relay in self.hosts.values_mut() {
-            if relay.poll_deadline().is_some_and(|due| due <= now) {
+            let mut turns = 0;
+            while relay.poll_deadline().is_some_and(|due| due <= now) {
                 relay.handle_timeout(now);
-                assert!(relay.poll_deadline().is_none_or(|due| due > now), "a timer that is due for ever");
+                turns += 1;
+                assert!(turns < 100, "a timer that is due for ever");
             }
         }
     }
