@@ -3,12 +3,12 @@
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes, listed};
 use roost_tests::lab::Lab;
 use roost_tests::network::{Client, Network, PATIENCE, text};
-use roost_tests::process::{free_pair, wait_until};
+use roost_tests::process::{Process, free_pair, wait_until};
 use serde_json::Value;
 
 /// Frames of the clip, 25 a second.
@@ -147,4 +147,42 @@ fn players_get_transport_streams_in_rtp() {
     let port = free_pair();
     let to = format!("rtp://127.0.0.1:{port}?pkt_size=1328");
     plays(&format!("rtp://127.0.0.1:{port}"), &["-f", "rtp_mpegts", &to]);
+}
+
+#[test]
+fn gstreamer_plays_through_two_super_nodes_what_gstreamer_sends() {
+    let network = Network::new();
+    let (clip, video, played) = (clip(&network), network.path("source.mp4"), network.path("played.h264"));
+    ffmpeg(&["-i", &text(&clip), "-map", "0:v", "-c", "copy", &text(&video)]);
+    let first = network.supernode("sn1", &[]);
+    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let (camera, player) = (free_pair(), free_pair());
+    let source = format!("rtp://127.0.0.1:{camera}?encoding=h264");
+    let offer = ["--services", "video", "--sources-video", &source];
+    let _provider = network.node("p", "5,5", &[&["--super", first.endpoint("udp").as_str()][..], &offer].concat());
+    let node = network.node("a", "1,1", &["--super", &second.endpoint("udp")]);
+    let form = "application/x-rtp,media=video,clock-rate=90000,encoding-name=H264,payload=96";
+    let takes = format!("udpsrc address=127.0.0.1 port={player} caps={form} ! rtpjitterbuffer ! rtph264depay");
+    let keeps = format!("video/x-h264,stream-format=byte-stream,alignment=au ! filesink location={}", text(&played));
+    let mut playing = gstreamer(&format!("-e {takes} ! {keeps}"), &network.path("playing.log"));
+    let watcher = subscribe(&node, Path::new(&format!("rtp://127.0.0.1:{player}")), &["--for", "9s"]);
+    is_served(&node);
+    let pays = "rtph264pay pt=96 mtu=1200 config-interval=-1";
+    let sends = format!("filesrc location={} ! qtdemux ! {pays} ! udpsink host=127.0.0.1 port={camera}", text(&video));
+    let mut sending = gstreamer(&sends, &network.path("sending.log"));
+    assert_eq!(sending.wait(PATIENCE), Some(0), "{}", sending.log());
+    let said = summary(watcher);
+    assert_eq!((said["reflected"].as_bool(), said["lost"].as_u64()), (Some(true), Some(0)), "{said}");
+    assert!(said["jitter_ms"].as_f64() > Some(0.0), "{said}");
+    // It writes what it holds back, and ends.
+    playing.signal("INT");
+    assert_eq!(playing.wait(PATIENCE), Some(0), "{}", playing.log());
+    assert!(frame_hashes(&played) == frame_hashes(&clip), "other frames were played");
+}
+
+/// A pipeline of GStreamer.
+fn gstreamer(pipeline: &str, log: &Path) -> Process {
+    let mut command = Command::new("gst-launch-1.0");
+    command.args(pipeline.split(' '));
+    Process::start(command, log.to_owned()).unwrap()
 }
