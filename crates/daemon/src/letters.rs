@@ -96,6 +96,13 @@ impl<T> Receiver<T> {
     }
 }
 
+impl<T> Receiver<T> {
+    /// Adds at most so many of the letters that are there.
+    pub(crate) fn try_recv_many(&mut self, into: &mut Vec<T>, max: usize) {
+        into.extend(std::iter::from_fn(|| self.letters.try_recv().ok()).take(max).map(|envelope| envelope.letter));
+    }
+}
+
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         // Who waits for room waits in vain.

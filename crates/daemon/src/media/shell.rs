@@ -78,6 +78,9 @@ impl<E: Ends> Shell<E> {
             tokio::select! {
                 readable = ready.readable() => {
                     readable?;
+                    // An order that was given before a datagram left may be what that is about.
+                    self.letters.try_recv_many(&mut letters, BATCH);
+                    self.read(&mut letters);
                     self.receive(&ready).await?;
                 }
                 writable = ready.writable(), if self.is_full => writable?,
