@@ -301,6 +301,7 @@ impl Hub {
         self.expire_requests(now);
         self.expire_relays(now);
         self.expire_seeks(now);
+        self.expire_pledges(now);
         self.tend_rooms(now);
         self.expire_summaries(now);
         self.tell_summaries(now);
@@ -334,7 +335,7 @@ impl Machine for Hub {
             Input::Timeout => self.timeout(now),
             Input::Command(Command::Leave) => self.leave(now),
             Input::Command(Command::Reflecting { residual_kbps, subscribers }) => {
-                self.note_residual(now, residual_kbps, subscribers);
+                self.note_residual(residual_kbps, subscribers);
             }
             Input::Command(Command::Carries { streams }) => self.note_carried(now, streams),
         }
@@ -358,6 +359,7 @@ impl Machine for Hub {
             due(self.requests.next_expiry(), "a request's deadline"),
             due(self.relays.next_expiry(), "a relayed flow is idle"),
             due(self.seeks.next_expiry(), "a search at other hubs is late"),
+            due(self.reflecting.next_due(), "a copy that was granted has not begun"),
             due(self.rooms.next_due(), "a room has to be tended"),
             due(self.summaries_due(), "a summary is due"),
             due(self.watches.next_due(), "a watch is offered again"),

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use roost_proto::hub;
 use roost_proto::peer::{Command, Event, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
@@ -134,10 +133,8 @@ fn a_subscription_ends_with_its_time_and_without_one_lasts() {
 fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
     let mut two = Two::new(4, 2);
     // One copy each: to the other home, and to the first who watches.
-    for hub in two.hubs {
-        let full = hub::Command::Reflecting { residual_kbps: 800, subscribers: 0 };
-        two.world.command_hub(hub, full);
-    }
+    two.world.copies = Some(1);
+    two.world.run_relays(SECOND);
     let first = two.subscribe(0);
     assert!(two.is_watching(0, first));
     let second = two.world.subscribe(two.watchers[1], Service::Video, THERE);

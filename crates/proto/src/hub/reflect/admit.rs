@@ -1,75 +1,74 @@
 //! Whether there is room for one more copy of a stream.
 
-use std::net::SocketAddr;
-
-use super::{BEGINNING, Copy, MAX_RECEIVERS, Policy};
+use super::pledges::{MAX_PLEDGES_EACH, Pledge};
+use super::{BEGINNING, Copy, Policy, Reflecting};
 use crate::hub::Hub;
+use crate::hub::requests::Key;
 use crate::ids::NodeId;
 use crate::reflection::Kind;
 use crate::service::Service;
 use crate::time::Time;
 use crate::wire::Reason;
 
-impl Copy {
-    fn receiver(&self) -> Option<(SocketAddr, Service, NodeId)> {
-        self.provider.map(|provider| (self.to, self.service, provider))
-    }
-}
-
 impl Hub {
     /// The owner says what is left of its uplink, and how many nodes are sent
-    /// something. What was granted before is in it, but for streams that have not begun.
-    pub(in crate::hub) fn note_residual(&mut self, now: Time, residual_kbps: u32, subscribers: u32) {
-        let begin = self.reflecting.receivers.iter().filter(|((_, service, provider), granted)| {
-            now < **granted + BEGINNING && !self.reflecting.carries(*service, *provider)
-        });
-        let pledged = begin
-            .fold(0, |sum: u32, ((_, service, provider), _)| sum.saturating_add(self.rate(*service, Some(*provider))));
-        let has_limit = residual_kbps != u32::MAX;
-        let left = if has_limit { residual_kbps.saturating_sub(pledged) } else { residual_kbps };
-        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (left, subscribers);
+    /// something: of what was granted before, what has begun is in it.
+    pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
+        (self.reflecting.residual_kbps, self.reflecting.subscribers) = (residual_kbps, subscribers);
+    }
+
+    /// What is left of the uplink for copies, kbit/s, less what is pledged.
+    pub(super) fn left_kbps(&self) -> u32 {
+        let Reflecting { residual_kbps, pledges, .. } = &self.reflecting;
+        if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(pledges.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(super) fn admit_copy(&mut self, now: Time, copy: &Copy) -> Result<(), Reason> {
-        if self.is_receiver(copy) {
-            return Ok(());
+    pub(super) fn admit_copy(&mut self, now: Time, key: Key, copy: Copy) -> Result<(), Reason> {
+        self.reflecting.pledges.release(key);
+        let Some(requester) = self.requests.get(key).map(|asked| asked.requester) else { return Ok(()) };
+        let kbps = self.rate(copy.service, copy.provider);
+        if !self.is_receiver(&copy) {
+            if !self.has_room(&copy, requester, kbps) {
+                self.counters.saturated += 1;
+                return Err(Reason::Saturated);
+            }
+            self.counters.grants += 1;
         }
-        let Copy { kind, service, provider, .. } = *copy;
-        let kbps = self.rate(service, provider);
-        let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
-        let reflecting = &mut self.reflecting;
-        let is_subscriber = kind == Kind::Subscriber;
-        let has_room = match policy {
-            Policy::Residual => reflecting.residual_kbps >= kbps,
-            Policy::Count(most) => !is_subscriber || reflecting.subscribers < most,
-        };
-        if !has_room {
-            self.counters.saturated += 1;
-            return Err(Reason::Saturated);
-        }
-        if reflecting.residual_kbps != u32::MAX {
-            reflecting.residual_kbps = reflecting.residual_kbps.saturating_sub(kbps);
-        }
-        reflecting.subscribers += u32::from(is_subscriber);
-        self.counters.grants += 1;
-        if let Some(receiver) = copy.receiver() {
-            self.remember_receiver(now, receiver);
+        if !self.reflecting.is_sent(&copy) {
+            self.reflecting.pledges.insert(key, Pledge { copy, requester, kbps, until: now + BEGINNING });
         }
         Ok(())
     }
 
-    /// Whether it has the copy already.
-    pub(super) fn is_receiver(&self, copy: &Copy) -> bool {
-        copy.receiver().is_some_and(|receiver| self.reflecting.receivers.contains_key(&receiver))
+    /// Whether there is room for one more copy. What a node was granted and has
+    /// not taken up is half of the room at most, but for the first one: so nobody is shut
+    /// out by one who asks for much and takes nothing.
+    fn has_room(&self, copy: &Copy, requester: NodeId, kbps: u32) -> bool {
+        let Reflecting { pledges, subscribers, .. } = &self.reflecting;
+        let is_subscriber = copy.kind == Kind::Subscriber;
+        let (pledged, pledged_kbps) = if is_subscriber { pledges.of(requester) } else { (0, 0) };
+        let is_fair = |mine: u32, one: u32, left: u32| {
+            left >= one && (mine == 0 || mine.saturating_add(one) <= left.saturating_add(mine) / 2)
+        };
+        let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
+        let left = self.left_kbps();
+        let has_room = match policy {
+            Policy::Residual if left == u32::MAX => return pledged < MAX_PLEDGES_EACH,
+            Policy::Residual => is_fair(pledged_kbps, kbps, left),
+            Policy::Count(most) => {
+                let left = most.saturating_sub(subscribers.saturating_add(pledges.subscribers()));
+                !is_subscriber || is_fair(pledged as u32, 1, left)
+            }
+        };
+        has_room && pledged < MAX_PLEDGES_EACH && !pledges.is_full()
     }
 
-    pub(super) fn remember_receiver(&mut self, now: Time, receiver: (SocketAddr, Service, NodeId)) {
-        let receivers = &mut self.reflecting.receivers;
-        if receivers.len() < MAX_RECEIVERS || receivers.contains_key(&receiver) {
-            receivers.insert(receiver, now);
-        }
+    /// Whether it has the copy already, or is about to.
+    pub(super) fn is_receiver(&self, copy: &Copy) -> bool {
+        let pledged = |receiver| self.reflecting.pledges.receivers().any(|other| other == receiver);
+        self.reflecting.is_sent(copy) || copy.receiver().is_some_and(pledged)
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.

@@ -9,15 +9,17 @@
 
 mod admit;
 mod keys;
+mod pledges;
 mod spill;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use keys::Deposits;
+use pledges::Pledges;
 pub(super) use spill::Spill;
 
 use super::requests::{Asked, Choice, Key};
@@ -40,11 +42,12 @@ pub const MAX_CARRIED: usize = 256;
 
 /// The most receivers that are remembered so that a second request of theirs
 /// takes no more room; the others are counted again.
-const MAX_RECEIVERS: usize = 4_096;
+const MAX_RECEIVERS: usize = 16_384;
 
-/// How long a receiver is remembered that is sent nothing: until then it should
-/// have begun.
-const BEGINNING: Duration = Duration::from_secs(10);
+/// How long room is kept for a copy that was granted: until then it should have begun, on a
+/// satellite path as well, and the owner have said so. If it comes another way meanwhile nobody says
+/// so, and others do without that room.
+const BEGINNING: Duration = Duration::from_secs(3);
 
 /// How a hub reflects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +93,14 @@ pub struct Carried {
 #[derive(Debug)]
 pub(super) struct Reflecting {
     tags: Unguessable,
-    /// What is left of the uplink for copies, kbit/s, less what was granted since.
+    /// What is left of the uplink for copies, kbit/s, and how many nodes are sent something:
+    /// both as the owner has said last.
     residual_kbps: u32,
-    /// How many nodes are sent something, and were granted it since.
     subscribers: u32,
     carried: Vec<Carried>,
-    /// Who was granted whose stream, and when.
-    receivers: BTreeMap<(SocketAddr, Service, NodeId), Time>,
+    /// Who is sent whose stream.
+    sent: BTreeSet<Receiver>,
+    pledges: Pledges,
     /// What opens them, sealed.
     deposits: Deposits,
 }
@@ -109,6 +113,15 @@ struct Copy {
     service: Service,
     /// Whose, if that is known.
     provider: Option<NodeId>,
+}
+
+/// Where whose stream goes.
+type Receiver = (SocketAddr, Service, NodeId);
+
+impl Copy {
+    fn receiver(&self) -> Option<Receiver> {
+        self.provider.map(|provider| (self.to, self.service, provider))
+    }
 }
 
 /// What was granted for a request, as it was last handed on.
@@ -125,7 +138,8 @@ impl Reflecting {
             residual_kbps: u32::MAX,
             subscribers: 0,
             carried: Vec::new(),
-            receivers: BTreeMap::new(),
+            sent: BTreeSet::new(),
+            pledges: Pledges::default(),
             deposits: Deposits::default(),
         }
     }
@@ -133,6 +147,20 @@ impl Reflecting {
     /// Whether anything is carried at present.
     pub(super) fn is_busy(&self) -> bool {
         !self.carried.is_empty()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.pledges.next_due()
+    }
+
+    /// Whether the relay sends a copy, as far as it is known whose it is.
+    fn is_sent(&self, copy: &Copy) -> bool {
+        copy.receiver().is_some_and(|receiver| self.sent.contains(&receiver))
+    }
+
+    /// A request has ended: what was granted for it and has not begun is free.
+    pub(super) fn release(&mut self, key: Key) {
+        self.pledges.release(key);
     }
 
     /// Whether the relay carries this provider's stream.
@@ -162,9 +190,15 @@ impl Hub {
             let (service, provider) = (stream.service, stream.provider);
             stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
         };
-        let served: BTreeSet<_> = streams.iter().flat_map(sent).collect();
+        reflecting.sent = streams.iter().flat_map(sent).take(MAX_RECEIVERS).collect();
+        // Of a copy whose provider is not known the address has to do.
+        let to: BTreeSet<_> = reflecting.sent.iter().map(|(to, service, _)| (*to, *service)).collect();
+        let sent = &reflecting.sent;
+        reflecting.pledges.release_begun(|copy| match copy.receiver() {
+            Some(receiver) => sent.contains(&receiver),
+            None => to.contains(&(copy.to, copy.service)),
+        });
         reflecting.carried = streams;
-        reflecting.receivers.retain(|receiver, granted| served.contains(receiver) || now < *granted + BEGINNING);
         let carried: BTreeSet<_> =
             reflecting.carried.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
         reflecting.deposits.keep(now, |service, provider| carried.contains(&(service, provider)));
@@ -177,6 +211,7 @@ impl Hub {
         let Some(asked) = self.requests.get(key) else { return Ok(()) };
         let Some(reflect) = asked.copy_wanted().filter(|reflect| self.reflects(asked, *reflect, choice)) else {
             self.requests.set_granted(key, None);
+            self.reflecting.release(key);
             return Ok(());
         };
         let provider = choice.provider().or(asked.meant());
@@ -184,9 +219,10 @@ impl Hub {
         if asked.granted.is_none() {
             let copy = Copy { to, kind, service, provider };
             if self.spills(key, choice, &copy)? {
+                self.reflecting.release(key);
                 return Ok(());
             }
-            self.admit_copy(now, &copy)?;
+            self.admit_copy(now, key, copy)?;
         }
         // Another choice must not be taken for the one before.
         let tag = Tag(self.reflecting.tags.next_u64());
@@ -215,9 +251,7 @@ impl Hub {
         let cell = held.flatten();
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
         let grant = Grant { tag, to, their_tag, kind, service, cell, provider, begin };
-        if let Some(provider) = provider {
-            self.remember_receiver(now, (to, service, provider));
-        }
+        self.reflecting.pledges.renew(now, key, provider);
         self.events.push_back(Event::Reflect(grant));
     }
 
@@ -228,6 +262,10 @@ impl Hub {
             self.requests.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
             self.tell_grant(now, key);
         }
+    }
+
+    pub(super) fn expire_pledges(&mut self, now: Time) {
+        self.reflecting.pledges.expire(now);
     }
 
     /// What goes on with a request in place of what came with it.

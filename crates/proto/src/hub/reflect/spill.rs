@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::{Copy, Policy, Reflection};
+use super::{Copy, Policy, Reflecting, Reflection};
 use crate::hub::requests::{Choice, Key};
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
@@ -43,7 +43,7 @@ impl Hub {
     /// What room for copies the other hubs are told of, kbit/s.
     pub(in crate::hub) fn room(&self) -> Option<u32> {
         let reflection = self.config.reflection.filter(|_| self.leaving.is_none());
-        reflection.and_then(Reflection::first_room).map(|_| self.reflecting.residual_kbps)
+        reflection.and_then(Reflection::first_room).map(|_| self.left_kbps())
     }
 
     /// Whether another hub is to reflect the copy instead of this one.
@@ -56,7 +56,7 @@ impl Hub {
         if !may_spill || self.room().is_none() || self.is_receiver(copy) {
             return Ok(false);
         }
-        let (kbps, left) = (self.rate(copy.service, copy.provider), self.reflecting.residual_kbps);
+        let (kbps, left) = (self.rate(copy.service, copy.provider), self.left_kbps());
         let kept = self.kept(kbps);
         let provider = match choice {
             Choice::Node(provider) => provider,
@@ -96,7 +96,7 @@ impl Hub {
     /// would have to get it, if there is room for that; of each the one with the most
     /// room first.
     fn hubs_with_room(&self, asker: NodeId, service: Service, provider: NodeId, kbps: u32) -> Vec<NodeId> {
-        let left = self.reflecting.residual_kbps;
+        let left = self.left_kbps();
         let can_feed = left >= kbps;
         let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
         for hub in self.neighbours.hubs().filter(|hub| *hub != asker) {
@@ -116,8 +116,9 @@ impl Hub {
     fn is_fed(&self, hub: NodeId, service: Service, provider: NodeId) -> bool {
         let links = self.neighbours.links_of(hub).iter().filter_map(|link| self.neighbours.links.get(link));
         let hosts: Vec<_> = links.filter_map(|link| link.address.primary()).map(|at: SocketAddr| at.ip()).collect();
-        let mut receivers = self.reflecting.receivers.keys();
-        receivers.any(|(to, what, of)| (*what, *of) == (service, provider) && hosts.contains(&to.ip()))
+        let Reflecting { sent, pledges, .. } = &self.reflecting;
+        let mut receivers = sent.iter().copied().chain(pledges.receivers());
+        receivers.any(|(to, what, of)| (what, of) == (service, provider) && hosts.contains(&to.ip()))
     }
 
     /// A hub that was to reflect something in this one's place asks for it.
@@ -133,8 +134,7 @@ impl Hub {
         }
         if is_awaited.is_none() && spill.is_none_or(|spill| spill.hub != from.node) {
             // Another one was asked in the meantime.
-            let decline = Decline { id, reason: Reason::NotFound, retry_after_ms: None, requester };
-            self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            self.no_longer_elsewhere(key, from.node, Reason::NotFound);
             return true;
         }
         let taken = Message::Underway { id, requester, provider: None };
@@ -142,9 +142,21 @@ impl Hub {
         if let Some((hub, provider)) = is_awaited {
             let reflect = Reflect { to: self.seen_from(reflect.to, from.link), ..reflect };
             self.requests.set_spill(key, Some(Spill { hub, provider, reflect }));
-            self.hand_or_advance(now, key, Choice::Node(provider));
+            if let Err(reason) = self.hand(now, key, Choice::Node(provider), false) {
+                self.drop_spill(key);
+                self.go_on(now, key, reason);
+            }
         }
         true
+    }
+
+    /// Tells a hub that was to reflect something in this one's place that it is not to: it keeps no
+    /// room for that.
+    fn no_longer_elsewhere(&mut self, key: Key, hub: NodeId, reason: Reason) {
+        let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.asker) };
+        if let Some(link) = self.link_to(hub) {
+            self.send(link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+        }
     }
 
     /// The request is about to go to another provider: what was to be reflected
@@ -152,7 +164,15 @@ impl Hub {
     pub(super) fn forget_spill(&mut self, key: Key, choice: Choice) {
         let spill = self.requests.get(key).and_then(|asked| asked.spill);
         if spill.is_some_and(|spill| choice != Choice::Node(spill.provider)) {
+            self.drop_spill(key);
+        }
+    }
+
+    /// What another hub was to reflect it is not to any more.
+    pub(in crate::hub) fn drop_spill(&mut self, key: Key) {
+        if let Some(Spill { hub, .. }) = self.requests.get(key).and_then(|asked| asked.spill) {
             self.requests.set_spill(key, None);
+            self.no_longer_elsewhere(key, hub, Reason::NotFound);
         }
     }
 

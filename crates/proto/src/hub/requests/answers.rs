@@ -162,7 +162,7 @@ impl Hub {
     pub(in crate::hub) fn cancelled(&mut self, from: Sender, id: RequestId) {
         let key = Key { asker: from.node, id };
         if self.requests.get(key).is_some_and(|asked| asked.neighbour == from.node) {
-            self.requests.remove(key);
+            self.remove_request(key);
         } else {
             self.counters.stray += 1;
         }
@@ -182,6 +182,7 @@ impl Hub {
         let has_word = matches!(reason, Reason::Busy | Reason::Saturated);
         let retry_after_ms = asked.retry_after_ms.filter(|_| has_word).or(retry_after_ms);
         asked.reason = reason;
+        self.reflecting.release(key);
         self.requests.set_stage(key, Stage::Refused { retry_after_ms });
         let Some(asked) = self.requests.get(key) else { return };
         if !asked.is_carried() {

@@ -71,12 +71,10 @@ impl Hub {
         Ok(())
     }
 
-    /// Hands the request to a provider here, or else to the next one.
-    pub(in crate::hub) fn hand_or_advance(&mut self, now: Time, key: Key, choice: Choice) {
-        if let Err(reason) = self.hand(now, key, choice, false) {
-            self.note(key, reason);
-            self.advance(now, key);
-        }
+    /// What was tried is in vain: goes on to the next one.
+    pub(in crate::hub) fn go_on(&mut self, now: Time, key: Key, reason: Reason) {
+        self.note(key, reason);
+        self.advance(now, key);
     }
 
     /// Where the provider can answer over a transport that the request allows.

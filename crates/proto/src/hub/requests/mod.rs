@@ -99,18 +99,28 @@ impl Hub {
                 return false;
             };
             if let Some(key) = neighbour.requests.remove(oldest) {
-                requests.remove(key);
+                self.remove_request(key);
             }
         }
-        if self.requests.len() >= limits.requests && !self.requests.displace() {
-            self.counters.over_limit += 1;
-            return false;
+        if self.requests.len() >= self.config.limits.requests {
+            let Some(key) = self.requests.displaceable() else {
+                self.counters.over_limit += 1;
+                return false;
+            };
+            self.remove_request(key);
         }
         true
     }
 
+    /// Removes a request, and ends what was pledged for it.
+    fn remove_request(&mut self, key: Key) -> Option<Asked> {
+        self.reflecting.release(key);
+        self.requests.remove(key)
+    }
+
     /// Enters a request in place of an older one of the same name.
     fn remember(&mut self, key: Key, from: Sender, asked: Asked) {
+        self.drop_spill(key);
         self.forget(key, Reason::Cancelled);
         self.requests.insert(key, asked);
         if let Some(neighbour) = self.neighbours.get_mut(from.node) {
@@ -120,7 +130,7 @@ impl Hub {
 
     /// Forgets a request, and ends its flow if that has not begun.
     fn forget(&mut self, key: Key, reason: Reason) {
-        let Some(asked) = self.requests.remove(key) else { return };
+        let Some(asked) = self.remove_request(key) else { return };
         if let Stage::Handed { relay: Some(relay), accepted: false, .. } = asked.stage {
             self.end_relay(relay, None, Some(reason));
         }
@@ -129,7 +139,7 @@ impl Hub {
     /// The neighbour that asked is gone.
     pub(super) fn drop_request_of(&mut self, neighbour: NodeId, key: Key) {
         if self.requests.get(key).is_some_and(|asked| asked.neighbour == neighbour) {
-            self.requests.remove(key);
+            self.remove_request(key);
         }
     }
 

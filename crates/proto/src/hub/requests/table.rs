@@ -48,7 +48,7 @@ pub(in crate::hub) struct Asked {
     /// Where the provider is to be, if that is one cell: other hubs can then
     /// be asked one after the other.
     pub(super) cell: Option<Cell>,
-    pub(super) requester: NodeId,
+    pub(in crate::hub) requester: NodeId,
     pub(in crate::hub) nonce: Nonce,
     pub(in crate::hub) service: Service,
     pub(super) mode: Mode,
@@ -155,11 +155,10 @@ impl Requests {
         Some(asked)
     }
 
-    /// Forgets one of the requests that end soonest, if it may be forgotten.
-    pub(super) fn displace(&mut self) -> bool {
+    /// One of the requests that end soonest that may be forgotten.
+    pub(super) fn displaceable(&self) -> Option<Key> {
         let mut first = self.timers.iter().take(MAX_LOOKED_AT).map(|(_, key)| *key);
-        let done = first.find(|key| self.get(*key).is_some_and(Asked::is_forgettable));
-        done.and_then(|key| self.remove(key)).is_some()
+        first.find(|key| self.get(*key).is_some_and(Asked::is_forgettable))
     }
 
     /// Notes what was granted for a request.
