@@ -108,10 +108,20 @@ impl Sessions {
     pub(crate) fn close(&mut self, session: SessionId) -> Option<Service> {
         let task = self.tasks.remove(&session)?;
         task.handle.abort();
-        if let Some(media) = &self.media {
-            media.post(Order::Unpublish { session });
-        }
         Some(task.service)
+    }
+}
+
+/// A stream at the relay, ended there when its task is, however that comes. The task itself says
+/// both, so that the end is never ahead of the beginning.
+struct Publication<'a> {
+    session: SessionId,
+    media: &'a Media<NodeEnds>,
+}
+
+impl Drop for Publication<'_> {
+    fn drop(&mut self) {
+        self.media.post(Order::Unpublish { session: self.session });
     }
 }
 
@@ -166,6 +176,7 @@ impl Feeder {
         let Ok((stream, epoch, secret)) = first_epoch() else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
+        let _published = Publication { session, media };
         let (key_frames, form, first) = (feed.key_frames(), format.clone(), secret.clone());
         let (begun, begins) = oneshot::channel();
         let publish = Order::Publish { session, stream, epoch, secret: first, format: form, key_frames, begun };
@@ -178,7 +189,9 @@ impl Feeder {
         }
         let opened = Opened::Reflected { bits_per_second, format, stream, epoch, secret };
         self.mailbox.command(Command::Opened { session, opened }).await?;
-        self.feed_relay(service, feed, stream, media).await
+        self.feed_relay(service, feed, stream, media).await?;
+        // The relay may have something left to send; the machine closes the session.
+        std::future::pending().await
     }
 
     async fn feed_relay(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::hub::{Carried, Command, Hub};
+use roost_proto::hub::{Carried, Command, Hub, MAX_CARRIED};
 use roost_proto::reflection::{Grant, Kind, StreamId};
 use roost_reflector::Relay;
 use roost_reflector::relay::{Event, StreamStatus};
@@ -13,8 +13,15 @@ use crate::driver::Mailbox;
 use crate::media::Ends;
 use crate::pace::Pace;
 
-/// How often the machine is told what the relay carries, and what room it has.
+/// How often the machine is told what the relay carries, and what room it has, if that has changed.
 const TELL: Duration = Duration::from_secs(1);
+
+/// After so many of these it is told what the relay carries also though nothing but rates has changed:
+/// it then forgets what it granted in vain.
+const REFRESH: u32 = 10;
+
+/// The most receivers of which the machine is told, of all streams together: it remembers no more.
+const MAX_TOLD: usize = 4_096;
 
 /// What a hub asks of its relay.
 pub(super) enum Order {
@@ -30,26 +37,26 @@ pub(super) struct HubEnds {
     next: Time,
     /// What the machine was told last.
     room: Option<(u32, u32)>,
-    carried: Vec<Carried>,
+    told: Told,
     refused: Pace,
 }
 
 impl HubEnds {
     pub(super) fn new(mailbox: Mailbox<Hub>) -> Self {
-        Self { mailbox, next: Time::ZERO, room: None, carried: Vec::new(), refused: Pace::default() }
+        Self { mailbox, next: Time::ZERO, room: None, told: Told::default(), refused: Pace::default() }
     }
 
     /// Tells the machine what has changed.
     fn tell(&mut self, now: Time, relay: &Relay) {
         let residual = relay.residual().map_or(u32::MAX, kbps);
-        let (mut subscribers, mut streams) = (0, Vec::new());
+        let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_TOLD);
         for status in relay.streams(now) {
             let nodes = status.members.iter().filter(|member| member.kind == Kind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);
-            streams.extend(carried(&status));
+            let left = MAX_CARRIED - streams.len();
+            streams.extend(carried(&status, &mut receivers).take(left));
         }
-        if self.carried != streams {
-            self.carried.clone_from(&streams);
+        if self.told.is_news(&streams) {
             self.mailbox.post(Command::Carries { streams });
         }
         // The machine takes off what it grants; where that came to nothing it has to be told again.
@@ -57,6 +64,31 @@ impl HubEnds {
             self.room = Some((residual, subscribers));
             self.mailbox.post(Command::Reflecting { residual_kbps: residual, subscribers });
         }
+    }
+}
+
+/// Of which streams the machine was told last.
+#[derive(Default)]
+struct Told {
+    streams: Vec<Carried>,
+    /// How often it was not told since.
+    untold: u32,
+}
+
+impl Told {
+    /// Whether the machine is to be told of these streams, which it then is. Rates are never twice
+    /// the same, so they alone are told now and then.
+    fn is_news(&mut self, streams: &[Carried]) -> bool {
+        fn but_for_rates(streams: &[Carried]) -> impl Iterator<Item = impl PartialEq> {
+            streams.iter().map(|one| (one.service, one.cell, one.provider, &one.to))
+        }
+        self.untold += 1;
+        let is_news = self.untold >= REFRESH || !but_for_rates(&self.streams).eq(but_for_rates(streams));
+        if is_news {
+            self.streams = streams.to_vec();
+            self.untold = 0;
+        }
+        is_news
     }
 }
 
@@ -94,18 +126,43 @@ impl Ends for HubEnds {
     }
 }
 
-/// What the machine prefers, by every name that the stream has here.
-fn carried(status: &StreamStatus) -> impl Iterator<Item = Carried> {
+/// What the machine prefers, by every name that the stream has here, with no more than so many
+/// `receivers`, from which they are taken.
+fn carried(status: &StreamStatus, receivers: &mut usize) -> impl Iterator<Item = Carried> {
     let kbps = kbps(status.bits_per_second);
     let comes = !status.legs.is_empty();
     let named = status.names.iter().filter(move |_| comes);
-    let to: Vec<_> = status.members.iter().map(|member| member.address).collect();
+    let members: Vec<_> = status.members.iter().map(|member| member.address).collect();
     named.map(move |name| {
-        let (service, cell, provider, to) = (name.service, name.cell, name.provider, to.clone());
-        Carried { service, cell, provider, kbps, to }
+        let to = members[..members.len().min(*receivers)].to_vec();
+        *receivers -= to.len();
+        Carried { service: name.service, cell: name.cell, provider: name.provider, kbps, to }
     })
 }
 
 fn kbps(bits_per_second: u64) -> u32 {
     u32::try_from(bits_per_second / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_proto::{NodeId, Service};
+
+    use super::*;
+
+    fn stream(kbps: u32, receivers: u16) -> Carried {
+        let to = (0..receivers).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        Carried { service: Service::Video, cell: None, provider: Some(NodeId::from_bytes([1; 16])), kbps, to }
+    }
+
+    #[test]
+    fn the_machine_is_told_of_changes_at_once_and_of_rates_now_and_then() {
+        let mut told = Told::default();
+        assert!(told.is_news(&[stream(700, 1)]));
+        let rates = (701..721).filter(|kbps| told.is_news(&[stream(*kbps, 1)]));
+        assert_eq!(rates.count(), 2);
+        assert!(told.is_news(&[stream(700, 2)]));
+        assert!(!told.is_news(&[stream(700, 2)]));
+        assert!(told.is_news(&[]));
+    }
 }

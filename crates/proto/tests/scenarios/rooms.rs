@@ -106,6 +106,33 @@ fn everybody_gets_everybody_elses_stream() {
 }
 
 #[test]
+fn a_member_that_has_moved_is_found_again() {
+    for_seeds(3, |seed| {
+        let mut world = World::new(seed);
+        let hubs = world.mesh(6);
+        world.run(2 * SECOND);
+        // The homes of the one, now and then, know nothing of the other.
+        let watcher = world.node((50, 50), &[], &hubs[..2]);
+        let provider = world.node((1, 0), &[Service::Video], &hubs[3..5]);
+        world.settle();
+        world.run(10 * SECOND);
+        let inside: Vec<(HostId, Ticket)> =
+            [watcher, provider].iter().map(|node| (*node, enter(&mut world, *node))).collect();
+        assert!(world.run_while(20 * SECOND, |world| agree(world, &inside)), "seed {seed}");
+        let ticket = world.subscribe_with(watcher, Service::Video, Area::At(Cell::new(1, 0)), |wanted| {
+            wanted.provider = Some(Provider { node: node_id(provider.0), addresses: Vec::new() });
+        });
+        world.run_relays(3 * SECOND);
+        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+        world.command(provider, Command::Move { cell: Cell::new(80, 80) });
+        world.run_relays(90 * SECOND);
+        world.kill(hubs[0]);
+        world.run_relays(25 * SECOND);
+        assert!(world.is_watching(watcher, ticket, provider), "seed {seed}");
+    });
+}
+
+#[test]
 fn a_room_outlives_losses_and_the_death_of_any_hub() {
     for_seeds(6, |seed| {
         let (mut world, hubs, nodes) = scene(seed);
@@ -206,7 +233,7 @@ fn hubs_forget_who_leaves_also_where_much_is_lost() {
         let (mut world, hubs, nodes) = scene(seed);
         let mut inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut world, *node))).collect();
         assert!(world.run_while(20 * SECOND, |world| agree(world, &inside)), "seed {seed}");
-        world.path.loss = 300;
+        world.path.loss = 100;
         while inside.len() > 1 {
             let (node, ticket) = inside.remove(seed as usize % inside.len());
             world.cancel(node, ticket);

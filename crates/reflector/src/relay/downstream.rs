@@ -7,7 +7,7 @@ use roost_proto::reflection::{Begin, Kind, StreamId, Tag};
 
 use super::member::{Answered, Member};
 use super::timers::Timer;
-use super::{Event, Relay};
+use super::{Event, Relay, SPREAD};
 use crate::fan::MAX_TARGETS;
 use crate::refused::Refused;
 use crate::target::{Start, Terms};
@@ -245,7 +245,17 @@ impl Relay {
         }
     }
 
-    /// Tells all downstreams of a stream to find another way.
+    /// Tells all downstreams of a stream to find another way, one after the other in random order, as
+    /// what they have still comes: they all ask the same super nodes.
+    pub(super) fn tell_moving_in_turn(&mut self, now: Time, stream: StreamId) {
+        let members = self.streams.get(&stream).into_iter().flat_map(|known| known.members.keys());
+        for address in members.copied().collect::<Vec<_>>() {
+            let wait = self.random.below(SPREAD);
+            self.timers.advance(Timer::Member(stream, address), now + wait);
+        }
+    }
+
+    /// Tells all downstreams of a stream, of which nothing comes any more, to find another way.
     pub(super) fn tell_moving(&mut self, stream: StreamId) {
         let Some(known) = self.streams.get(&stream) else { return };
         let answered = known.members.iter().filter(|(_, member)| member.has_answered());

@@ -1,5 +1,7 @@
 //! Numbers that nobody can guess, from a seed.
 
+use std::time::Duration;
+
 use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::packet::array;
@@ -20,5 +22,11 @@ impl Random {
         self.drawn += 1;
         let whole = [&self.seed[..], &self.drawn.to_be_bytes()].concat();
         Word(u64::from_be_bytes(array(digest(&SHA256, &whole).as_ref())))
+    }
+
+    /// A time shorter than `limit`.
+    pub(super) fn below(&mut self, limit: Duration) -> Duration {
+        let part = self.word().0 >> 32;
+        limit * u32::try_from(part).unwrap_or(0) / u32::MAX
     }
 }

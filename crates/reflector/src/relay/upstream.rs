@@ -200,7 +200,11 @@ impl Relay {
             if known.is_local && !is_lost {
                 self.events.push_back(Event::Moving { stream });
             }
-            self.tell_moving(stream);
+            if is_lost {
+                self.tell_moving(stream);
+            } else {
+                self.tell_moving_in_turn(now, stream);
+            }
         }
     }
 

@@ -109,7 +109,7 @@ fn who_leaves_says_so_to_the_end_of_the_way_and_nothing_is_missed() {
             world.passes(2 * SECOND);
             let now = world.now;
             world.relay(leaving).leave(now);
-            world.passes(SECOND / 2);
+            world.passes(SECOND * 9 / 4);
             assert!(world.events_of(S).contains(&Event::Moving { stream: STREAM }));
             let after = if leaving == HP { [P, OTHER, HS, S] } else { [P, HP, OTHER, S] };
             world.subscribe(&after);
@@ -241,4 +241,28 @@ fn a_super_node_that_leaves_is_not_noticed() {
         assert!(longest_wait(&world) <= FRAME + longer, "{leaves} {after:?}: {:?}", longest_wait(&world));
         assert!(longer > Duration::ZERO || world.status(S).unwrap().legs.iter().all(|leg| leg.address != at(leaves)));
     }
+}
+
+#[test]
+fn who_leaves_does_not_have_all_ask_at_once() {
+    const MANY: std::ops::Range<u8> = 100..140;
+    for_seeds(4, |seed| {
+        let mut world = World::new(seed);
+        world.publish(P);
+        for subscriber in MANY {
+            world.subscribe(&[P, HP, subscriber]);
+            world.passes(SECOND / 20);
+        }
+        world.passes(2 * SECOND);
+        let left = world.now;
+        world.relay(HP).leave(left);
+        world.passes(SECOND * 5 / 4);
+        let moving = world.events.iter().filter(|(.., event)| *event == Event::Moving { stream: STREAM });
+        let told: Vec<Duration> = moving.map(|(at, ..)| at.since(left)).collect();
+        assert_eq!(told.len(), MANY.len());
+        assert!(told.iter().all(|after| *after < SECOND * 5 / 4), "{told:?}");
+        let most =
+            told.iter().map(|at| told.iter().filter(|other| **other >= *at && **other < *at + SECOND / 10).count());
+        assert!(most.max().is_some_and(|most| most <= MANY.len() / 3), "{told:?}");
+    });
 }

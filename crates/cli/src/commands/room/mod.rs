@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use roost_control::{Client, Member, RequestQuery, RoomQuery, RoomStream, Roster};
 use roost_proto::peer::Reflection;
-use roost_proto::{Area, NodeId};
+use roost_proto::{Area, Cell, NodeId};
 use roost_terminal::Output;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::connect;
@@ -65,8 +65,8 @@ struct Room<'a> {
     /// Who is in.
     members: BTreeMap<NodeId, Member>,
     known: Known,
-    /// What ends each stream when it is dropped. As many as the members have streams.
-    running: BTreeMap<Key, oneshot::Sender<()>>,
+    /// Where each stream's member is; dropping it ends the stream. As many as the members have streams.
+    running: BTreeMap<Key, watch::Sender<Cell>>,
     tasks: JoinSet<()>,
     told: mpsc::Sender<(Key, Told)>,
 }
@@ -132,8 +132,9 @@ impl Room<'_> {
         let wanted: BTreeSet<Key> = self.members.values().flat_map(streams).collect();
         self.running.retain(|key, _| wanted.contains(key));
         for key in wanted {
-            if !self.running.contains_key(&key) {
-                self.begin(key);
+            match (self.running.get(&key), self.members.get(&key.0)) {
+                (Some(place), Some(member)) => drop(place.send_replace(member.cell)),
+                _ => self.begin(key),
             }
         }
     }
@@ -155,9 +156,9 @@ impl Room<'_> {
         };
         let (form, output) = (self.places.form(), self.output);
         let stream = Stream { client: self.client.clone(), key, query, to, form, output, told: self.told.clone() };
-        let (stop, stopped) = oneshot::channel();
-        self.running.insert(key, stop);
-        self.tasks.spawn(stream.run(stopped));
+        let (place, at) = watch::channel(cell);
+        self.running.insert(key, place);
+        self.tasks.spawn(stream.run(at));
     }
 
     /// Something has happened to a stream.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery};
+use roost_proto::{Area, Cell};
 use roost_services::{Flow, SinkSpec, TrackForm};
 use roost_terminal::Output;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 
 use super::super::keeping::Keeping;
 use super::places::Key;
@@ -57,8 +58,8 @@ struct Brought {
 }
 
 impl Stream {
-    /// Receives until `stopped` is heard, or its other end is dropped.
-    pub(super) async fn run(self, mut stopped: oneshot::Receiver<()>) {
+    /// Receives until the other end of `place` is dropped, which says where the member is.
+    pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
         let mut pause = *PAUSES.start();
         let keeping = Keeping::begin(self.query.service, self.to.as_ref(), self.form, self.output).await;
         let mut keeping = match keeping {
@@ -67,7 +68,7 @@ impl Stream {
         };
         let writable = loop {
             let mut brought = Brought::default();
-            let ended = self.attempt(&mut keeping, &mut brought, &mut stopped).await;
+            let ended = self.attempt(&mut keeping, &mut brought, &mut place).await;
             self.tell_rest(&brought).await;
             let failure = match ended {
                 Ended::Unwanted => break true,
@@ -81,7 +82,7 @@ impl Stream {
             self.tell(Told::Broken { failure, again: pause }).await;
             tokio::select! {
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(*PAUSES.end()),
-                _ = &mut stopped => break true,
+                () = dropped(&mut place) => break true,
             }
         };
         // A stream in a room has no end of its own: what came is all of it.
@@ -94,19 +95,21 @@ impl Stream {
         &self,
         keeping: &mut Keeping<'_>,
         brought: &mut Brought,
-        stopped: &mut oneshot::Receiver<()>,
+        place: &mut watch::Receiver<Cell>,
     ) -> Ended {
+        // It may have moved since the last one.
+        let query = RequestQuery { area: Area::At(*place.borrow_and_update()), ..self.query.clone() };
         let mut frames = tokio::select! {
-            answer = self.client.request(&self.query) => match answer {
+            answer = self.client.request(&query) => match answer {
                 Ok(frames) => frames,
                 Err(error) => return Ended::Broken(error.into()),
             },
-            _ = &mut *stopped => return Ended::Unwanted,
+            () = dropped(place) => return Ended::Unwanted,
         };
         loop {
             let frame = tokio::select! {
                 frame = frames.next() => frame,
-                _ = &mut *stopped => return Ended::Unwanted,
+                () = dropped(place) => return Ended::Unwanted,
             };
             match frame {
                 Ok(Some(Frame::Data(data))) => {
@@ -172,4 +175,9 @@ impl Stream {
         // Whoever has left the room hears no more.
         let _ = self.told.send((self.key, told)).await;
     }
+}
+
+/// Waits until nobody says any more where the member is.
+async fn dropped(place: &mut watch::Receiver<Cell>) {
+    while place.changed().await.is_ok() {}
 }
