@@ -5,7 +5,7 @@
 //! processor, generator and sinks share another, and a veth pair is between them: the receiver's
 //! part of the way through the system is charged to whoever sends. A trial counts what
 //! arrives at the sinks. The rate of a row is the highest at which at most one in a thousand
-//! is lost; delays and losses are at 0.7 of that, from the generator to the
+//! is lost; delays and losses are at 0.7 of that, and at 30 Mbit/s, from the generator to the
 //! system's time stamp of the arrival.
 
 mod load;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use self::load::{FIRST_SINK, Load, PORT, Seen};
 use self::pair::{FAR, NEAR, Pair};
 use self::reference::Reference;
-pub use self::row::Row;
+pub use self::row::{Row, Video};
 use super::BenchError;
 use super::measured::{Begun, Measured};
 use crate::lab::sandbox;
@@ -35,6 +35,8 @@ const TRIALS: u32 = 6;
 const SAME: f64 = 0.04;
 /// At which part of the rate delays and losses are measured.
 const CALM: f64 = 0.7;
+/// What a video takes, bits per second: the rate at which delays are what they are in use.
+const VIDEO_BITS: f64 = 30e6;
 
 /// What sends the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +111,7 @@ impl fmt::Display for Cell {
 /// What was measured.
 pub type Report = Measured<Row>;
 
-/// Measures each of `cells` in their order, each in up to eight trials of `time`,
+/// Measures each of `cells` in their order, each in up to nine trials of `time`,
 /// [inside a sandbox](crate::lab::sandbox::enter).
 ///
 /// `watch` hears which begins. When `stop` is set it ends after the trial.
@@ -165,7 +167,9 @@ impl Bench<'_> {
         let best = self.highest(cell, &flood)?;
         let rate = best.sent as f64 / best.seconds;
         let calm = self.trial(cell, Some(rate * CALM))?;
-        Ok(Row::of(cell, &best, &calm))
+        let video = VIDEO_BITS / 8.0 / cell.bytes as f64;
+        let video = (video <= rate * CALM).then(|| self.trial(cell, Some(video))).transpose()?;
+        Ok(Row::of(cell, &best, &calm, video.as_ref()))
     }
 
     /// The trial with the highest rate at which hardly anything is lost, by halves.

@@ -27,8 +27,48 @@ pub struct Row {
     pub first_p50_us: Option<u32>,
     /// The part that was lost at 0.7 of the rate.
     pub lost: f64,
+    /// What a video sees, where it is less than 0.7 of that rate.
+    pub video: Option<Video>,
     /// Datagrams that came after later ones, in all.
     pub reordered: u64,
+}
+
+/// Delays to the first and to the last target, and losses, at 30 Mbit/s.
+#[derive(Clone, Debug, Serialize)]
+pub struct Video {
+    /// To the first target, what half of the datagrams keep to, microseconds.
+    pub first_p50_us: Option<u32>,
+    /// What 99 in 100 keep to.
+    pub first_p99_us: Option<u32>,
+    /// The same to the last target.
+    pub last_p50_us: Option<u32>,
+    /// The same to the last target.
+    pub last_p99_us: Option<u32>,
+    /// The part that was lost.
+    pub lost: f64,
+}
+
+impl Video {
+    fn of(cell: &Cell, seen: &Seen) -> Self {
+        let [first, last] = &seen.delays;
+        Self {
+            first_p50_us: part(first, 50),
+            first_p99_us: part(first, 99),
+            last_p50_us: part(last, 50),
+            last_p99_us: part(last, 99),
+            lost: lost(cell, seen),
+        }
+    }
+}
+
+/// The delay that so many in a hundred keep to, of sorted ones.
+fn part(delays: &[u32], percent: usize) -> Option<u32> {
+    delays.get(delays.len() * percent / 100).copied()
+}
+
+fn lost(cell: &Cell, seen: &Seen) -> f64 {
+    let expected = (seen.sent * u64::from(cell.targets)).max(1);
+    1.0 - seen.received.min(expected) as f64 / expected as f64
 }
 
 fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S::Error> {
@@ -36,11 +76,9 @@ fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S
 }
 
 impl Row {
-    /// From the trial with the highest rate, and that at 0.7 of it.
-    pub(super) fn of(cell: &Cell, best: &Seen, calm: &Seen) -> Self {
-        let part = |delays: &[u32], percent: usize| delays.get(delays.len() * percent / 100).copied();
+    /// From the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
+    pub(super) fn of(cell: &Cell, best: &Seen, calm: &Seen, video: Option<&Seen>) -> Self {
         let [first, last] = &calm.delays;
-        let expected = (calm.sent * u64::from(cell.targets)).max(1);
         Self {
             implementation: cell.implementation,
             targets: cell.targets,
@@ -50,8 +88,9 @@ impl Row {
             p50_us: part(last, 50),
             p99_us: part(last, 99),
             first_p50_us: part(first, 50),
-            lost: 1.0 - calm.received.min(expected) as f64 / expected as f64,
-            reordered: best.reordered + calm.reordered,
+            lost: lost(cell, calm),
+            video: video.map(|video| Video::of(cell, video)),
+            reordered: best.reordered + calm.reordered + video.map_or(0, |video| video.reordered),
         }
     }
 }
@@ -65,18 +104,21 @@ mod tests {
         let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200 };
         let best = Seen { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..Seen::default() };
         let calm = Seen { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
-        let row = serde_json::to_value(Row::of(&cell, &best, &calm)).unwrap();
+        let row = serde_json::to_value(Row::of(&cell, &best, &calm, Some(&calm))).unwrap();
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
         assert_eq!((row["delivered_pps"].as_f64(), row["ns_per_packet"].as_f64()), (Some(20_000.0), Some(500.0)));
         assert_eq!((row["p50_us"].as_u64(), row["p99_us"].as_u64()), (Some(50), Some(99)));
         assert_eq!(row["first_p50_us"].as_u64(), Some(2));
+        let video = &row["video"];
+        assert_eq!((video["first_p99_us"].as_u64(), video["last_p99_us"].as_u64()), (Some(2), Some(99)));
+        assert_eq!(video["lost"], row["lost"]);
         assert!((row["lost"].as_f64().unwrap() - 0.001).abs() < 1e-9);
     }
 
     #[test]
     fn what_nobody_got_has_no_delay() {
         let cell = Cell { implementation: Implementation::Gso, targets: 1, bytes: 200 };
-        let row = Row::of(&cell, &Seen { seconds: 1.0, ..Seen::default() }, &Seen { sent: 5, ..Seen::default() });
+        let row = Row::of(&cell, &Seen { seconds: 1.0, ..Seen::default() }, &Seen { sent: 5, ..Seen::default() }, None);
         assert_eq!((row.p50_us, row.first_p50_us, row.lost), (None, None, 1.0));
     }
 }

@@ -79,6 +79,9 @@ fn show(report: &Report, output: Output) -> Outcome {
         ">LAST p50 µs",
         ">p99 µs",
         ">LOST %",
+        ">30M FIRST p50 µs",
+        ">LAST p50 µs",
+        ">p99 µs",
     ]);
     report.rows.iter().for_each(|row| table.row(cells(row, &report.rows)));
     let moved: u64 = report.rows.iter().map(|row| row.reordered).sum();
@@ -86,7 +89,7 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, &format!("{moved} came after later ones; "), output)
 }
 
-fn cells(row: &Row, all: &[Row]) -> [String; 10] {
+fn cells(row: &Row, all: &[Row]) -> [String; 13] {
     let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let is_beside = |other: &&Row| {
         (other.implementation, other.targets, other.bytes) == (Implementation::Gso, row.targets, row.bytes)
@@ -103,6 +106,9 @@ fn cells(row: &Row, all: &[Row]) -> [String; 10] {
         number(row.p50_us),
         number(row.p99_us),
         format!("{:.3}", 100.0 * row.lost),
+        number(row.video.as_ref().and_then(|video| video.first_p50_us)),
+        number(row.video.as_ref().and_then(|video| video.last_p50_us)),
+        number(row.video.as_ref().and_then(|video| video.last_p99_us)),
     ]
 }
 
