@@ -121,7 +121,8 @@ impl Provide {
             return;
         };
         let relayed = forward.reply_to.is_empty();
-        let reflect = self.publications.wanted(forward.service, forward.params, entry).filter(|_| !relayed);
+        let asked = forward.params.filter(|_| !relayed);
+        let reflect = self.publications.wanted(forward.service, asked, entry);
         let answers = if relayed { entry.peer.node } else { forward.requester };
         let wish = Wish {
             key: (answers, forward.id),
@@ -138,9 +139,12 @@ impl Provide {
             terms: self.terms(forward.service, forward.params),
             resume: Params::resume_of(forward.params),
             pushed: None,
-            reflect,
+            reflect: reflect.unwrap_or_default(),
             reflectable: Params::is_reflectable(forward.params),
         };
+        if let Err(reason) = reflect {
+            return decline(core, &wish, reason, None);
+        }
         self.consider(core, wish);
     }
 
@@ -151,6 +155,7 @@ impl Provide {
             return;
         };
         let requester = entry.peer.node;
+        let reflect = self.publications.wanted(request.service, request.params, entry);
         let wish = Wish {
             key: (requester, request.id),
             relayed: false,
@@ -166,13 +171,13 @@ impl Provide {
             terms: self.terms(request.service, request.params),
             resume: Params::resume_of(request.params),
             pushed,
-            reflect: self.publications.wanted(request.service, request.params, entry),
+            reflect: reflect.unwrap_or_default(),
             reflectable: Params::is_reflectable(request.params),
         };
         if pushed.is_none() && Params::is_pushed(request.params) {
             return decline(core, &wish, Reason::NotFound, None);
         }
-        if request.mode == Mode::Locate {
+        if request.mode == Mode::Locate || reflect.is_err() {
             return decline(core, &wish, Reason::NotAllowed, None);
         }
         self.consider(core, wish);

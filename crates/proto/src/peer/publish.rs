@@ -18,7 +18,7 @@ use super::provide::{Provide, Wish};
 use super::session::{Phase, Session};
 use super::status::PublicationStatus;
 use super::timers::Timer;
-use crate::reflection::{Epoch, Secret, StreamId};
+use crate::reflection::{self, Epoch, Secret, StreamId};
 use crate::service::{Form, Service};
 use crate::time::Time;
 use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
@@ -95,14 +95,25 @@ impl Publications {
         Self { all: BTreeMap::new(), able }
     }
 
-    /// Where a copy is wanted, as seen from here, if it can be had.
-    pub(super) fn wanted(&self, service: Service, params: Option<Params>, from: &Link) -> Option<Reflect> {
-        let mut reflect = Params::reflect_of(params).filter(|_| self.able && service.is_stream())?;
-        let seen = from.address.primary().filter(|_| reflect.to.ip().is_unspecified());
-        if let Some(seen) = seen {
-            reflect.to.set_ip(seen.ip());
+    /// Where a copy is wanted, as seen from here, if it can be had. On an error none may go there.
+    pub(super) fn wanted(
+        &self,
+        service: Service,
+        params: Option<Params>,
+        from: &Link,
+    ) -> Result<Option<Reflect>, Reason> {
+        let wanted = Params::reflect_of(params).filter(|_| self.able && service.is_stream());
+        let Some(mut reflect) = wanted else { return Ok(None) };
+        let seen = from.address.primary().map(|seen| seen.ip());
+        if let Some(seen) = seen.filter(|_| reflect.to.ip().is_unspecified()) {
+            reflect.to.set_ip(seen);
         }
-        Some(reflect)
+        let host = reflect.to.ip().to_canonical();
+        // A hub has judged the address of whom it asks for; a node is to name its own.
+        let is_its_own = from.peer.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
+        let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
+        let may_go = is_its_own && reflection::is_destination(host, is_here);
+        may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
     }
 
     /// The publication of a service.

@@ -1,13 +1,16 @@
 //! Neighbours of the group that do not keep to the rules.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use roost_proto::machine::{Input, Machine, Transmit};
 use roost_proto::peer::{Command, Config, Discovery, Event, Peer, Provider, Ticket, Wanted};
 use roost_proto::random::SplitMix64;
-use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Reason, Request};
-use roost_proto::{Area, Cell, Classes, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Time};
+use roost_proto::wire::{Accept, Decline, Forward, Message, Mode, Offer, Packet, Params, Reason, Reflect, Request};
+use roost_proto::{
+    Area, Cell, Classes, LinkId, Nonce, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet, Tag, Time,
+};
 
 use crate::world::{HostId, MS, SECOND, World, address, addresses, neighbour, node_id};
 use crate::{ANYWHERE, finished, three};
@@ -43,6 +46,53 @@ fn a_node_cannot_act_as_a_hub() {
     world.run(SECOND);
     assert_eq!(world.hosts[provider.0].opened.len(), before);
     assert_eq!(world.status(provider).counters.refused, 1);
+}
+
+#[test]
+fn nobody_has_a_provider_aim_at_others() {
+    let ask = |rogue: HostId, to: SocketAddr| {
+        let params = Params {
+            reflect: Some(Reflect { to, tag: Tag(1), hops: 0, provider: None, resumes: None }),
+            ..Params::default()
+        };
+        let (id, nonce, deadline_ms) = (RequestId(1), Nonce::from_u64(1), 10_000);
+        let request = Request {
+            id,
+            nonce,
+            service: Service::Video,
+            area: ANYWHERE,
+            mode: Mode::Forward,
+            deadline_ms,
+            count: 0,
+            params: Some(params),
+            scope: None,
+        };
+        let (requester, reply_to) = (node_id(rogue.0), vec![address(rogue.0, Scheme::Udp)]);
+        let service = Service::Video;
+        let forward = Forward { id, nonce, service, requester, reply_to, deadline_ms, params: Some(params) };
+        [Message::Request(request).encode(), Message::Forward(forward).encode()]
+    };
+    let cases = [
+        (None, 9_000, [true, true]),
+        // A hub has seen where the requester is.
+        (Some([10, 0, 9, 9]), 9_000, [false, true]),
+        (Some([239, 0, 0, 1]), 9_000, [false, false]),
+        (Some([127, 0, 0, 1]), 9_000, [false, false]),
+        (None, 0, [false, false]),
+    ];
+    for (host, port, served) in cases {
+        for by_hub in [false, true] {
+            let (mut world, [hub, provider, _, rogue]) = with_rogue(1);
+            let before = world.hosts[provider.0].opened.len();
+            let own = address(rogue.0, Scheme::Udp).hosts[0];
+            let to = SocketAddr::new(host.map_or(own, IpAddr::from), port);
+            let [request, forward] = ask(rogue, to);
+            assert!(if by_hub { world.inject(hub, provider, forward) } else { world.inject(rogue, provider, request) });
+            world.run(SECOND);
+            let is_served = world.hosts[provider.0].opened.len() > before;
+            assert_eq!(is_served, served[usize::from(by_hub)], "{to}, {by_hub}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! each on the way knows its two neighbours, and the stream finds its way back.
 
 mod admit;
+mod aim;
 mod keys;
 mod pledges;
 mod spill;

@@ -137,6 +137,11 @@ impl Hub {
             self.no_longer_elsewhere(key, from.node, Reason::NotFound);
             return true;
         }
+        if is_awaited.is_some() && !self.is_host_of(from, reflect.to) {
+            self.no_longer_elsewhere(key, from.node, Reason::NotAllowed);
+            self.go_on(now, key, Reason::NotAllowed);
+            return true;
+        }
         let taken = Message::Underway { id, requester, provider: None };
         self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
         if let Some((hub, provider)) = is_awaited {

@@ -130,7 +130,11 @@ fn only_the_host_that_asks_is_sent_a_stream_with_the_offer() {
     for (host, resumes, begin) in cases {
         let mut bench = bench();
         let (_, asker) = (bench.provider(1), bench.requester(2));
-        let mut asked = subscribe(1);
+        // Where it says that it is, it was not seen.
+        let addresses = [2, 3].map(crate::hub::testing::address).to_vec();
+        let version = crate::hub::testing::version(2);
+        bench.say(asker, &Message::Publish(crate::record::Record { addresses, version, ..record(2) }));
+        let mut asked = naming(1, 1);
         if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
             (reflect.to, reflect.resumes) = ((host, 9_000).into(), resumes);
         }
@@ -418,6 +422,7 @@ fn far_cells_are_not_served_by_what_is_carried() {
     assert_eq!(refused(&bench.ask(asker, away)), (asker, Reason::NotFound));
 }
 
+mod aiming;
 mod depositing;
 mod spilling;
 

@@ -21,6 +21,11 @@ impl Hub {
         let key = Key { asker: if relay { from.node } else { carry.requester }, id: carry.id };
         let requester = (!relay).then_some(carry.requester);
         let taken = Message::Underway { id: carry.id, requester, provider: None };
+        let id = carry.id;
+        let decline = |reason| Message::Decline(Decline { id, reason, retry_after_ms: None, requester });
+        if !self.aims_well(from, &carry) {
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &decline(Reason::NotAllowed));
+        }
         if self.comes_back(now, from, key, &carry) {
             return;
         }
@@ -41,8 +46,7 @@ impl Hub {
             (!self.admit(from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            let decline = Decline { id: carry.id, reason, retry_after_ms: None, requester };
-            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &Message::Decline(decline));
+            return self.send(from.link, Channel::Datagram, Traffic::Lookup, &decline(reason));
         }
         self.send(from.link, Channel::Datagram, Traffic::Lookup, &taken);
         self.begin_carried(now, key, from, carry);

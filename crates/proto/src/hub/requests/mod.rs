@@ -42,7 +42,7 @@ impl Hub {
             return self.repeat(now, key, from.link);
         }
         self.counters.count_request(request.service, request.mode);
-        if let Some(reason) = self.objection(&request) {
+        if let Some(reason) = self.objection(from, &request) {
             return self.decline_request(from.link, &request, reason);
         }
         if request.mode == Mode::Locate {
@@ -61,13 +61,16 @@ impl Hub {
         self.choose_or_seek(now, key, reach, query);
     }
 
-    fn objection(&self, request: &Request) -> Option<Reason> {
+    fn objection(&self, from: Sender, request: &Request) -> Option<Reason> {
         if self.leaving.is_some() {
             return Some(Reason::Leaving);
         }
         if self.is_cache() && self.is_cut_off() && request.mode != Mode::Locate {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
+        }
+        if !self.aims_at_itself(from, request.params) {
+            return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
     }

@@ -1,0 +1,48 @@
+//! Where copies may go: nobody has a super node aim at somebody else's host.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::address::Address;
+use crate::hub::route::HOPS;
+use crate::hub::{Hub, Sender};
+use crate::ids::NodeId;
+use crate::reflection;
+use crate::wire::{Carry, Params};
+
+impl Hub {
+    /// Whether a node asks for no copy, or for one at a host of its own.
+    pub(in crate::hub) fn aims_at_itself(&self, from: Sender, params: Option<Params>) -> bool {
+        Params::reflect_of(params)
+            .is_none_or(|reflect| self.may_go(from, reflect.to) && self.is_host_of(from, reflect.to))
+    }
+
+    /// Whether the copy that another hub passes a request on for, if any, may go where that says.
+    /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
+    /// address is its own.
+    pub(in crate::hub) fn aims_well(&self, from: Sender, carry: &Carry) -> bool {
+        let Some(reflect) = Params::reflect_of(carry.params) else { return true };
+        let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(carry.hops);
+        self.may_go(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
+    }
+
+    fn may_go(&self, from: Sender, to: SocketAddr) -> bool {
+        reflection::is_destination(self.seen_from(to, from.link).ip(), self.is_here(from.link))
+    }
+
+    /// Whether the neighbour that asks is at this host: it is seen there over one of its links, or
+    /// says so in its record. One that is unspecified is where it is seen.
+    pub(super) fn is_host_of(&self, from: Sender, to: SocketAddr) -> bool {
+        let host = self.seen_from(to, from.link).ip().to_canonical();
+        let links = self.neighbours.links_of(from.node).iter().filter_map(|link| self.neighbours.links.get(link));
+        let mut seen = links.flat_map(|link| &link.address.hosts);
+        seen.any(|seen| seen.to_canonical() == host) || self.named_hosts(from.node).any(|named| named == host)
+    }
+
+    /// The hosts at which a node or a hub says that it is.
+    fn named_hosts(&self, node: NodeId) -> impl Iterator<Item = IpAddr> {
+        let of_node = self.directory.get(node).map_or(Vec::new(), |entry| entry.addresses());
+        let of_hub = self.members.get(node).map_or(&[][..], |member| member.addresses()).to_vec();
+        let hosts = |address: Address| address.hosts.into_iter().map(|host| host.to_canonical());
+        of_node.into_iter().chain(of_hub).flat_map(hosts)
+    }
+}

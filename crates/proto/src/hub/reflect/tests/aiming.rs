@@ -1,0 +1,83 @@
+//! At whom one can have a super node aim a copy.
+
+use super::*;
+use crate::address::{Address, Scheme};
+use crate::hub::members::tests::announce_at;
+use crate::hub::route::HOPS;
+use crate::record::Record;
+use crate::service::ServiceSet;
+
+const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+
+fn at_host(to: impl Into<SocketAddr>, hops: u8) -> Option<Params> {
+    let reflect = Reflect { to: to.into(), tag: Tag(7), hops, provider: None, resumes: None };
+    Some(Params { reflect: Some(reflect), ..Params::default() })
+}
+
+fn at(hosts: &[[u8; 4]]) -> Address {
+    Address { scheme: Scheme::Quic, port: 7_700, hosts: hosts.iter().map(|host| (*host).into()).collect() }
+}
+
+/// What becomes of a request of node 2, seen at one host and named at another, for a copy at `to`.
+fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(LinkId, Message)> {
+    let mut bench = bench();
+    let provider = bench.up_over(1, Role::Node, at(&[seen]), None);
+    bench.say(provider, &Message::Publish(record(1)));
+    let asker = bench.up_over(2, Role::Node, at(&[seen]), None);
+    let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
+    bench.say(asker, &Message::Publish(published));
+    let sent = bench.ask(asker, Request { params: at_host(to, 0), ..subscribe(1) });
+    let is_handed_on = sent.iter().any(|(_, message)| matches!(message, Message::Forward(_)));
+    assert_eq!(grants(&mut bench).len(), usize::from(is_handed_on));
+    sent
+}
+
+#[test]
+fn a_node_has_a_copy_sent_to_its_own_host_only() {
+    let (seen, named) = ([10, 0, 0, 2], [10, 0, 1, 2]);
+    for host in [seen, named, [0, 0, 0, 0]] {
+        forwarded(&asked(seen, named, (host, 9_000)));
+    }
+    assert_eq!(refused(&asked(seen, named, ([10, 0, 0, 3], 9_000))).1, Reason::NotAllowed);
+    // Nor is anything of that its host because its record says so.
+    for host in [[224, 0, 0, 1], [255; 4], LOOPBACK] {
+        assert_eq!(refused(&asked(seen, host, (host, 9_000))).1, Reason::NotAllowed, "{host:?}");
+    }
+}
+
+#[test]
+fn who_is_on_the_super_node_s_machine_may_say_so() {
+    forwarded(&asked(LOOPBACK, LOOPBACK, (LOOPBACK, 9_000)));
+    assert_eq!(refused(&asked(LOOPBACK, LOOPBACK, ([10, 0, 0, 3], 9_000))).1, Reason::NotAllowed);
+}
+
+#[test]
+fn a_super_node_has_a_copy_sent_to_itself_and_to_whom_it_asks_for() {
+    let (own, theirs) = ([10, 0, 0, 100], [10, 0, 0, 77]);
+    let (seen, named) = (at(&[own]), at(&[[10, 0, 1, 100]]));
+    let cases = [
+        (own, 1, 1, true),
+        ([10, 0, 1, 100], 1, 1, true),
+        ([0, 0, 0, 0], 1, 1, true),
+        (theirs, 1, 1, false),
+        // What it passes on as it came is where another one is.
+        (theirs, 0, 1, true),
+        (theirs, 1, 2, true),
+        ([224, 0, 0, 1], 0, 1, false),
+        (LOOPBACK, 0, 1, false),
+    ];
+    for (host, hops, hubs, goes) in cases {
+        let mut bench = bench();
+        bench.provider(1);
+        let peer = bench.up_over(100, Role::SuperNode, seen.clone(), None);
+        announce_at(&mut bench, peer, 100, std::slice::from_ref(&named));
+        let params = at_host((host, 9_000), hops);
+        let carry = Carry { service: Service::Video, params, hops: HOPS - hubs, ..carried(1) };
+        let sent = bench.say(peer, &Message::Carry(carry));
+        let is_forwarded = sent.iter().any(|(_, message)| matches!(message, Message::Forward(_)));
+        assert_eq!((is_forwarded, grants(&mut bench).len()), (goes, usize::from(goes)), "{host:?} {hops} {hubs}");
+        if !goes {
+            assert_eq!(refused(&sent), (peer, Reason::NotAllowed));
+        }
+    }
+}
