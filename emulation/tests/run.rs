@@ -288,9 +288,10 @@ fn a_frozen_daemon_stands_still_goes_on_and_says_what_it_counted() {
     assert_eq!(told, expected);
     let ended = |request: &Request| request.t + request.elapsed_ms / 1e3;
     let own: Vec<&Request> = results.requests.iter().filter(|request| request.node == "node2").collect();
-    // Told a little after its time, on a machine that is busy.
-    assert!(own.iter().all(|request| !(1.5..3.0).contains(&ended(request))), "{own:?}");
-    assert!(own.iter().any(|request| ended(request) > 3.0 && request.outcome == Outcome::Completed), "{own:?}");
+    // Told a little after its time, on a machine that is busy; and what requests and faults
+    // count from is up to a few milliseconds apart.
+    assert!(own.iter().all(|request| !(1.5..2.95).contains(&ended(request))), "{own:?}");
+    assert!(own.iter().any(|request| ended(request) > 2.95 && request.outcome == Outcome::Completed), "{own:?}");
     let reasons = &results.run.verdict.reasons;
     assert!(!reasons.iter().any(|reason| reason.contains("did not say")), "{reasons:?}");
 }
