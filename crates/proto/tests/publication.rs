@@ -214,7 +214,8 @@ impl Scene {
 
     fn forward(&mut self, number: u8, id: RequestId) {
         let tag = Tag(u64::from(id.0));
-        let reflect = Some(Reflect { to: media(number), tag, hops: 1, provider: None, resumes: None });
+        // One super node reflects the stream to all.
+        let reflect = Some(Reflect { to: media(200), tag, hops: 1, provider: None, resumes: None });
         let forward = Forward {
             id,
             nonce: Nonce::from_u64(id.0.into()),
@@ -225,7 +226,7 @@ impl Scene {
             params: Some(Params { reflect, ..Params::default() }),
         };
         self.say(HUB, &Message::Forward(forward));
-        assert_eq!(self.offers.pop(), Some((media(number), tag)));
+        assert_eq!(self.offers.pop(), Some((media(200), tag)));
     }
 
     fn report_all(&mut self) {

@@ -204,7 +204,6 @@ impl Provide {
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
-        self.make_room(core, &wish);
         if let Err(reason) = self.admit(core, &wish) {
             let busy = reason == Reason::Busy && wish.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
@@ -234,7 +233,7 @@ impl Provide {
         if wish.requester == core.node || wish.pushed.is_none() && !self.services.contains(wish.service) {
             return Err(Reason::NotFound);
         }
-        if self.is_busy(wish) {
+        if self.is_busy(wish) && self.giving_way(wish).is_empty() {
             core.counters.declined_busy += 1;
             core.reckoned_streams = 0;
             return Err(Reason::Busy);

@@ -4,7 +4,8 @@
 //!
 //! A publication is a session of its own, with a source and without a
 //! requester; each request for its stream is a session without a source, a
-//! member. Of a publication only one copy leaves this node, so it counts once.
+//! member. Of a publication one copy leaves this node for each super node that reflects it, and for
+//! each member whose home does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +15,13 @@ use bytes::Bytes;
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::links::Link;
-use super::provide::{Provide, Wish};
+use super::provide::Provide;
+use super::room::usual_kbps;
 use super::session::{Phase, Session};
 use super::status::PublicationStatus;
 use super::timers::Timer;
 use crate::reflection::{self, Epoch, Secret, StreamId};
-use crate::service::{Form, Service};
+use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
 
@@ -147,10 +149,14 @@ impl Publications {
         self.all.keys().copied().collect()
     }
 
-    /// How many there are, and what they take, kbit/s.
-    pub(super) fn load(&self) -> (usize, u32) {
-        let kbps = self.all.values().fold(0, |sum: u32, publication| sum.saturating_add(publication.kbps));
-        (self.all.len(), kbps)
+    /// What there is, and what one copy of it takes, kbit/s.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (Service, u32)> {
+        self.all.values().map(|publication| (publication.service, publication.kbps))
+    }
+
+    /// What one copy of a service's publication takes, kbit/s, if there is one.
+    pub(super) fn rate(&self, service: Service) -> Option<u32> {
+        self.rates().find(|(of, _)| *of == service).map(|(_, kbps)| kbps)
     }
 }
 
@@ -164,45 +170,27 @@ impl Provide {
         self.members(service).filter(|(_, session)| which(&session.phase)).map(|(id, _)| id).collect()
     }
 
-    /// Ends the streams of a service that are sent to one requester each, if
-    /// that makes room for one that all of them can have instead.
-    pub(super) fn make_room(&mut self, core: &mut Core, wish: &Wish) {
-        if wish.reflect.is_none() || self.publications.of(wish.service).is_some() || !self.is_busy(wish) {
-            return;
-        }
-        let (service, requester) = (wish.service, wish.requester);
-        let gives_way = |session: &Session| {
-            let wish = &session.wish;
-            matches!(session.phase, Phase::Streaming(_)) && wish.service == service && wish.reflectable
-        };
-        let freed = self.live_where(gives_way);
-        let kbps = freed.iter().filter_map(|id| self.sessions.get(id)).map(|session| session.kbps).sum::<u32>();
-        let load = self.load();
-        let fits = load.streams.saturating_sub(freed.len()) < usize::from(self.max_streams)
-            && load.kbps.saturating_sub(kbps).saturating_add(usual_kbps(service)) <= self.uplink_kbps;
-        if fits && requester != core.node {
-            for id in freed {
-                self.stop_requester(core, id, Reason::Reflected);
-            }
-        }
-    }
-
     /// There is a way to who wants a reflected stream.
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { wish, .. }) = self.sessions.get(&id) else { return };
         let (service, requester) = (wish.service, wish.requester);
+        let (is_busy, giving_way) = (self.is_busy(wish), self.giving_way(wish));
+        if is_busy && giving_way.is_empty() {
+            core.counters.declined_busy += 1;
+            return self.refuse(core, id, Reason::Busy);
+        }
         if let Some(publication) = self.publications.of(service) {
             core.counters.joined += 1;
             core.timers.clear(Timer::Linger(publication));
             return self.start_member(core, id);
         }
-        if self.is_busy(wish) {
-            return self.refuse(core, id, Reason::Busy);
+        for direct in giving_way {
+            self.stop_requester(core, direct, Reason::Reflected);
         }
         let session = self.number();
         self.publications
             .all
-            .insert(session, Publication { service, kbps: usual_kbps(service), live: None, sealed: None });
+            .insert(session, Publication { service, kbps: usual_kbps(service.form()), live: None, sealed: None });
         core.emit(Event::Open { session, service, duration: None, requester, reflected: true });
     }
 
@@ -274,12 +262,20 @@ impl Provide {
 
     /// A member, or who was to become one, is gone.
     pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
-        let Some(requester) = self.sessions.get(&id).map(|session| session.wish.requester) else { return };
+        let Some((requester, to)) =
+            self.sessions.get(&id).map(|session| (session.wish.requester, session.wish.reflect))
+        else {
+            return;
+        };
         let Some(publication) = self.publications.of(service) else { return };
         // A hub may have let it open the stream before it was one.
         let could_open = could_open || self.publications.sealed(service).is_some();
         // It may have the stream by another request as well.
         let is_in = self.members(service).any(|(_, other)| other.wish.requester == requester);
+        let to = to.map(|reflect| reflect.to);
+        if !self.members(service).any(|(_, other)| other.wish.reflect.map(|reflect| reflect.to) == to) {
+            core.stream_freed();
+        }
         if could_open && !is_in {
             core.emit(Event::MemberLeft { session: publication });
         }
@@ -351,12 +347,5 @@ impl Provide {
             kbps: publication.kbps,
         };
         self.publications.all.iter().map(one).collect()
-    }
-}
-
-fn usual_kbps(service: Service) -> u32 {
-    match service.form() {
-        Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-        Form::Object { .. } => 0,
     }
 }

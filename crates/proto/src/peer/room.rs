@@ -1,30 +1,73 @@
 //! How much the node takes on: its streams and their uplink, and its objects.
 
-use super::provide::{MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, Provide, Wish};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use super::api::SessionId;
+use super::provide::{Key, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, Provide, Wish};
 use super::publish::MAX_MEMBERS;
-use super::session::Session;
+use super::session::{Phase, Session};
 use crate::ids::NodeId;
 use crate::record::Capacity;
-use crate::service::Form;
+use crate::service::{Form, Service};
 
 impl Provide {
-    /// Whether a request is one more than this node takes on.
+    /// Whether a request is one more than this node takes on. What its session has is not counted.
     pub(super) fn is_busy(&self, wish: &Wish) -> bool {
-        let load = self.load();
-        match wish.service.form() {
-            Form::Stream { .. } if wish.reflect.is_some() && self.publications.of(wish.service).is_some() => {
-                self.members(wish.service).count() >= MAX_MEMBERS
+        let load = self.load_besides(Some(wish.key));
+        let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
+        match (wish.service.form(), published) {
+            (Form::Stream { .. }, Some((to, kbps))) => {
+                let others = self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key);
+                others.count() >= MAX_MEMBERS || self.is_one_more_copy(wish, to) && !self.has_room(&load, kbps)
             }
-            Form::Stream { bits_per_second, .. } => {
-                let kbps = load.kbps.saturating_add(bits_per_second.div_ceil(1000));
-                load.streams >= usize::from(self.max_streams) || kbps > self.uplink_kbps
-            }
-            Form::Object { .. } => {
+            (form @ Form::Stream { .. }, None) => !self.has_room(&load, usual_kbps(form)),
+            (Form::Object { .. }, _) => {
                 let is_scarce = load.objects >= MAX_OBJECT_SESSIONS / 2;
                 load.objects >= MAX_OBJECT_SESSIONS
                     || is_scarce && self.objects_to(wish.requester) >= MAX_OBJECTS_PER_REQUESTER
             }
         }
+    }
+
+    /// The streams of a service that are sent to one requester each, if without them there is room
+    /// for one that all of them can have instead; none if there is room anyway. Where no super node
+    /// reflects they would take as much as before.
+    pub(super) fn giving_way(&self, wish: &Wish) -> Vec<SessionId> {
+        let is_reflected = wish.reflect.is_some_and(|reflect| reflect.hops > 0);
+        if !is_reflected || self.publications.of(wish.service).is_some() || !self.is_busy(wish) {
+            return Vec::new();
+        }
+        let gives_way = |session: &Session| {
+            let other = &session.wish;
+            matches!(session.phase, Phase::Streaming(_)) && other.service == wish.service && other.reflectable
+        };
+        let mut load = self.load_besides(Some(wish.key));
+        let giving_way = self.live_where(gives_way);
+        for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
+            (load.streams, load.kbps) = (load.streams.saturating_sub(1), load.kbps.saturating_sub(session.kbps));
+        }
+        if self.has_room(&load, usual_kbps(wish.service.form())) { giving_way } else { Vec::new() }
+    }
+
+    /// Whether there is room for one more stream.
+    fn has_room(&self, load: &Load, kbps: u32) -> bool {
+        load.streams < usize::from(self.max_streams) && load.kbps.saturating_add(kbps) <= self.uplink_kbps
+    }
+
+    /// Whether a member would be sent a copy of the stream of its own. Who has one and asks for
+    /// another way has two for a moment, which is not held against it.
+    fn is_one_more_copy(&self, wish: &Wish, to: SocketAddr) -> bool {
+        let copies = self.copies(wish.service, |other| other.key != wish.key);
+        let own = self.copies(wish.service, |other| other.key != wish.key && other.requester == wish.requester);
+        !copies.is_empty() && !copies.contains(&to) && own.len() != 1
+    }
+
+    /// Where copies of a service's publication go for members of which `which` holds.
+    fn copies(&self, service: Service, which: impl Fn(&Wish) -> bool) -> BTreeSet<SocketAddr> {
+        let has_joined = |session: &Session| matches!(session.phase, Phase::Opening | Phase::Member);
+        let joined = self.members(service).filter(|(_, member)| has_joined(member) && which(&member.wish));
+        joined.filter_map(|(_, member)| Some(member.wish.reflect?.to)).collect()
     }
 
     /// What is left of the node's limits.
@@ -38,11 +81,23 @@ impl Provide {
         }
     }
 
-    /// What is taken of the limits: of a reflected stream once, however many take it.
+    /// What is taken of the limits: of a reflected stream once for each place to which it goes,
+    /// however many take it there.
     pub(super) fn load(&self) -> Load {
+        self.load_besides(None)
+    }
+
+    /// The same without one session.
+    fn load_besides(&self, except: Option<Key>) -> Load {
         let mut load = Load::default();
-        (load.streams, load.kbps) = self.publications.load();
-        for (_, session) in self.under_way().filter(|(_, session)| session.wish.reflect.is_none()) {
+        for (service, kbps) in self.publications.rates() {
+            // Its source runs also while nobody has joined yet, and when everybody has left.
+            let copies = self.copies(service, |wish| Some(wish.key) != except).len().max(1);
+            load.streams += copies;
+            load.kbps = load.kbps.saturating_add(kbps.saturating_mul(u32::try_from(copies).unwrap_or(u32::MAX)));
+        }
+        let counts = |session: &Session| session.wish.reflect.is_none() && Some(session.wish.key) != except;
+        for (_, session) in self.under_way().filter(|(_, session)| counts(session)) {
             if session.wish.service.is_stream() {
                 load.streams += 1;
                 load.kbps = load.kbps.saturating_add(session.kbps);
@@ -65,4 +120,12 @@ pub(super) struct Load {
     pub(super) streams: usize,
     pub(super) kbps: u32,
     objects: usize,
+}
+
+/// What a stream of this form usually takes, kbit/s.
+pub(super) fn usual_kbps(form: Form) -> u32 {
+    match form {
+        Form::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
+        Form::Object { .. } => 0,
+    }
 }

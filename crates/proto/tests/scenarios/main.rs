@@ -33,6 +33,7 @@ mod spills;
 mod standby;
 mod tiers;
 mod transports;
+mod uplinks;
 mod watches;
 
 use roost_proto::peer::{Event, Summary, Ticket};

@@ -33,7 +33,8 @@ pub struct Config {
     /// Where other nodes can dial this one; advertised in its record.
     pub addresses: Vec<Address>,
     /// How many streams it provides at once. Default of the daemons: 8. More
-    /// requests are answered "busy" and go to the next provider.
+    /// requests are answered "busy" and go to the next provider. A reflected stream
+    /// is one for each place to which this node sends it.
     pub max_streams: u16,
     /// How much uplink its streams may use together, kbit/s. Beyond it: "busy".
     /// `u32::MAX` sets no limit.

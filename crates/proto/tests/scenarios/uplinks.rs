@@ -1,0 +1,137 @@
+//! What reflected streams take of their provider's uplink, and what makes room for them.
+
+use roost_proto::peer::{Event, Reflection, Ticket};
+use roost_proto::wire::Reason;
+use roost_proto::{Role, Service};
+
+use crate::reflection::{PLACE, THERE};
+use crate::world::host::Host;
+use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::{failed, finished};
+
+/// A hub that reflects or does not, a provider with so many streams, and nodes.
+fn scene(seed: u64, reflects: bool, streams: u16, nodes: i32) -> (World, HostId, Vec<HostId>) {
+    let mut world = World::new(seed);
+    let number = world.hosts.len();
+    let machine = world.hub_machine_with(number, Role::SuperNode, |config| {
+        config.reflection = config.reflection.filter(|_| reflects);
+    });
+    let hub = world.add(Host::hub(number, Role::SuperNode, machine));
+    let provider = world.node_with(&[hub], |config| {
+        config.services = [Service::Video].into_iter().collect();
+        (config.cell, config.max_streams) = (PLACE, streams);
+    });
+    let nodes = (0..nodes).map(|x| world.node((x, 0), &[], &[hub])).collect();
+    world.settle();
+    (world, provider, nodes)
+}
+
+fn request(world: &mut World, node: HostId, reflect: Option<Reflection>) -> Ticket {
+    world.request_with(node, Service::Video, THERE, |wanted| {
+        (wanted.reflect, wanted.duration) = (reflect, Some(60 * SECOND));
+    })
+}
+
+/// How many streams a provider has left, as its record says.
+fn streams_left(world: &mut World, provider: HostId) -> Option<u16> {
+    world.run_relays(10 * SECOND);
+    let records = world.hub_at(world.home(provider)?).index(world.now, None, 9);
+    records.iter().find(|record| record.node == node_id(provider.0)).map(|record| record.capacity.streams)
+}
+
+#[test]
+fn where_no_super_node_reflects_each_subscriber_is_a_stream_of_the_provider() {
+    let (mut world, provider, nodes) = scene(1, false, 2, 3);
+    let subscribe = |world: &mut World, node: usize| {
+        let ticket = world.subscribe(nodes[node], Service::Video, THERE);
+        world.run_relays(2 * SECOND);
+        ticket
+    };
+    let first = subscribe(&mut world, 0);
+    assert_eq!(streams_left(&mut world, provider), Some(1));
+    let second = subscribe(&mut world, 1);
+    assert_eq!(streams_left(&mut world, provider), Some(0));
+    let third = subscribe(&mut world, 2);
+    assert_eq!(failed(&mut world, nodes[2], third), Reason::Busy);
+    for (node, ticket) in [(0, first), (1, second)] {
+        assert!(world.is_watching(nodes[node], ticket, provider));
+    }
+    world.cancel(nodes[0], first);
+    assert_eq!(streams_left(&mut world, provider), Some(1));
+    let third = subscribe(&mut world, 2);
+    assert!(world.is_watching(nodes[2], third, provider));
+}
+
+#[test]
+fn where_one_reflects_all_subscribers_are_one_stream() {
+    let (mut world, provider, nodes) = scene(2, true, 2, 4);
+    for node in nodes {
+        let ticket = world.subscribe(node, Service::Video, THERE);
+        world.run_relays(2 * SECOND);
+        assert!(world.is_watching(node, ticket, provider));
+    }
+    assert_eq!(streams_left(&mut world, provider), Some(1));
+}
+
+#[test]
+fn who_cannot_be_reached_ends_nobody_s_stream() {
+    let (mut world, provider, nodes) = scene(3, true, 1, 2);
+    let first = request(&mut world, nodes[0], Some(Reflection::IfBusy));
+    world.run_relays(2 * SECOND);
+    world.cut(provider, nodes[1]);
+    request(&mut world, nodes[1], Some(Reflection::Always));
+    world.run_relays(20 * SECOND);
+    assert!(world.hosts[nodes[0].0].reflected(first).is_none());
+    let summary = finished(&mut world, nodes[0], first);
+    assert!(summary.complete && summary.lost == 0, "{summary:?}");
+}
+
+#[test]
+fn nobody_takes_the_room_that_was_made_for_a_publication() {
+    for wait in 0..30 {
+        let (mut world, provider, nodes) = scene(4, true, 1, 3);
+        let first = request(&mut world, nodes[0], Some(Reflection::IfBusy));
+        world.run_relays(2 * SECOND);
+        let second = request(&mut world, nodes[1], Some(Reflection::Always));
+        world.run(2 * wait * MS);
+        let third = request(&mut world, nodes[2], None);
+        world.run_relays(3 * SECOND);
+        for (node, ticket) in [(0, first), (1, second)] {
+            assert!(world.is_watching(nodes[node], ticket, provider), "{wait}, {node}");
+        }
+        assert!(matches!(world.hosts[nodes[2].0].ending(third), Some(Event::Failed { reason: Reason::Busy, .. })));
+    }
+}
+
+#[test]
+fn another_home_is_no_further_stream_to_who_has_it_already() {
+    for drains in [true, false] {
+        let mut world = World::new(5);
+        let hubs = world.mesh(2);
+        world.run(2 * SECOND);
+        let provider = world.node_with(&hubs, |config| {
+            config.services = [Service::Video].into_iter().collect();
+            (config.cell, config.max_streams) = (PLACE, 1);
+        });
+        let nodes: Vec<HostId> = (0..3).map(|x| world.node((x, 0), &[], &hubs)).collect();
+        world.settle();
+        world.run(70 * SECOND);
+        let watch = |world: &mut World, node: usize| {
+            let ticket = world.subscribe(nodes[node], Service::Video, THERE);
+            world.run_relays(2 * SECOND);
+            ticket
+        };
+        let tickets = [0, 1].map(|node| watch(&mut world, node));
+        let home = world.home(provider).unwrap();
+        if drains {
+            world.leave_hub(home)
+        } else {
+            world.kill(home)
+        }
+        world.run_relays(20 * SECOND);
+        let last = watch(&mut world, 2);
+        for (node, ticket) in nodes.iter().zip([tickets[0], tickets[1], last]) {
+            assert!(world.is_watching(*node, ticket, provider), "{drains} {node:?}");
+        }
+    }
+}
