@@ -9,6 +9,7 @@
 //!   carries their packets through the core.
 //! - [`experiment`] runs plans: the daemons, the workload, the faults.
 //! - [`sim`] runs plans in virtual time: the same machines over the same core.
+//! - [`reproduce`] makes the published experiments again, and judges their claims.
 //! - [`siting`] says where super nodes or the server are best put.
 //! - [`report`] is what a run leaves behind, and what people look at.
 //! - [`mod@bench`] measures the emulator itself.
@@ -20,6 +21,7 @@ mod machine;
 pub mod netcore;
 pub mod ns;
 pub mod report;
+pub mod reproduce;
 pub mod scenario;
 pub mod sim;
 pub mod siting;

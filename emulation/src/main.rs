@@ -123,6 +123,18 @@ enum Command {
   emulate sweep plans/first.toml --check
 ")]
     Sweep(commands::sweep::SweepArgs),
+    /// Make the published experiments again: every figure and table, and what the papers claim
+    ///
+    /// Runs are in virtual time, and the same to the last digit on every machine. Each claim is held
+    /// against them: reproduced if the whole 95 % interval is where the paper's figure is, differs if
+    /// what it found holds by another amount. One page shows it all. Ctrl-C keeps what is done, and
+    /// the same command goes on.
+    #[command(before_help = "Examples:
+  emulate reproduce --quick              the same figures in minutes
+  emulate reproduce sproull-fig4 --json
+  emulate reproduce --list
+")]
+    Reproduce(commands::reproduce::ReproduceArgs),
     /// Write the page, the figures and the tables of results again
     #[command(before_help = "Examples:
   emulate report results/star-11
@@ -193,6 +205,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Exec(args) => commands::exec::run(args, output),
         Command::Linktest(args) => commands::linktest::run(args, output),
         Command::Report(args) => commands::report::run(args, output),
+        Command::Reproduce(args) => commands::reproduce::run(args, output),
         Command::Compare(args) => commands::compare::run(args, output),
         Command::Bench(args) => commands::bench::run(args, output),
         Command::Growth(args) => commands::growth::run(args, output),

@@ -48,5 +48,5 @@ pub use prepare::Prepared;
 pub use run::{Finished, run, run_network};
 pub(crate) use sampler::since;
 pub(crate) use siblings::Binaries;
-pub use siblings::hashes;
+pub use siblings::{hashes, own_digest};
 pub use vary::{Cell, cells, with_values};

@@ -62,7 +62,15 @@ pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, Ru
     })
 }
 
-/// The same of this program alone.
+/// The SHA-256 of this program.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn own_digest() -> Result<String, RunError> {
+    hash(Path::new(OWN))
+}
+
+/// The same of this program alone, by name.
 pub(super) fn own_hash() -> Result<BTreeMap<String, String>, RunError> {
     Ok(BTreeMap::from([("emulate".to_owned(), hash(Path::new(OWN))?)]))
 }

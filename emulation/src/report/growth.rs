@@ -71,7 +71,7 @@ fn held(states: &[State]) -> Figure {
 
 fn drawn(name: &str, points: impl Iterator<Item = (usize, f64)>) -> Line {
     let points = points.filter(|(_, value)| value.is_finite());
-    Line { name: name.to_owned(), points: points.map(|(nodes, value)| (place(nodes), value, None)).collect() }
+    Line::new(name, points.map(|(nodes, value)| (place(nodes), value, None)).collect())
 }
 
 fn figure(

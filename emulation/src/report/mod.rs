@@ -6,19 +6,19 @@
 
 mod compare;
 mod csv;
-mod figure;
+pub(crate) mod figure;
 mod growth;
 mod likeness;
 mod measure;
 pub mod metrics;
-mod page;
+pub(crate) mod page;
 mod read;
 pub mod record;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod transport;
-mod words;
+pub(crate) mod words;
 mod write;
 
 pub use compare::{Comparison, Difference, Finding, Row, Side, compare};

@@ -99,7 +99,7 @@ fn by_size(rows: &[&Row], workload: Workload, condition: Condition) -> Option<Fi
         let of = rows.iter().filter(|row| row.transport == *transport);
         let mut points: Vec<_> = of.filter_map(|row| Some((place(row.frame_bytes), value(row)?, None))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        (!points.is_empty()).then(|| Line { name: transport.to_string(), points })
+        (!points.is_empty()).then(|| Line::new(transport.name(), points))
     };
     let all: Vec<Line> = Transport::ALL.iter().filter_map(line).collect();
     let what = match workload {

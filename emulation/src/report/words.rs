@@ -3,7 +3,7 @@
 use super::metrics::Distribution;
 
 /// Text for HTML and XML, in an element or between double quotes.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -34,7 +34,7 @@ pub(super) fn count(value: u64) -> String {
 }
 
 /// Three significant digits, without zeros at the end of a fraction.
-pub(super) fn three(value: f64) -> String {
+pub(crate) fn three(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
@@ -54,7 +54,7 @@ pub(super) fn three(value: f64) -> String {
 }
 
 /// A ratio, in three digits where they tell it from 1: `0.998`, `1.39`, `12.4`.
-pub(super) fn ratio(value: f64) -> String {
+pub(crate) fn ratio(value: f64) -> String {
     match value {
         _ if !(0.01..100.0).contains(&value) => three(value),
         _ if value < 0.9995 => format!("{value:.3}"),
@@ -64,7 +64,7 @@ pub(super) fn ratio(value: f64) -> String {
 }
 
 /// Bytes: `412 kB`, `1.2 MB`.
-pub(super) fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let unit = units.into_iter().find(|(scale, _)| value >= scale * 0.9995);
     unit.map_or_else(
@@ -74,12 +74,12 @@ pub(super) fn bytes(value: f64) -> String {
 }
 
 /// Milliseconds: `0.13 ms`, `412 ms`, `1.04 s`.
-pub(super) fn milliseconds(value: f64) -> String {
+pub(crate) fn milliseconds(value: f64) -> String {
     if value >= 999.5 { format!("{} s", three(value / 1e3)) } else { format!("{} ms", three(value)) }
 }
 
 /// A rate in Mbit/s: `12.4 Mbit/s`, `5.76 kbit/s`.
-pub(super) fn rate(mbit_s: f64) -> String {
+pub(crate) fn rate(mbit_s: f64) -> String {
     match mbit_s {
         _ if mbit_s >= 0.9995 => format!("{} Mbit/s", three(mbit_s)),
         _ if mbit_s >= 0.000_999_5 => format!("{} kbit/s", three(mbit_s * 1e3)),
@@ -104,7 +104,7 @@ pub(super) fn seconds(value: f64) -> String {
 }
 
 /// A part of one as percent: `94.7 %`.
-pub(super) fn percent(part: f64) -> String {
+pub(crate) fn percent(part: f64) -> String {
     format!("{} %", three(part * 100.0))
 }
 
@@ -128,7 +128,7 @@ pub(super) fn slowest(latency: &Distribution) -> String {
 }
 
 /// `1 request`, `2 requests`.
-pub(super) fn counted(value: u64, one: &str) -> String {
+pub(crate) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
@@ -144,7 +144,7 @@ pub(super) fn tied(text: &str) -> String {
 }
 
 /// A name with its first letter large.
-pub(super) fn capital(name: &str) -> String {
+pub(crate) fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

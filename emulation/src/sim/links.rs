@@ -8,12 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_proto::address::MAX_HOSTS;
 use roost_proto::machine::Peer as Neighbour;
-use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, RoleSet, Scheme, Time};
+use roost_proto::{Address, Channel, Delivery, DialId, LinkId, NodeId, Role, RoleSet, Scheme, Time};
 use roost_transport::simulated::{Detail, Happening, LinkEnd, multicast_bytes};
 
+use super::Shares;
 use super::calendar::Calendar;
 use super::trace::Trace;
 use super::wire::{Addressed, Arrival, Wire};
+use crate::lab::carrier::HEADER_BYTES;
 use crate::scenario::topology::HostIndex;
 
 /// Where a machine is among all machines.
@@ -87,6 +89,8 @@ pub(super) struct Links {
     held: Vec<Option<Held>>,
     /// Bytes of packets that each machine sent and received.
     counted: Vec<[u64; 2]>,
+    /// What the packets of all machines were for.
+    shares: Shares,
 }
 
 /// What has come for a machine that stands still.
@@ -106,7 +110,8 @@ struct End {
     state: LinkEnd,
     /// The dial that it is an attempt of, until it is up.
     dial: Option<DialId>,
-    is_up: bool,
+    /// Since when it is up.
+    up_since: Option<Time>,
     /// The time for which it is in the calendar.
     armed: Option<Time>,
 }
@@ -114,7 +119,7 @@ struct End {
 impl End {
     /// Whether the system acts for it when its process does not.
     fn is_of_system(&self) -> bool {
-        self.scheme == Scheme::Tcp && self.is_up
+        self.scheme == Scheme::Tcp && self.up_since.is_some()
     }
 }
 
@@ -159,6 +164,7 @@ impl Links {
             group: BTreeMap::new(),
             held: (0..count).map(|_| None).collect(),
             counted: vec![[0; 2]; count],
+            shares: Shares::default(),
         }
     }
 
@@ -169,6 +175,18 @@ impl Links {
     /// Bytes of packets that a machine has sent and received.
     pub(super) fn counted(&self, machine: MachineId) -> [u64; 2] {
         self.counted[machine]
+    }
+
+    /// What the packets of all machines were for, from their start on.
+    pub(super) const fn shares(&self) -> Shares {
+        self.shares
+    }
+
+    /// Since when a machine has had a link to another over this transport, the
+    /// oldest of several.
+    pub(super) fn up_since(&self, machine: MachineId, other: MachineId, scheme: Scheme) -> Option<Time> {
+        let ends = self.of_machine[machine].iter().filter_map(|link| self.ends[link.0 as usize].as_ref());
+        ends.filter(|end| end.far == other && end.scheme == scheme).filter_map(|end| end.up_since).min()
     }
 
     /// A machine has started.
@@ -184,7 +202,7 @@ impl Links {
         let links = std::mem::take(&mut self.of_machine[machine]);
         for link in links {
             let Some(mut end) = self.slot(link).take() else { continue };
-            if end.scheme == Scheme::Tcp && end.is_up {
+            if end.scheme == Scheme::Tcp && end.up_since.is_some() {
                 end.state.abort(now, "the connection was closed");
                 self.post(now, link, &mut end);
             }
@@ -231,6 +249,7 @@ impl Links {
     pub(super) fn multicast(&mut self, now: Time, machine: MachineId, message: &Bytes) {
         let Some(bytes) = multicast_bytes(message.len()) else { return };
         self.counted[machine][0] += u64::from(bytes);
+        self.shares.multicast_bytes += u64::from(bytes) + HEADER_BYTES as u64;
         let packet = |from| Packet { way: Way::Group(from), bytes, content: message.clone() };
         self.wire.multicast(now, self.sites[machine].host, bytes, packet);
     }
@@ -264,7 +283,8 @@ impl Links {
         let ways = self.ways(machine, far, address.scheme, to.0);
         let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
         let state = LinkEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
-        let end = End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), is_up: false, armed: None };
+        let end =
+            End { machine, scheme: address.scheme, to, far, state, dial: Some(dial), up_since: None, armed: None };
         let link = LinkId(self.ends.len() as u64);
         self.ends.extend([Some(Box::new(end)), None]);
         self.of_machine[machine].insert(link);
@@ -367,8 +387,9 @@ impl Links {
     /// The end of one machine of a link to another.
     #[cfg(test)]
     pub(super) fn between(&self, machine: MachineId, other: MachineId) -> Option<LinkId> {
-        let leads_there =
-            |link: &&LinkId| self.ends[link.0 as usize].as_ref().is_some_and(|end| end.is_up && end.far == other);
+        let leads_there = |link: &&LinkId| {
+            self.ends[link.0 as usize].as_ref().is_some_and(|end| end.up_since.is_some() && end.far == other)
+        };
         self.of_machine[machine].iter().find(leads_there).copied()
     }
 
@@ -418,7 +439,7 @@ impl Links {
             let ways = self.ways(from, machine, scheme, to.0);
             let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
             let state = LinkEnd::accept_over(back.len() as u8, scheme, self.detail, now);
-            let end = End { machine, scheme, to: back, far: from, state, dial: None, is_up: false, armed: None };
+            let end = End { machine, scheme, to: back, far: from, state, dial: None, up_since: None, armed: None };
             *self.slot(link) = Some(Box::new(end));
             self.of_machine[machine].insert(link);
         }
@@ -453,6 +474,9 @@ impl Links {
         while let Some(parcel) = end.state.poll_packet(now) {
             let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
             let (from, scheme, path) = (end.machine, end.scheme, parcel.path);
+            let is_hubs = [end.machine, end.far].iter().any(|at| self.sites[*at].identity.role != Role::Node);
+            let is_greeting = LinkEnd::is_of_handshake(&parcel.content);
+            self.shares.add(is_hubs, is_greeting, u64::from(parcel.bytes) + HEADER_BYTES as u64);
             let way = Way::Link { from, to, scheme, link: LinkId(link.0 ^ 1), path };
             let packet = Packet { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
@@ -498,7 +522,7 @@ impl Links {
                     }
                     self.wishes.remove(&(end.machine, dial));
                 }
-                end.is_up = true;
+                end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
                 News::Up { link, dial, peer, address, rtt }
             }

@@ -49,6 +49,7 @@ pub use record::ByService;
 pub use roost_transport::simulated::Detail;
 
 use crate::experiment::{Prepared, RunError};
+use crate::report;
 use crate::scenario::addresses::AddressError;
 use crate::scenario::wiring::WiringError;
 use record::Recorder;
@@ -74,11 +75,45 @@ pub struct Outcome {
     pub steps: u64,
     /// How the requests for each service ended.
     pub by_service: BTreeMap<String, ByService>,
+    /// What the packets of all machines were for.
+    pub shares: Shares,
     /// What must not have been; empty if all is well.
     pub violations: Vec<Violation>,
     /// Packets that the simulated network had no memory for: with any, it was
     /// not the network of the plan.
     pub overflows: u64,
+}
+
+/// What packets were for, in bytes with the headers of frames, counted where
+/// they were sent and from the machines' start on.
+///
+/// It is told by where packets go, as the published experiments told it by
+/// ports: what goes to or from a hub finds services, unless the hub relays them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Packets of associations with hubs, and of hubs with one another.
+    pub hub_bytes: u64,
+    /// Handshakes of nodes with one another.
+    pub handshake_bytes: u64,
+    /// All else from node to node: data, its acknowledgements, and `asides`.
+    pub node_bytes: u64,
+    /// Packets of multicast, once where they were sent.
+    pub multicast_bytes: u64,
+    /// Messages from node to node that are no data: acceptances, above all.
+    pub asides: u64,
+    /// Their bytes, without any header.
+    pub aside_bytes: u64,
+}
+
+impl Shares {
+    fn add(&mut self, is_hubs: bool, is_greeting: bool, bytes: u64) {
+        let share = match (is_hubs, is_greeting) {
+            (true, _) => &mut self.hub_bytes,
+            (false, true) => &mut self.handshake_bytes,
+            (false, false) => &mut self.node_bytes,
+        };
+        *share += bytes;
+    }
 }
 
 impl Outcome {
@@ -131,6 +166,14 @@ pub enum SimulateError {
 /// When the plan does not fit its network.
 pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<Outcome, SimulateError> {
     run::run(prepared, detail, &mut Recorder::new(&prepared.topology))
+}
+
+/// Simulates a plan; what [`simulate_into`] would write is kept instead.
+///
+/// # Errors
+/// When the plan does not fit its network.
+pub fn simulate_and_keep(prepared: &Prepared, detail: Detail) -> Result<(Outcome, report::Results), SimulateError> {
+    record::and_keep(prepared, detail)
 }
 
 /// Simulates a plan, and writes to `folder`, which must be empty or not be

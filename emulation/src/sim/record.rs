@@ -13,7 +13,7 @@ use super::{Detail, SimulateError, Violation};
 use crate::experiment::{Prepared, RunError, since};
 use crate::report::metrics::Distribution;
 use crate::report::record::{Link, Node, Outcome, Record, Request, Run, SCHEMA, Sample, Verdict};
-use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
+use crate::report::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use crate::scenario::topology::NetKind;
 use crate::scenario::{self, Topology};
 
@@ -37,9 +37,16 @@ pub struct ByService {
     pub p99_ms: Option<f64>,
 }
 
+/// Where records go.
+enum Sink {
+    Nowhere,
+    File(BufWriter<File>),
+    Memory(Vec<Record>),
+}
+
 /// Counts, and writes to `events.jsonl` if there is to be one.
 pub(super) struct Recorder {
-    file: Option<BufWriter<File>>,
+    sink: Sink,
     failure: Option<io::Error>,
     services: BTreeMap<String, (ByService, Vec<f64>)>,
     lans: BTreeSet<String>,
@@ -53,7 +60,7 @@ impl Recorder {
     pub(super) fn new(topology: &Topology) -> Self {
         let lans = topology.nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone());
         Self {
-            file: None,
+            sink: Sink::Nowhere,
             failure: None,
             services: BTreeMap::new(),
             lans: lans.collect(),
@@ -65,19 +72,31 @@ impl Recorder {
 
     /// One that writes as well.
     pub(super) fn create(topology: &Topology, path: &Path) -> io::Result<Self> {
-        Ok(Self { file: Some(BufWriter::new(File::create(path)?)), ..Self::new(topology) })
+        Ok(Self { sink: Sink::File(BufWriter::new(File::create(path)?)), ..Self::new(topology) })
+    }
+
+    /// One that keeps the records.
+    fn keeping(topology: &Topology) -> Self {
+        Self { sink: Sink::Memory(Vec::new()), ..Self::new(topology) }
     }
 
     /// Ends the file; the first error, if there was one.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.failure.map_or(Ok(()), Err)?;
-        self.file.as_mut().map_or(Ok(()), |file| file.flush())
+        match &mut self.sink {
+            Sink::File(file) => file.flush(),
+            Sink::Nowhere | Sink::Memory(_) => Ok(()),
+        }
     }
 
-    fn write(&mut self, record: &Record) {
-        let Some(file) = &mut self.file else { return };
+    fn write(&mut self, record: Record) {
+        let file = match &mut self.sink {
+            Sink::Nowhere => return,
+            Sink::Memory(records) => return records.push(record),
+            Sink::File(file) => file,
+        };
         let written =
-            serde_json::to_writer(&mut *file, record).map_err(io::Error::from).and_then(|()| file.write_all(b"\n"));
+            serde_json::to_writer(&mut *file, &record).map_err(io::Error::from).and_then(|()| file.write_all(b"\n"));
         if let (Err(error), None) = (written, &self.failure) {
             self.failure = Some(error);
         }
@@ -101,23 +120,23 @@ impl Recorder {
         latencies.extend(request.latency_ms());
         self.completed += u64::from(request.outcome == Outcome::Completed);
         self.failed += u64::from(matches!(request.outcome, Outcome::Failed | Outcome::TimedOut));
-        self.write(&Record::Request(request));
+        self.write(Record::Request(request));
     }
 
     pub(super) fn incident(&mut self, at: Duration, object: &str, what: String) {
-        self.write(&Record::Incident { t: at.as_secs_f64(), object: object.to_owned(), what });
+        self.write(Record::Incident { t: at.as_secs_f64(), object: object.to_owned(), what });
     }
 
     /// Once a second, how it is going.
     pub(super) fn sample(&mut self, world: &mut World<'_>, t: Duration, active: u32) {
-        if self.file.is_none() {
+        if matches!(self.sink, Sink::Nowhere) {
             return;
         }
         let links = self.links(world);
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let crossed = to_net().filter(|link| !self.lans.contains(&link.link));
         let out = links.iter().filter(|link| link.direction == "from-net" && self.lans.contains(&link.link));
-        self.write(&Record::Sample(Sample {
+        self.write(Record::Sample(Sample {
             t: t.as_secs_f64(),
             offered_bytes: to_net().map(|link| link.bytes_in).sum(),
             // A link has its traffic under `to-net`, a LAN what it delivers under `from-net`.
@@ -134,7 +153,7 @@ impl Recorder {
     pub(super) fn end(&mut self, world: &mut World<'_>, ran: Duration) {
         self.nodes(world, ran.as_secs_f64());
         for link in self.links(world) {
-            self.write(&Record::Link(link));
+            self.write(Record::Link(link));
         }
     }
 
@@ -144,7 +163,7 @@ impl Recorder {
     }
 
     fn nodes(&mut self, world: &World<'_>, t: f64) {
-        if self.file.is_none() {
+        if matches!(self.sink, Sink::Nowhere) {
             return;
         }
         for (machine, cast) in world.casts().iter().enumerate() {
@@ -154,7 +173,7 @@ impl Recorder {
                 Part::Node(_) => "node",
                 Part::Hub(place) => world.architecture().hub_title(place),
             };
-            self.write(&Record::Node(Node {
+            self.write(Record::Node(Node {
                 t,
                 node: cast.name.clone(),
                 class: cast.class.clone(),
@@ -203,6 +222,17 @@ pub(super) fn into_folder(prepared: &Prepared, detail: Detail, folder: &Path) ->
     let facts = serde_json::to_string_pretty(&facts(prepared, detail, &outcome)).map_err(io::Error::from);
     put(RUN_FILE, &facts.map_err(failed(&folder.join(RUN_FILE)))?)?;
     Ok(outcome)
+}
+
+/// Simulates a plan and keeps what a run in emulation would leave.
+pub(super) fn and_keep(prepared: &Prepared, detail: Detail) -> Result<(super::Outcome, Results), SimulateError> {
+    let mut recorder = Recorder::keeping(&prepared.topology);
+    let outcome = super::run::run(prepared, detail, &mut recorder)?;
+    let mut results = Results::new(Path::new(""), facts(prepared, detail, &outcome), Some(prepared.effective()));
+    if let Sink::Memory(records) = recorder.sink {
+        records.into_iter().for_each(|record| results.take(record));
+    }
+    Ok((outcome, results))
 }
 
 /// `run.json` of a simulated run. It has no machine and was never late.

@@ -53,6 +53,7 @@ struct UnderWay {
     relayed: bool,
     bytes: u64,
     first_byte: Option<Duration>,
+    first_contact: Option<bool>,
     summary: Option<Summary>,
 }
 
@@ -90,6 +91,7 @@ impl Requester {
             relayed: false,
             bytes: 0,
             first_byte: None,
+            first_contact: None,
             summary: None,
         });
         let is_stream = wanted.service.is_stream();
@@ -105,6 +107,18 @@ impl Requester {
     /// The ticket under way.
     pub(super) fn ticket(&self) -> Option<Ticket> {
         self.under_way.as_ref().map(|under_way| under_way.ticket)
+    }
+
+    /// When the request under way was made.
+    pub(super) fn began(&self) -> Option<Time> {
+        self.under_way.as_ref().map(|under_way| under_way.began)
+    }
+
+    /// Takes note of whether requester and provider had not spoken before.
+    pub(super) fn meet(&mut self, first: Option<bool>) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.first_contact = first;
+        }
     }
 
     /// Takes note of what the machine tells of the request under way; its
@@ -179,7 +193,7 @@ impl UnderWay {
             packets: summary.map_or(0, |summary| summary.packets),
             lost: summary.map_or(0, |summary| summary.lost),
             dropped_by_reader: 0,
-            first_contact: None,
+            first_contact: self.first_contact,
             transport: self.scheme.map(|scheme| scheme.name().to_owned()),
             relayed: self.relayed,
             drained: false,

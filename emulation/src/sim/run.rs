@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_proto::peer::{Command, Event, Ticket};
-use roost_proto::{NodeId, Time};
+use roost_proto::{NodeId, Scheme, Time};
 
 use super::calendar::Calendar;
 use super::links::MachineId;
@@ -238,10 +238,22 @@ impl Run<'_, '_> {
                 continue;
             }
             let now = self.now();
+            if let Event::Accepted { provider, scheme, relayed: false, .. } = &event {
+                let first = self.is_first_contact(machine, place, *provider, *scheme);
+                self.requesters[place].meet(first);
+            }
             if let Some(request) = self.requesters[place].hear(now, event, &self.stage) {
                 self.ended(place, request);
             }
         }
+    }
+
+    /// Whether the association with the provider came up since the request began.
+    fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
+        let provider = self.world.machine_of(Part::Node(*self.stage.places.get(&provider)?));
+        let up = self.world.links.up_since(machine, provider, scheme)?;
+        let began = self.begin + (self.requesters[place].began()? - Time::ZERO);
+        Some(up >= began)
     }
 
     fn give_up(&mut self, place: usize, outcome: record::Outcome) {
@@ -333,6 +345,7 @@ impl Run<'_, '_> {
             wall_s: started.elapsed().as_secs_f64(),
             nodes: prepared.placement.nodes.len(),
             steps: world.steps,
+            shares: world.shares(),
             by_service,
             violations: violations.collect(),
             overflows,

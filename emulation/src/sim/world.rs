@@ -18,7 +18,7 @@ use super::links::{Links, MachineId, News, Site};
 use super::machine::{Machine, Wish};
 use super::trace::Trace;
 use super::wire::Wire;
-use super::{Detail, SimulateError};
+use super::{Detail, Shares, SimulateError};
 use crate::experiment::workload::generator;
 use crate::experiment::{Architecture, Prepared};
 use crate::scenario::topology::HostIndex;
@@ -56,6 +56,8 @@ pub(super) struct World<'a> {
     pub(super) said: [Said; Traffic::ALL.len()],
     /// The bytes of it that went from hub to hub.
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
+    /// Messages from node to node that are no data, and their bytes.
+    asides: [u64; 2],
 }
 
 /// Messages, and their bytes without headers of any kind.
@@ -145,6 +147,7 @@ impl<'a> World<'a> {
             sent: vec![BTreeMap::new(); count],
             said: [Said::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
+            asides: [0; 2],
             casts,
         };
         let hubs = placement.hubs.len();
@@ -195,6 +198,12 @@ impl<'a> World<'a> {
         {
             self.checks.at_end(self.now, machine, node);
         }
+    }
+
+    /// What the packets of all machines were for.
+    pub(super) fn shares(&self) -> Shares {
+        let [asides, aside_bytes] = self.asides;
+        Shares { asides, aside_bytes, ..self.links.shares() }
     }
 
     /// When the next thing happens.
@@ -384,6 +393,9 @@ impl<'a> World<'a> {
         let said = &mut self.said[traffic as usize];
         (said.messages, said.bytes) = (said.messages + 1, said.bytes + bytes);
         let hubs = self.prepared.placement.hubs.len();
+        if from >= hubs && to >= hubs && traffic != Traffic::Payload {
+            self.asides = [self.asides[0] + 1, self.asides[1] + bytes];
+        }
         if from < hubs && to < hubs {
             self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;
         }

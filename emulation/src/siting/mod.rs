@@ -8,6 +8,7 @@
 //! | `exchange` | bytes and round trips of one request, measured on the real messages and links |
 //! | `predict` | latencies, bytes and loads with given hosts |
 //! | `search` | which hosts cost least |
+//! | `limit` | the least time that a request can take |
 //!
 //! What is predicted is a network without queues and losses: a link that is
 //! nearly full makes everything on it slower, and the advice says which one
@@ -17,6 +18,7 @@
 mod demand;
 mod exchange;
 mod ground;
+mod limit;
 mod predict;
 mod search;
 #[cfg(test)]
@@ -28,6 +30,7 @@ use serde::Serialize;
 use self::demand::Demand;
 use self::exchange::Exchanges;
 use self::ground::Ground;
+pub use self::limit::Limits;
 use self::predict::{Field, Forecast, there_and_back};
 use self::search::search;
 use crate::experiment::plan::Transport;

@@ -169,6 +169,12 @@ impl LinkEnd {
         content.first().is_some_and(|first| session::begins(*first) || quic::begins(*first))
     }
 
+    /// Whether a packet is one of a handshake: those of QUIC have long headers,
+    /// and the others here the same mark.
+    pub fn is_of_handshake(content: &[u8]) -> bool {
+        content.first().is_some_and(|first| first & 0x80 != 0)
+    }
+
     /// Takes a message; what does not fit the queue any more is lost, as it is
     /// in the product.
     pub fn send(&mut self, now: Time, channel: Channel, message: Bytes) {

@@ -67,7 +67,7 @@ impl Canvas<'_> {
         self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
     }
 
-    /// A line of dashes between two points of which one is above or beside the other.
+    /// A line of dashes between two points.
     pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {
         let length = (to.0 - from.0).hypot(to.1 - from.1);
         let at = |along: f64| {

@@ -17,6 +17,24 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// Place, value, and the half-width of the value's interval.
     pub(crate) points: Vec<(f64, f64, Option<f64>)>,
+    /// Whether it is no measured line but a bound, drawn in dashes.
+    pub(crate) is_bound: bool,
+}
+
+impl Line {
+    /// A line of what was measured.
+    pub(crate) fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
+        Self { name: name.to_owned(), points, is_bound: false }
+    }
+
+    /// The same as a bound.
+    pub(crate) fn dashed(self) -> Self {
+        Self { is_bound: true, ..self }
+    }
+
+    fn ink(&self, n: usize) -> Ink {
+        if self.is_bound { Ink::Muted } else { Ink::kind(n) }
+    }
 }
 
 /// The lines over these places; `show` writes a value.
@@ -39,11 +57,11 @@ pub(crate) fn lines(lines: &[Line], places: &[(f64, String)], title: &str, show:
         draw_places(canvas, &frame, places);
         canvas.words(title, (right, bottom + 32.0), Side::Left, Ink::Muted);
         for (n, line) in lines.iter().enumerate() {
-            draw(canvas, &frame, line, Ink::kind(n), sidestep(n, lines.len()));
+            draw(canvas, &frame, line, line.ink(n), sidestep(n, lines.len()));
         }
         for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
             let name = cut_to(&lines[n].name, WORDS, MAX_NAMES / 1.1);
-            canvas.bold(&name, (right + 6.0, y), Side::Right, Ink::kind(n));
+            canvas.bold(&name, (right + 6.0, y), Side::Right, lines[n].ink(n));
         }
     })
 }
@@ -70,6 +88,9 @@ fn sidestep(n: usize, of: usize) -> f64 {
 fn draw(canvas: &mut Canvas<'_>, frame: &Frame, line: &Line, ink: Ink, aside: f64) {
     let at = |place: f64, value: f64| (frame.x.at(place) + aside, frame.y.at(value));
     let points: Vec<(f64, f64)> = line.points.iter().map(|(place, value, _)| at(*place, *value)).collect();
+    if line.is_bound {
+        return points.windows(2).for_each(|pair| canvas.dashes(pair[0], pair[1], ink));
+    }
     canvas.line(&points, ink, 2.0);
     for (place, value, half) in &line.points {
         if let Some(half) = half.filter(|half| half.is_finite()) {

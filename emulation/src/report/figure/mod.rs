@@ -15,10 +15,10 @@ mod time;
 use std::collections::BTreeSet;
 
 pub(super) use self::bars::{Bar, bars};
-pub(super) use self::canvas::Sheet;
+pub(crate) use self::canvas::Sheet;
 pub(super) use self::forest::{forest, said};
 pub(super) use self::ink::{Ink, dark_rules};
-pub(super) use self::lines::{Line, lines};
+pub(crate) use self::lines::{Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service, host_of};
 use super::read::Results;
 use super::words::{bytes, capital, count, counted, milliseconds, percent, rate};
@@ -43,15 +43,15 @@ const PARTS: [(&str, &str); 10] = [
 
 /// A figure.
 #[derive(Clone, Debug)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// Its file's name, without the ending.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What is seen.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// How it is read.
-    pub(super) caption: String,
+    pub(crate) caption: String,
     /// The drawing.
-    pub(super) sheet: Sheet,
+    pub(crate) sheet: Sheet,
 }
 
 /// The figures of a run, those that its records are enough for.

@@ -22,23 +22,23 @@ const STYLE: &str = include_str!("style.css");
 /// A page that is being written. What is put into it as text is escaped; only
 /// the words of this module's own code are markup.
 #[derive(Default)]
-pub(super) struct Page(String);
+pub(crate) struct Page(String);
 
 impl Page {
     /// Adds markup.
-    pub(super) fn markup(&mut self, markup: impl Display) {
+    pub(crate) fn markup(&mut self, markup: impl Display) {
         // Writing into a string cannot fail.
         writeln!(self.0, "{markup}").ok();
     }
 
     /// Adds an element with text in it; `class` may be empty.
-    pub(super) fn element(&mut self, name: &str, class: &str, text: &str) {
+    pub(crate) fn element(&mut self, name: &str, class: &str, text: &str) {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         self.markup(format_args!("<{name}{class}>{}</{name}>", escape(text)));
     }
 
     /// Adds what is to be noticed: a sentence in bold, then what belongs to it.
-    pub(super) fn notice(&mut self, class: &str, bold: &str, rest: &str, reasons: &[String]) {
+    pub(crate) fn notice(&mut self, class: &str, bold: &str, rest: &str, reasons: &[String]) {
         self.markup(format_args!("<div class=\"say {class}\"><p><b>{}</b> {}</p>", escape(bold), escape(rest)));
         if !reasons.is_empty() {
             self.markup("<ul>");
@@ -51,7 +51,7 @@ impl Page {
     }
 
     /// Adds one of the numbers that matter.
-    pub(super) fn number(&mut self, name: &str, value: &str, note: &str) {
+    pub(crate) fn number(&mut self, name: &str, value: &str, note: &str) {
         // The unit is smaller than its number.
         let (number, unit) = value.rsplit_once(' ').unwrap_or((value, ""));
         self.markup(format_args!(
@@ -64,7 +64,7 @@ impl Page {
     }
 
     /// Adds figures, side by side where there is room.
-    pub(super) fn figures(&mut self, figures: &[Figure]) {
+    pub(crate) fn figures(&mut self, figures: &[Figure]) {
         self.markup("<div class=\"figures\">");
         for figure in figures {
             self.markup("<figure>");
@@ -87,7 +87,7 @@ impl Page {
     }
 
     /// The whole file.
-    pub(super) fn document(self, title: &str, body_class: &str) -> String {
+    pub(crate) fn document(self, title: &str, body_class: &str) -> String {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
@@ -104,11 +104,11 @@ impl Page {
 const WIDE: usize = 12;
 
 /// A table that is being written.
-pub(super) struct Rows(String);
+pub(crate) struct Rows(String);
 
 impl Rows {
     /// A table with these headings; one that starts with `<` is over words.
-    pub(super) fn new(headings: &[&str]) -> Self {
+    pub(crate) fn new(headings: &[&str]) -> Self {
         let class = if headings.len() > WIDE { " wide" } else { "" };
         let mut markup = format!("<div class=\"card scroll{class}\"><table><thead><tr>");
         for heading in headings {
@@ -123,7 +123,7 @@ impl Rows {
 
     /// A row: its name, then its cells; `class` may be empty. A cell that
     /// starts with `<` holds words, `+` good news, `!` bad news.
-    pub(super) fn row<'a>(&mut self, class: &str, name: &str, cells: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn row<'a>(&mut self, class: &str, name: &str, cells: impl IntoIterator<Item = &'a str>) {
         self.0.push_str(&format!("<tr class=\"{class}\"><th scope=\"row\">{}</th>", escape(name)));
         for cell in cells {
             let (class, text) = match cell.split_at_checked(1) {
@@ -138,7 +138,7 @@ impl Rows {
     }
 
     /// Its markup.
-    pub(super) fn end(self) -> String {
+    pub(crate) fn end(self) -> String {
         self.0 + "</tbody></table></div>"
     }
 }

@@ -38,7 +38,7 @@ impl Overview<'_> {
             let Some(mean) = cell.mean(measure) else { continue };
             let line = lines
                 .entry((axes::rank(&cell.series).0, &cell.series))
-                .or_insert_with(|| Line { name: cell.series.clone(), points: Vec::new() });
+                .or_insert_with(|| Line::new(&cell.series, Vec::new()));
             line.points.push((cell.x.place, mean.mean, mean.half));
         }
         let lines: Vec<Line> = lines.into_values().collect();

@@ -1,0 +1,164 @@
+//! `emulate reproduce`: the papers, every figure and table.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use roost_emulation::experiment;
+use roost_emulation::reproduce::{self, Progress, RunnerError, Scale, Store, Study, Verdict, Written};
+use roost_emulation::units::format_duration;
+use roost_terminal::{Output, SCHEMA, Steps, Table};
+use serde_json::json;
+
+use super::interrupt;
+use crate::failure::{Code, Failure, Outcome};
+
+/// `emulate reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Only studies or claims whose names begin so: sproull-fig4, sproull; all if nothing is named
+    #[arg(value_name = "STUDY")]
+    studies: Vec<String>,
+    /// The same figures in minutes: shorter runs, fewer seeds and places
+    #[arg(long)]
+    quick: bool,
+    /// The folder of runs, page and figures; what is there and made of the same is not made again
+    /// [default: results/reproduction, results/reproduction-quick]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// How many seeds each point has [default: 5, quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// Say what there is, and end
+    #[arg(long, conflicts_with = "check")]
+    list: bool,
+    /// Say how many runs would be made, and end
+    #[arg(long)]
+    check: bool,
+    /// Keep the records of each run that is made, some megabytes each
+    #[arg(long)]
+    keep_records: bool,
+    /// Take runs that other builds of the programs made, too
+    #[arg(long)]
+    any_build: bool,
+}
+
+/// Makes what is missing, holds the claims against it, and writes the page.
+pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
+    let scale = Scale::new(args.quick, args.seeds);
+    let studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
+    if args.list {
+        return list(&studies, output);
+    }
+    if args.check {
+        return check(&studies, output);
+    }
+    let usual = if args.quick { "results/reproduction-quick" } else { "results/reproduction" };
+    let folder = args.output.as_deref().unwrap_or(Path::new(usual));
+    let store = Store::new(folder, &experiment::own_digest()?, args.any_build);
+    let interrupted = interrupt::note()?;
+    let mut bar = Bar::new(output);
+    let runs = reproduce::run(&studies, &store, args.keep_records, interrupted.flag(), &mut |at| bar.tell(at));
+    drop(bar);
+    let written = reproduce::write(&studies, &runs?, scale, &store).map_err(RunnerError::from)?;
+    show(&written, output)?;
+    match written.invalid {
+        0 => Ok(()),
+        invalid => Err(Failure::new(Code::Invalid, format!("{invalid} runs are not valid; the page says why"))),
+    }
+}
+
+fn unknown(name: &str, scale: Scale) -> Failure {
+    let known: Vec<&str> = reproduce::catalogue(scale).iter().map(|study| study.id).collect();
+    Failure::bad_input(format!("there is no study `{name}`: choose {}", known.join(", ")))
+}
+
+fn list(studies: &[Study], output: Output) -> Outcome {
+    if output.is_json() {
+        let study = |study: &Study| {
+            let claims: Vec<_> = study.claims.iter().map(|claim| &claim.id).collect();
+            json!({ "study": study.id, "title": study.title, "runs": count(study), "claims": claims })
+        };
+        let studies: Vec<_> = studies.iter().map(study).collect();
+        return Ok(output.json(&json!({ "schema": SCHEMA, "studies": studies }))?);
+    }
+    let mut table = Table::new(&["STUDY", ">RUNS", ">CLAIMS", "ABOUT"]);
+    for study in studies {
+        let numbers = [count(study), study.claims.len() as u64].map(|number| number.to_string());
+        table.row([study.id.to_owned()].into_iter().chain(numbers).chain([study.title.to_owned()]));
+    }
+    Ok(output.table(&table)?)
+}
+
+fn check(studies: &[Study], output: Output) -> Outcome {
+    let runs: u64 = studies.iter().map(count).sum();
+    if output.is_json() {
+        return Ok(output.json(&json!({ "schema": SCHEMA, "runs": runs }))?);
+    }
+    Ok(output.data(&format!("{runs} runs in {} studies.\n", studies.len()))?)
+}
+
+fn count(study: &Study) -> u64 {
+    study.points.iter().map(|point| point.seeds).sum()
+}
+
+/// What is told while runs are made: a bar on a terminal, else a line for each tenth.
+struct Bar {
+    output: Output,
+    steps: Option<Steps>,
+    tenths: usize,
+}
+
+impl Bar {
+    const fn new(output: Output) -> Self {
+        Self { output, steps: None, tenths: 0 }
+    }
+
+    fn tell(&mut self, at: Progress<'_>) {
+        if at.made == 0 {
+            self.output.say(format!("{} runs are there, {} are to be made", at.found, at.of));
+            self.steps = Some(Steps::start(self.output, "reproduce", at.of));
+            return;
+        }
+        let left = at.left.map(|left| Duration::from_secs(left.as_secs() + 1)).map(format_duration);
+        let left = left.unwrap_or_default();
+        if let Some(steps) = &self.steps {
+            steps.say(format!("reproduce: {}, about {left} left", at.last));
+            steps.advance();
+        }
+        let tenths = at.made * 10 / at.of.max(1);
+        if tenths > std::mem::replace(&mut self.tenths, tenths) && tenths < 10 && !self.output.shows_progress() {
+            self.output.say(format!("{} of {} runs made, about {left} left", at.made, at.of));
+        }
+    }
+}
+
+fn show(written: &Written, output: Output) -> Outcome {
+    if output.is_json() {
+        return Ok(output.json(&json!({ "schema": SCHEMA, "claims": written.judgements }))?);
+    }
+    let mut table = Table::new(&["CLAIM", "THE SEED", ">HERE", ">95 % INTERVAL", "VERDICT"]);
+    for one in &written.judgements {
+        let cells = [one.id.as_str(), one.seed, &one.ours_said(), &one.interval_said(), one.verdict.words()];
+        table.row(cells.map(str::to_owned));
+    }
+    output.table(&table)?;
+    let of = |verdict| written.judgements.iter().filter(|one| one.verdict == verdict).count();
+    output.say(format!(
+        "{} reproduced, {} differ, {} not reproduced. Look at {}",
+        of(Verdict::Reproduced),
+        of(Verdict::Differs),
+        of(Verdict::Not),
+        written.page.display()
+    ));
+    Ok(())
+}
+
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        match error {
+            RunnerError::Interrupted => Self::new(Code::Interrupted, error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}

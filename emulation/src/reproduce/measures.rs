@@ -1,0 +1,158 @@
+//! What is kept of a run: figures by name.
+//!
+//! | name | what |
+//! |---|---|
+//! | `completed`, `asked` | services |
+//! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
+//! | `completed.ceiling` | services if requests took no time at all |
+//! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
+//! | `overhead.each` | bytes that found and arranged services, for each completed one |
+//! | `first_contacts` | the part of requests that began with a handshake |
+//! | `video.mean`, `.p50`, `.p95` | latency as the seed counts it, milliseconds; so for each service |
+//! | `video.warm.mean`, `video.cold.mean` | the same over associations that were up, and not |
+//! | `video.limit` | the mean of the least times of the same requests |
+//! | `excess.p50`, `excess.p95` | warm first bytes over their least time |
+
+use std::collections::{BTreeMap, HashMap};
+
+use roost_proto::Service;
+
+use crate::experiment::Prepared;
+use crate::report::Results;
+use crate::report::metrics::{Metrics, per_service};
+use crate::report::record::{Outcome, Request};
+use crate::sim::Shares;
+use crate::siting::Limits;
+use crate::statistics::{mean, quantile};
+
+/// What a message beside data costs at most in headers, with the packet that
+/// acknowledges it: Ethernet, IP, UDP and DTLS twice.
+const ASIDE_HEADERS: u64 = 2 * 80;
+
+/// Figures of a run, by name.
+pub type Measures = BTreeMap<String, f64>;
+
+/// The figures of a run of this plan.
+pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>) -> Measures {
+    let metrics = Metrics::of(results);
+    let mut all = Measures::new();
+    let completed = metrics.requests.completed;
+    let mut put = |name: &str, value: Option<f64>| {
+        all.extend(value.filter(|value| value.is_finite()).map(|value| (name.to_owned(), value)));
+    };
+    put("completed", Some(completed as f64));
+    put("asked", Some(metrics.requests.asked as f64));
+    let traffic = &metrics.traffic;
+    put("traffic.ports", traffic.port_bytes.map(|bytes| bytes as f64));
+    put("traffic.offered", traffic.offered_bytes.map(|bytes| bytes as f64));
+    put("traffic.ports.each", traffic.port_per_service);
+    put("traffic.offered.each", traffic.offered_per_service);
+    let arranged = shares.map(arranged);
+    put("overhead.each", arranged.and_then(|bytes| per_service(bytes, completed)));
+    put("overhead.part", arranged.zip(shares).map(|(bytes, shares)| bytes as f64 / all_bytes(shares).max(1) as f64));
+    for service in &metrics.services {
+        let name = |what: &str| format!("{}.{what}", service.service);
+        put(&name("completed"), Some(service.requests.completed as f64));
+        put(&name("mean"), service.latency.mean);
+        put(&name("p50"), service.latency.p50);
+        put(&name("p95"), service.latency.p95);
+        put(&name("warm.mean"), service.warm.mean);
+        put(&name("cold.mean"), service.first_contacts.mean);
+    }
+    all.extend(against_limits(prepared, results));
+    all
+}
+
+/// What found services and arranged them: all that hubs have to do with, what
+/// nodes said to one another beside data, and their handshakes.
+fn arranged(shares: Shares) -> u64 {
+    let Shares { hub_bytes, handshake_bytes, multicast_bytes, asides, aside_bytes, .. } = shares;
+    hub_bytes + handshake_bytes + multicast_bytes + aside_bytes + asides * ASIDE_HEADERS
+}
+
+fn all_bytes(shares: Shares) -> u64 {
+    shares.hub_bytes + shares.handshake_bytes + shares.multicast_bytes + shares.node_bytes
+}
+
+/// Latencies beside the least that they could be.
+fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
+    let limits = Limits::of(prepared);
+    let nodes = &prepared.placement.nodes;
+    let places: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+    let (mut least, mut excess): (BTreeMap<&str, Vec<f64>>, Vec<f64>) = Default::default();
+    let (mut waited_s, mut least_s, mut known) = (0.0, 0.0, (0_u64, 0_u64));
+    for request in &results.requests {
+        waited_s += request.latency_ms().unwrap_or(request.elapsed_ms) / 1e3;
+        if request.outcome != Outcome::Completed {
+            continue;
+        }
+        known = (known.0 + u64::from(request.first_contact == Some(true)), known.1 + 1);
+        let Some((limit, first_byte)) = limits_of(&limits, &places, request) else { continue };
+        least.entry(&request.service).or_default().push(limit);
+        least_s += limit / 1e3;
+        let is_warm = request.first_contact == Some(false);
+        excess.extend(request.first_byte_ms.filter(|_| is_warm && first_byte > 0.0).map(|seen| seen / first_byte));
+    }
+    excess.sort_by(f64::total_cmp);
+    let mut all: Vec<(String, Option<f64>)> =
+        least.iter().map(|(service, limits)| (format!("{service}.limit"), mean(limits))).collect();
+    let (run, completed) = (&results.run, results.completed().count() as f64);
+    let time_s = run.ran_s * f64::from(run.nodes);
+    // What is left of the nodes' time is streams and pauses, of which each service has its share.
+    let busy_s = time_s - waited_s;
+    let with = |wait_s: f64| (busy_s > 0.0).then(|| completed * time_s / (busy_s + wait_s));
+    all.extend([
+        ("first_contacts".to_owned(), (known.1 > 0).then(|| known.0 as f64 / known.1 as f64)),
+        ("excess.p50".to_owned(), quantile(&excess, 0.5)),
+        ("excess.p95".to_owned(), quantile(&excess, 0.95)),
+        ("completed.ceiling".to_owned(), with(0.0)),
+        ("completed.limit".to_owned(), with(least_s).filter(|_| least_s > 0.0)),
+    ]);
+    all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| value.is_finite())?))).collect()
+}
+
+/// The least latency of a request, and its least time to the first byte.
+fn limits_of(limits: &Limits<'_>, places: &HashMap<&str, usize>, request: &Request) -> Option<(f64, f64)> {
+    let from = *places.get(request.node.as_str())?;
+    let to = *places.get(request.provider.as_deref()?)?;
+    let service: Service = Service::ALL.into_iter().find(|service| service.name() == request.service)?;
+    Some((limits.latency_ms(from, to, service)?, limits.first_byte_ms(from, to, service)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sim::{self, Detail};
+
+    #[test]
+    fn what_is_arranged_is_told_from_data() {
+        let shares = Shares {
+            hub_bytes: 300,
+            handshake_bytes: 50,
+            node_bytes: 9000,
+            multicast_bytes: 7,
+            asides: 2,
+            aside_bytes: 40,
+        };
+        assert_eq!(arranged(shares), 300 + 50 + 7 + 40 + 2 * ASIDE_HEADERS);
+    }
+
+    #[test]
+    fn a_quiet_star_is_as_fast_as_distance_lets_it() {
+        let plan = "topology = { star = { nodes = 4 } }\narchitecture = 'super-node'\nduration = '120s'\n\
+                    idle = '2s'\nstream = '1s'\n[classes.star]\nmix = { track = 30, sensor = 20, idle = 50 }\n";
+        let prepared = Prepared::from_text(plan, Path::new("p.toml")).unwrap();
+        let (outcome, results) = sim::simulate_and_keep(&prepared, Detail::Packet).unwrap();
+        let measures = of(&prepared, &results, Some(outcome.shares));
+        let at = |name: &str| measures[name];
+        assert_eq!(at("completed"), outcome.completed as f64);
+        assert!(at("excess.p50") >= 1.0 && at("excess.p95") < 1.15, "{measures:?}");
+        assert!(at("track.warm.mean") < at("track.cold.mean") && at("track.limit") <= at("track.warm.mean"));
+        // Six pairs, each over two transports and in both directions at most.
+        assert!(at("first_contacts") > 0.0 && at("first_contacts") < 0.5, "{measures:?}");
+        assert!(at("completed") <= at("completed.limit") && at("completed.limit") < at("completed.ceiling"));
+        assert!(at("overhead.each") > 200.0 && at("overhead.each") < 3000.0, "{measures:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! The papers reproduced: every figure and table by one command.
+//!
+//! A catalogue of studies says what is run, drawn and claimed. Runs are found
+//! where an earlier command left them, or made; each claim is held against them;
+//! one page shows all of it.
+//!
+//! | file | its part |
+//! |---|---|
+//! | `study` | what a study is |
+//! | `claim` | what a seed claims, and whether it is so |
+//! | `measures` | what is kept of a run |
+//! | `store` | where it is kept, and what it was made of |
+//! | `runner` | makes what is missing |
+//! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
+//! | `page` | what a reviewer reads |
+
+mod claim;
+mod measures;
+mod page;
+mod runner;
+mod sproull;
+mod store;
+mod study;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use claim::{At, Claim, Estimator, Judgement, Values, Verdict};
+pub use measures::Measures;
+pub use page::write;
+pub use runner::{RunnerError, run};
+pub use store::{Kept, Store, StoreError};
+pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
+
+/// All studies, in the order of the page.
+pub fn catalogue(scale: Scale) -> Vec<Study> {
+    sproull::studies(scale)
+}
+
+/// The studies whose names, or the names of whose claims, begin with one of
+/// these; all if none is named.
+///
+/// # Errors
+/// The name that no study has.
+pub fn chosen(names: &[String], scale: Scale) -> Result<Vec<Study>, String> {
+    let studies = catalogue(scale);
+    let is = |study: &Study, name: &str| {
+        study.id.starts_with(name) || study.claims.iter().any(|claim| claim.id.starts_with(name))
+    };
+    if let Some(unknown) = names.iter().find(|name| !studies.iter().any(|study| is(study, name))) {
+        return Err(unknown.clone());
+    }
+    Ok(studies.into_iter().filter(|study| names.is_empty() || names.iter().any(|name| is(study, name))).collect())
+}
+
+/// A run that was found or made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Its study, by its place among all.
+    pub study: usize,
+    /// Its point, by its place in the study.
+    pub point: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// What it has left.
+    pub kept: Kept,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Runs that were there already.
+    pub found: usize,
+    /// Runs made, and how many there are to be made.
+    pub made: usize,
+    /// See `made`.
+    pub of: usize,
+    /// How long the rest takes, as far as can be told.
+    pub left: Option<Duration>,
+    /// The run that was made last.
+    pub last: &'a str,
+}
+
+/// A study and its runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// Its place among all, which its runs name.
+    index: usize,
+    runs: &'a [Made],
+}
+
+impl<'a> Found<'a> {
+    /// The study at this place, of all runs.
+    pub fn new(studies: &'a [Study], index: usize, runs: &'a [Made]) -> Self {
+        Self { study: &studies[index], index, runs }
+    }
+
+    /// Its runs, valid or not.
+    pub fn runs(self) -> impl Iterator<Item = &'a Made> {
+        self.runs.iter().filter(move |run| run.study == self.index)
+    }
+
+    /// Its claims, each held against the runs.
+    pub fn judgements(&self) -> Vec<Judgement> {
+        self.study.claims.iter().map(|claim| claim.judge(self)).collect()
+    }
+}
+
+impl Values for Found<'_> {
+    fn at(&self, at: &At) -> BTreeMap<u64, f64> {
+        let is_there = |run: &&Made| {
+            let point = &self.study.points[run.point];
+            point.series == at.series && point.x.total_cmp(&at.x).is_eq() && run.kept.valid
+        };
+        let value = |run: &Made| Some((run.seed, *run.kept.measures.get(&at.measure)?));
+        self.runs().filter(is_there).filter_map(value).collect()
+    }
+
+    fn places(&self, series: &str) -> Vec<f64> {
+        let mut places: Vec<f64> =
+            self.study.points.iter().filter(|point| point.series == series).map(|point| point.x).collect();
+        places.sort_by(f64::total_cmp);
+        places
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The page to look at.
+    pub page: PathBuf,
+    /// What has come of each claim.
+    pub judgements: Vec<Judgement>,
+    /// How many runs are not valid.
+    pub invalid: usize,
+}

@@ -1,0 +1,308 @@
+//! What a reviewer reads: one page, with every figure beside what the seed
+//! found, and the same as JSON and as single figures.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::claim::{At, Judgement, Values, Verdict};
+use super::study::{Plot, Point, Scale, Study, Unit};
+use super::{Found, Made, Store, StoreError, Written};
+use crate::report::figure::{Figure, Line, lines};
+use crate::report::page::{Page, Rows};
+use crate::report::words::{counted, escape};
+use crate::statistics::mean_and_half_width;
+
+/// The version of `claims.json`.
+const SCHEMA: u32 = 1;
+
+/// Holds all claims against the runs, and writes the page, `claims.json` and
+/// the figures into the folder of the runs.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(studies: &[Study], runs: &[Made], scale: Scale, store: &Store) -> Result<Written, StoreError> {
+    let all: Vec<Found<'_>> = (0..studies.len()).map(|index| Found::new(studies, index, runs)).collect();
+    let judged: Vec<Vec<Judgement>> = all.iter().map(Found::judgements).collect();
+    for found in &all {
+        for figure in figures(*found, &[]) {
+            store.put(&format!("figures/{}.svg", figure.name), &figure.sheet.standing(&figure.title))?;
+        }
+    }
+    let judgements: Vec<Judgement> = judged.iter().flatten().cloned().collect();
+    let claims = json!({ "schema": SCHEMA, "quick": scale.is_quick, "claims": judgements });
+    store.put("claims.json", &format!("{claims:#}\n"))?;
+    let page = store.put("index.html", &document(&all, &judged, runs, scale))?;
+    let invalid = runs.iter().filter(|run| !run.kept.valid).count();
+    Ok(Written { page, judgements, invalid })
+}
+
+fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: Scale) -> String {
+    let mut page = Page::default();
+    page.markup("<header>");
+    page.element("p", "kind", "Roost: published experiments, made again");
+    page.element("h1", "", "What the papers found, and what is found here");
+    page.element("p", "lead", &lead(all, runs, scale));
+    numbers(&mut page, judged, runs);
+    validity(&mut page, all, runs);
+    page.markup("</header>\n<main>");
+    page.element("h2", "", "Every claim");
+    summary(&mut page, judged);
+    terms(&mut page);
+    let mut paper = None;
+    for (found, judged) in all.iter().zip(judged) {
+        if paper.replace(found.study.paper) != Some(found.study.paper) {
+            page.element("h2", "paper", found.study.paper.title());
+        }
+        study(&mut page, *found, judged);
+    }
+    page.markup("</main>\n<footer>");
+    page.element(
+        "p",
+        "",
+        "Beside this page: claims.json, each figure as SVG in figures/, and under runs/ the plan and what is kept of \
+         every run. Written by emulate reproduce, which goes on with what is missing.",
+    );
+    page.markup("</footer>");
+    page.document("The papers reproduced · Roost", "")
+}
+
+fn lead(all: &[Found<'_>], runs: &[Made], scale: Scale) -> String {
+    let which = if scale.is_quick { "Quick: shorter runs, fewer seeds and places than published. " } else { "" };
+    format!(
+        "{which}{} in {}, in virtual time: the product's state machines over an exact model of the network. Whoever \
+         runs it again gets the same figures to the last digit.",
+        counted(runs.len() as u64, "run"),
+        if all.len() == 1 { "1 study".to_owned() } else { format!("{} studies", all.len()) },
+    )
+}
+
+fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
+    let of = |verdict| judged.iter().flatten().filter(|one| one.verdict == verdict).count().to_string();
+    page.markup("<dl class=\"numbers\">");
+    page.number("reproduced", &of(Verdict::Reproduced), "the whole 95 % interval is where the seed's figure is");
+    page.number("differs", &of(Verdict::Differs), "what the seed found holds, by another amount");
+    page.number("not reproduced", &of(Verdict::Not), "it does not hold here");
+    let valid = runs.iter().filter(|run| run.kept.valid).count();
+    page.number("valid runs", &valid.to_string(), &format!("of {}; others are in no mean", runs.len()));
+    page.markup("</dl>");
+}
+
+fn validity(page: &mut Page, all: &[Found<'_>], runs: &[Made]) {
+    let invalid = all.iter().flat_map(|found| found.runs().map(|run| (found.study, run)));
+    let reasons: Vec<String> = invalid
+        .filter(|(_, run)| !run.kept.valid)
+        .map(|(study, run)| format!("{}: {}", name(study, run), run.kept.reasons.join(" ")))
+        .collect();
+    if !reasons.is_empty() {
+        page.notice("doubt", "Some runs are not valid, and are in no mean and no figure:", "", &reasons);
+    }
+    let programs: BTreeSet<&str> = runs.iter().map(|run| run.kept.programs.as_str()).collect();
+    if programs.len() > 1 {
+        let rest = "They were made by different builds of the programs, as --any-build allows.";
+        page.notice("doubt", "Not all runs stand on the same ground.", rest, &[]);
+    }
+}
+
+fn name(study: &Study, run: &Made) -> String {
+    format!("{}/{}, seed {}", study.id, study.points[run.point].folder(), run.seed)
+}
+
+/// The headings of a table of claims.
+const CLAIMS: [&str; 6] = ["claim", "<what the seed found", "the seed", "here", "95 % interval", "<so it is"];
+
+fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
+    let mut rows = Rows::new(&CLAIMS);
+    for one in judged.iter().flatten() {
+        let mark = match one.verdict {
+            Verdict::Reproduced => "+",
+            Verdict::Differs => "<",
+            Verdict::Not => "!",
+        };
+        let cells = [
+            format!("<{}", one.claim),
+            one.seed.to_owned(),
+            one.ours_said(),
+            one.interval_said(),
+            format!("{mark}{}", one.verdict.words()),
+        ];
+        rows.row("", &format!("{}: {}", one.figure, one.id), cells.iter().map(String::as_str));
+    }
+    page.markup(rows.end());
+}
+
+fn terms(page: &mut Page) {
+    page.markup("<div class=\"terms\">");
+    page.element(
+        "p",
+        "",
+        "Intervals are of 95 % over seeds: Student's t of the mean, and of a ratio over the log ratios of runs with \
+         the same seed. They cover what chance does to the workload, not what the model leaves out.",
+    );
+    page.element(
+        "p",
+        "",
+        "The limit in figures is what distance and rates alone leave: from the requester to its super node, from there \
+         to the provider, and from there back, with packets of the real sizes, and nothing in their way. No overlay \
+         that finds providers by a super node is below it.",
+    );
+    page.markup("</div>");
+}
+
+fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
+    let study = found.study;
+    let of: BTreeSet<&str> = study.plots.iter().map(|plot| plot.figure).collect();
+    let of = of.into_iter().collect::<Vec<_>>().join(", ");
+    page.element("h2", "", &format!("{} ({of})", study.title));
+    page.element("p", "", study.about);
+    if !study.inferred.is_empty() {
+        page.markup("<details><summary>What the text does not say and was filled in</summary><ul>");
+        study.inferred.iter().for_each(|sentence| page.element("li", "", sentence));
+        page.markup("</ul></details>");
+    }
+    page.figures(&figures(found, judged));
+    verdicts(page, judged);
+    table(page, found);
+    runs(page, found);
+}
+
+fn verdicts(page: &mut Page, judged: &[Judgement]) {
+    for one in judged {
+        let class = match one.verdict {
+            Verdict::Reproduced => "",
+            Verdict::Differs => "doubt",
+            Verdict::Not => "bad",
+        };
+        page.markup(format_args!(
+            "<div class=\"say {class}\"><p><b>{}, {}.</b> {} <i>{}</i></p></div>",
+            escape(one.figure),
+            one.verdict.words(),
+            escape(&one.claim),
+            escape(&one.why)
+        ));
+    }
+}
+
+/// The study's figures; what the seed found stands below those that it is about.
+fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
+    found.study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect()
+}
+
+fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure> {
+    let study = found.study;
+    let line = |series: &str, measure: &str| {
+        let places = found.points(series);
+        let value = |point: &Point| {
+            let (mean, half) = found.mean(point, measure)?;
+            Some((point.place, mean, half))
+        };
+        let points: Vec<_> = places.into_iter().filter_map(value).collect();
+        (!points.is_empty()).then(|| Line::new(series, points))
+    };
+    let mut all: Vec<Line> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
+    if let Some(limit) = &plot.limit {
+        all.extend(line(limit.series, limit.measure).map(|line| Line { name: "limit".to_owned(), ..line.dashed() }));
+    }
+    if all.is_empty() {
+        return None;
+    }
+    let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    let says: Vec<String> = judged
+        .iter()
+        .filter(|one| one.figure == plot.figure)
+        .map(|one| format!("{} {}.", one.claim, crate::report::words::capital(one.verdict.words())))
+        .collect();
+    let caption = format!("Means over seeds with 95 % intervals. The paper: {}", says.join(" "));
+    Some(Figure {
+        name: format!("{}-{}", study.id, plot.measure.replace('.', "-")),
+        title: format!("{}: {}", plot.figure, plot.title),
+        caption: if says.is_empty() { "Means over seeds with 95 % intervals.".to_owned() } else { caption },
+        sheet: lines(&all, &places, study.axis, |value| plot.unit.show(value)),
+    })
+}
+
+/// What is seen at each place of each line.
+fn table(page: &mut Page, found: Found<'_>) {
+    let study = found.study;
+    let has = |measure: &&(&str, Unit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
+    let also = [("first_contacts", Unit::Part), ("excess.p50", Unit::Times), ("excess.p95", Unit::Times)];
+    let shown: Vec<(&str, Unit)> =
+        study.plots.iter().map(|plot| (plot.measure, plot.unit)).chain(also).collect::<Vec<_>>();
+    let shown: Vec<(&str, Unit)> = shown.iter().filter(has).copied().collect();
+    let headings: Vec<String> = shown.iter().map(|(measure, _)| heading(measure, study)).collect();
+    let headings = ["", study.axis, "runs"].into_iter().chain(headings.iter().map(String::as_str));
+    let mut rows = Rows::new(&headings.collect::<Vec<_>>());
+    for point in &study.points {
+        let value = |(measure, unit): &(&str, Unit)| match found.mean(point, measure) {
+            Some((mean, Some(half))) => format!("{} ± {}", unit.show(mean), unit.show(half)),
+            Some((mean, None)) => unit.show(mean),
+            None => "–".to_owned(),
+        };
+        let runs = found.runs().filter(|run| std::ptr::eq(&study.points[run.point], point) && run.kept.valid).count();
+        let cells = [point.name.clone(), runs.to_string()].into_iter().chain(shown.iter().map(value));
+        rows.row("", &point.series, cells.collect::<Vec<_>>().iter().map(String::as_str));
+    }
+    page.markup("<details open><summary>The figures in numbers</summary>");
+    page.markup(rows.end());
+    page.markup("</details>");
+}
+
+fn heading(measure: &str, study: &Study) -> String {
+    match measure {
+        "first_contacts" => "first contacts".to_owned(),
+        "excess.p50" => "warm first byte over the limit, median".to_owned(),
+        "excess.p95" => "the same, p95".to_owned(),
+        _ => study.plots.iter().find(|plot| plot.measure == measure).map_or(measure, |plot| plot.title).to_owned(),
+    }
+}
+
+/// All runs, and how one is made again.
+fn runs(page: &mut Page, found: Found<'_>) {
+    let study = found.study;
+    let Some(first) = found.runs().next() else { return };
+    let (all, invalid) = (found.runs().count(), found.runs().filter(|run| !run.kept.valid).count());
+    let valid = if invalid == 0 { "all valid".to_owned() } else { format!("{invalid} not valid") };
+    let again = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
+    page.markup("<details>");
+    page.element("summary", "", &format!("{}, {valid}, and how to repeat one", counted(all as u64, "run")));
+    page.element("pre", "", &format!("emulate simulate {} --seed {}", again.display(), first.seed));
+    let mut rows = Rows::new(&["run", "seed", "<trace", "<verdict"]);
+    for run in found.runs() {
+        let verdict = if run.kept.valid { "<valid".to_owned() } else { format!("!{}", run.kept.reasons.join(" ")) };
+        let trace = format!("<{}", run.kept.trace_hash.as_deref().unwrap_or("–"));
+        let cells = [run.seed.to_string(), trace, verdict];
+        rows.row("", &study.points[run.point].folder(), cells.iter().map(String::as_str));
+    }
+    page.markup(rows.end());
+    page.markup("</details>");
+}
+
+impl Study {
+    /// Its lines, in the order of its points.
+    fn series(&self) -> Vec<&str> {
+        let mut series: Vec<&str> = Vec::new();
+        for point in &self.points {
+            if !series.contains(&point.series.as_str()) {
+                series.push(&point.series);
+            }
+        }
+        series
+    }
+}
+
+impl<'a> Found<'a> {
+    /// A line's points, along the axis.
+    fn points(self, series: &str) -> Vec<&'a Point> {
+        let mut points: Vec<&Point> = self.study.points.iter().filter(|point| point.series == series).collect();
+        points.sort_by(|a, b| a.place.total_cmp(&b.place));
+        points
+    }
+
+    /// The mean over a point's valid runs, and the half-width of its interval.
+    fn mean(self, point: &Point, measure: &str) -> Option<(f64, Option<f64>)> {
+        let values: Vec<f64> = self.at(&At::new(&point.series, point.x, measure)).into_values().collect();
+        mean_and_half_width(&values)
+    }
+}

@@ -1,0 +1,180 @@
+//! Fig. 13 to 21: the hierarchy.
+
+use super::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
+use crate::reproduce::claim::{At, Claim, Estimator};
+use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
+
+const LARGEST: f64 = 92.0;
+const BEFORE: f64 = 75.0;
+const THREE: &str = "3 super nodes";
+/// What is drawn, how plans call it, and more of the plan.
+const SIDES: [(&str, &str, &str); 4] = [
+    (CLIENT_SERVER, "client-server", ""),
+    (ONE, "super-node", "super_nodes = 1\n"),
+    ("2 super nodes", "super-node", "super_nodes = 2\n"),
+    (THREE, "super-node", "super_nodes = 3\n"),
+];
+
+/// Fig. 13 to 21.
+pub(super) fn study(scale: Scale) -> Study {
+    let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
+        // Three super nodes need three hosts of a tree of this size; it has them.
+        let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
+        let text = plan("sproull-tree", &network, architecture, scale.duration(), more);
+        Point::virtual_run(series, f64::from(nodes), text, scale)
+    };
+    Study {
+        id: "sproull-tree",
+        paper: Paper::Sproull,
+        title: "Hierarchies of 11 to 92 nodes",
+        about: "Low-flying nodes (1 Mbit/s, 40 ms) behind tactical UAVs (10 Mbit/s, 40 ms) behind X-45s (100 Mbit/s, \
+                20 ms); the server is 600 ms away. Low-flying nodes ask one hop away, the others anywhere.",
+        inferred: vec![
+            "The shape: 2 X-45s and 3 tactical UAVs of 11 nodes, 2 and 6 of 31, 3 and 15 of 54, 75 and 92; that \
+             follows from the numbers of machines (the page on topologies has the argument).",
+            "Rates and delays are those of every leg of a class.",
+            "Super nodes run beside the X-45s, and on the first tactical UAV where there are only two.",
+            "Nodes start cold and ask for 15 minutes; queues hold 50 packets; a stream lasts 10 s.",
+            "Latencies are means over completed services.",
+        ],
+        axis: "nodes",
+        points: [11, 31, 54, 75, 92].into_iter().flat_map(|nodes| SIDES.map(|side| point(nodes, side))).collect(),
+        plots: plots(),
+        claims: [services(), latencies(), growth()].concat(),
+    }
+}
+
+fn plots() -> Vec<Plot> {
+    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
+    let limited = |figure, title, measure, unit, limit| Plot {
+        limit: Some(Limit { series: ONE, measure: limit }),
+        ..plot(figure, title, measure, unit)
+    };
+    vec![
+        limited("Fig. 15", "Services completed", "completed", Unit::Count, "completed.limit"),
+        plot("Fig. 16", "Traffic over all ports", "traffic.ports", Unit::Bytes),
+        plot("Fig. 17", "Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
+        limited("Fig. 18", "Video: to the first byte", "video.mean", Unit::Ms, "video.limit"),
+        limited("Fig. 19", "Track: to the first byte", "track.mean", Unit::Ms, "track.limit"),
+        limited("Fig. 20", "Image: to the last byte", "image.mean", Unit::Ms, "image.limit"),
+        limited("Fig. 21", "Sensor: to the last byte", "sensor.mean", Unit::Ms, "sensor.limit"),
+    ]
+}
+
+fn services() -> Vec<Claim> {
+    let ratio = |id, figure, sentence: &str, seed, (measure, of, to), size, direction, why| {
+        let sentence = sentence.to_owned();
+        Ratio { id, figure, sentence, seed, measure, of, to, x: LARGEST, size, direction, why }.claim()
+    };
+    let bound = At::new(CLIENT_SERVER, LARGEST, "completed.ceiling");
+    let done = At::new(CLIENT_SERVER, LARGEST, "completed");
+    vec![
+        ratio(
+            "sproull-fig15",
+            "Fig. 15",
+            "At 92 nodes peer to peer completes almost twice the services of client/server.",
+            "almost 2 ×",
+            ("completed", ONE, CLIENT_SERVER),
+            from(1.8),
+            from(1.0),
+            "Streams of 10 s are most of a node's time: were every request answered at once, services would not \
+             double either (see the ceiling). A seed's client/server that lost more of its requests had more to gain.",
+        ),
+        Claim {
+            id: "sproull-fig15-ceiling".to_owned(),
+            figure: "Fig. 15",
+            sentence: "How many times the services of client/server its nodes would complete if no request took any \
+                       time: the most that any overlay could gain in this workload."
+                .to_owned(),
+            seed: "at least 2 ×, if almost twice were reached",
+            ours: Estimator::Ratio(bound, done),
+            unit: Unit::Times,
+            size: from(2.0),
+            direction: from(1.0),
+            why: "The seed's factor is beyond what latency alone can give with streams of 10 s.",
+        },
+        ratio(
+            "sproull-fig17",
+            "Fig. 17",
+            "At 92 nodes peer to peer takes half the traffic of client/server for a service.",
+            "0.5 ×",
+            ("traffic.ports.each", ONE, CLIENT_SERVER),
+            to(0.5),
+            to(1.0),
+            "",
+        ),
+        ratio(
+            "sproull-fig17-three",
+            "Fig. 17",
+            "With three super nodes a service costs considerably less than by client/server, too.",
+            "less",
+            ("traffic.ports.each", THREE, CLIENT_SERVER),
+            to(0.8),
+            to(1.0),
+            "",
+        ),
+    ]
+}
+
+fn latencies() -> Vec<Claim> {
+    let claim = |id, figure, service: &str| {
+        let sentence = format!("At 92 nodes client/server takes 2 to 5 times the latency of peer to peer: {service}.");
+        let measure = &format!("{service}.mean");
+        let (seed, of, to, why) = ("2 to 5 ×", CLIENT_SERVER, ONE, "");
+        let (size, direction) = (from(2.0), from(1.0));
+        Ratio { id, figure, sentence, seed, measure, of, to, x: LARGEST, size, direction, why }.claim()
+    };
+    vec![
+        claim("sproull-fig18", "Fig. 18", "video"),
+        claim("sproull-fig19", "Fig. 19", "track"),
+        claim("sproull-fig20", "Fig. 20", "image"),
+        claim("sproull-fig21", "Fig. 21", "sensor"),
+    ]
+}
+
+/// What comes of more nodes at the edges.
+fn growth() -> Vec<Claim> {
+    let claim = |id: &str, figure, sentence: &str, seed, (series, measure), size, direction, why| Claim {
+        id: id.to_owned(),
+        figure,
+        sentence: sentence.to_owned(),
+        seed,
+        ours: Estimator::Ratio(At::new(series, LARGEST, measure), At::new(series, BEFORE, measure)),
+        unit: Unit::Change,
+        size,
+        direction,
+        why,
+    };
+    vec![
+        claim(
+            "sproull-fig21-growth",
+            "Fig. 21",
+            "From 75 to 92 nodes the latency of a sensor reading grows by 1 % with one super node.",
+            "+1 %",
+            (ONE, "sensor.mean"),
+            to(1.01),
+            to(1.17),
+            "More nodes at the edges are more first contacts and more load on links of 1 Mbit/s.",
+        ),
+        claim(
+            "sproull-fig21-growth-server",
+            "Fig. 21",
+            "From 75 to 92 nodes the latency of a sensor reading grows by 17 % with client/server.",
+            "+17 %",
+            (CLIENT_SERVER, "sensor.mean"),
+            (1.1, 1.25),
+            from(1.0),
+            "",
+        ),
+        claim(
+            "sproull-fig17-stable",
+            "Fig. 17",
+            "The cost of a service remains fairly stable with one super node.",
+            "about the same",
+            (ONE, "traffic.ports.each"),
+            (0.9, 1.1),
+            (0.8, 1.25),
+            "",
+        ),
+    ]
+}

@@ -1,0 +1,194 @@
+//! What runs have left, one small file each, by which the same command goes on
+//! where it stopped.
+//!
+//! ```text
+//! DIR/runs/STUDY/POINT/plan.toml      what `emulate simulate` repeats, with --seed
+//! DIR/runs/STUDY/POINT/seed-1.json    what came of it
+//! ```
+//!
+//! A file is written beside its place and moved there, so that one that broke
+//! off is none. It tells what it was made of; one that was made of anything else
+//! is made again.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::measures::Measures;
+
+/// The version of the files.
+const SCHEMA: u32 = 1;
+/// The largest file that is read, bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Where runs are kept.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// What the programs are that make runs now.
+    programs: String,
+    /// Whether runs of other programs count as well.
+    any_programs: bool,
+}
+
+/// What a run has left.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    pub(super) schema: u32,
+    /// What was run: a digest of its plan, its network and its seed.
+    pub made_of: String,
+    /// By which programs: their SHA-256.
+    pub programs: String,
+    /// Whether its figures can be trusted.
+    pub valid: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// The fingerprint of all packets and messages, of a run in virtual time.
+    pub trace_hash: Option<String>,
+    /// Its figures.
+    pub measures: Measures,
+}
+
+/// What cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {}: {source}", path.display())]
+pub struct StoreError {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Kept {
+    pub(super) fn new(made_of: String, measures: Measures) -> Self {
+        let (valid, reasons, trace_hash) = (true, Vec::new(), None);
+        Self { schema: SCHEMA, made_of, programs: String::new(), valid, reasons, trace_hash, measures }
+    }
+}
+
+impl Store {
+    /// Runs below `folder`, made by programs of this digest; of others too if `any_programs`.
+    pub fn new(folder: &Path, programs: &str, any_programs: bool) -> Self {
+        Self { folder: folder.to_owned(), programs: programs.to_owned(), any_programs }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder of a point, from that of all.
+    pub fn point(study: &str, point: &str) -> PathBuf {
+        Path::new("runs").join(study).join(point)
+    }
+
+    fn file(&self, study: &str, point: &str, seed: u64) -> PathBuf {
+        self.folder.join(Self::point(study, point)).join(format!("seed-{seed}.json"))
+    }
+
+    /// The run, if it is there and made of the same.
+    pub fn find(&self, study: &str, point: &str, seed: u64, made_of: &str) -> Option<Kept> {
+        let path = self.file(study, point, seed);
+        let is_small = fs::metadata(&path).is_ok_and(|about| about.len() <= MAX_FILE_BYTES);
+        let kept: Kept = serde_json::from_slice(&is_small.then(|| fs::read(&path).ok()).flatten()?).ok()?;
+        let is_of_these = self.any_programs || kept.programs == self.programs;
+        (kept.schema == SCHEMA && kept.made_of == made_of && is_of_these).then_some(kept)
+    }
+
+    /// Keeps a run; gives it with the programs' digest in it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&self, study: &str, point: &str, seed: u64, kept: Kept) -> Result<Kept, StoreError> {
+        let kept = Kept { programs: self.programs.clone(), ..kept };
+        let text = serde_json::to_string(&kept).unwrap_or_default();
+        put(&self.file(study, point, seed), &text)?;
+        Ok(kept)
+    }
+
+    /// Leaves a point's plan beside its runs.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put_plan(&self, study: &str, point: &str, plan: &str) -> Result<(), StoreError> {
+        put(&self.folder.join(Self::point(study, point)).join("plan.toml"), plan)
+    }
+
+    /// Writes a file below the folder.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, name: &str, text: &str) -> Result<PathBuf, StoreError> {
+        let path = self.folder.join(name);
+        put(&path, text)?;
+        Ok(path)
+    }
+}
+
+/// Writes a file so that it is there as a whole or not at all.
+fn put(path: &Path, text: &str) -> Result<(), StoreError> {
+    let error = |doing| move |source| StoreError { doing, path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(error("make the folder of"))?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    fs::write(&beside, text).map_err(error("write"))?;
+    fs::rename(&beside, path).map_err(error("write"))
+}
+
+/// What a run is made of, in 16 letters.
+pub(super) fn made_of(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let mut text = String::with_capacity(16);
+    for byte in hasher.finalize().iter().take(8) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Kept {
+        Kept::new(made_of(&["plan"]), Measures::from([("completed".to_owned(), 0.1 + 0.2)]))
+    }
+
+    #[test]
+    fn what_is_kept_is_found_to_the_last_digit() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "a", false);
+        let written = store.keep("s", "p", 1, kept()).unwrap();
+        assert_eq!(store.find("s", "p", 1, &kept().made_of), Some(written));
+        assert_eq!(store.find("s", "p", 2, &kept().made_of), None);
+    }
+
+    #[test]
+    fn a_run_of_another_plan_or_of_other_programs_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        Store::new(folder.path(), "a", false).keep("s", "p", 1, kept()).unwrap();
+        let find = |programs, any, plan| Store::new(folder.path(), programs, any).find("s", "p", 1, &made_of(&[plan]));
+        assert!(find("a", false, "plan").is_some() && find("b", true, "plan").is_some());
+        assert!(find("b", false, "plan").is_none() && find("a", false, "other").is_none());
+    }
+
+    #[test]
+    fn a_run_that_broke_off_counts_for_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "a", false);
+        store.keep("s", "p", 1, kept()).unwrap();
+        let path = store.file("s", "p", 1);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() / 2]).unwrap();
+        assert_eq!(store.find("s", "p", 1, &kept().made_of), None);
+    }
+}

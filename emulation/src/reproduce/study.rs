@@ -1,0 +1,209 @@
+//! What a study is: what is run, what is drawn of it, what is claimed.
+
+use super::claim::Claim;
+
+/// Where a study's claims are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Paper {
+    /// Sproull, Lockwood and Meier 2007: the overlay.
+    Sproull,
+}
+
+impl Paper {
+    /// Its title on pages.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Sproull => {
+                "Sproull, Lockwood and Meier 2007: Management and Service Discovery in Satellite and Avionic Networks"
+            }
+        }
+    }
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The same figures in minutes: shorter runs, fewer seeds and places.
+    pub is_quick: bool,
+    /// Seeds of each place along a figure; those of runs count from 1.
+    pub seeds: u64,
+}
+
+impl Scale {
+    /// So many seeds, or as many as are usual: five, and three of a quick run.
+    pub fn new(is_quick: bool, seeds: Option<u64>) -> Self {
+        Self { is_quick, seeds: seeds.unwrap_or(if is_quick { 3 } else { 5 }) }
+    }
+
+    /// How long a run of the published experiments lasts, as plans write it.
+    pub(super) const fn duration(self) -> &'static str {
+        if self.is_quick { "3m" } else { "15m" }
+    }
+
+    /// The places along a figure: all, or those that a quick run has.
+    pub(super) fn places<T: Clone>(self, all: &[T], quick: &[T]) -> Vec<T> {
+        if self.is_quick { quick } else { all }.to_vec()
+    }
+}
+
+/// One experiment of a paper, or one beyond it.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name on the command line, and that of its folder.
+    pub id: &'static str,
+    /// Whose it is.
+    pub paper: Paper,
+    /// What it is about.
+    pub title: &'static str,
+    /// What was done there and is done here.
+    pub about: &'static str,
+    /// What the text does not say and was filled in, one sentence each.
+    pub inferred: Vec<&'static str>,
+    /// What the figures' axis is called.
+    pub axis: &'static str,
+    /// What is run.
+    pub points: Vec<Point>,
+    /// What is drawn.
+    pub plots: Vec<Plot>,
+    /// What the seed found, against which it is held.
+    pub claims: Vec<Claim>,
+}
+
+/// One place of one line: runs that differ in their seed only.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Its line.
+    pub series: String,
+    /// The value of what is varied.
+    pub x: f64,
+    /// Where that is along the axis, if not at the value itself.
+    pub place: f64,
+    /// How the axis calls it.
+    pub name: String,
+    /// How the runs are made.
+    pub make: Make,
+    /// The seeds of its runs, from 1 on.
+    pub seeds: u64,
+}
+
+/// How a run is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Make {
+    /// In virtual time, from this plan, whose seed is that of the run.
+    Virtual {
+        /// The plan's text.
+        plan: String,
+    },
+}
+
+impl Point {
+    /// A place in virtual time that is called by its value.
+    pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: Scale) -> Self {
+        let name = crate::report::words::three(x);
+        Self { series: series.to_owned(), x, place: x, name, make: Make::Virtual { plan }, seeds: scale.seeds }
+    }
+
+    /// The same on an axis on which each ten times as much is a step.
+    pub(super) fn on_logarithmic_axis(self) -> Self {
+        Self { place: self.x.max(f64::MIN_POSITIVE).log10(), ..self }
+    }
+
+    /// Its name among the study's, as a folder's.
+    pub fn folder(&self) -> String {
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        format!("{}_{}", self.series, self.name).chars().map(plain).collect()
+    }
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// The figure of the paper.
+    pub figure: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// The measure.
+    pub measure: &'static str,
+    /// What the measure is in.
+    pub unit: Unit,
+    /// A measure of these lines' runs that is drawn as the limit of what can be.
+    pub limit: Option<Limit>,
+}
+
+/// What no system could exceed.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// The line whose runs tell it.
+    pub series: &'static str,
+    /// The measure.
+    pub measure: &'static str,
+}
+
+/// What a value is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Ms,
+    /// Megabits a second.
+    MbitS,
+    /// A ratio.
+    Times,
+    /// A ratio, told as the change from 1.
+    Change,
+    /// A part of one.
+    Part,
+}
+
+impl Unit {
+    /// A value of it as people read it.
+    pub fn show(self, value: f64) -> String {
+        use crate::report::words::{bytes, milliseconds, percent, rate, ratio, three};
+        match self {
+            Self::Count => three(value),
+            Self::Bytes => bytes(value),
+            Self::Ms => milliseconds(value),
+            Self::MbitS => rate(value),
+            Self::Times => format!("{} ×", ratio(value)),
+            Self::Change if value >= 1.0 => format!("+{}", percent(value - 1.0)),
+            Self::Change => format!("−{}", percent(1.0 - value)),
+            Self::Part => percent(value),
+        }
+    }
+
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+            Self::Ms => "ms",
+            Self::MbitS => "mbit/s",
+            Self::Times | Self::Change => "ratio",
+            Self::Part => "part",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_told_in_their_unit() {
+        let shown = [Unit::Change.show(1.17), Unit::Change.show(0.99), Unit::Times.show(2.0), Unit::Part.show(0.05)];
+        assert_eq!(shown, ["+17 %", "−1 %", "2.00 ×", "5 %"]);
+    }
+
+    #[test]
+    fn a_point_has_a_folder_of_plain_letters() {
+        let scale = Scale::new(true, None);
+        let point = Point::virtual_run("super node + multicast", 12.5, String::new(), scale).on_logarithmic_axis();
+        assert_eq!((point.folder().as_str(), point.seeds), ("super-node---multicast-12-5", 3));
+        assert_eq!((point.x, point.place), (12.5, 12.5_f64.log10()));
+    }
+}

@@ -1,0 +1,150 @@
+//! What distance and rates alone make of a request: nothing that finds its
+//! provider by a hub can be faster.
+//!
+//! Requests go from the requester to its hub, from there to the provider, and
+//! data goes from the provider to the requester; through a server all of it
+//! goes back the way that it came. No packet waits for another, nothing takes
+//! time but links, and messages have their real sizes.
+
+use roost_proto::Service;
+
+use super::exchange::Exchanges;
+use super::ground::Ground;
+use crate::experiment::{NodePlace, Prepared};
+use crate::scenario::topology::HostIndex;
+
+/// The bytes of a full frame, of which the first of an object's data is one.
+const FRAME_BYTES: f64 = 1514.0;
+
+/// The limits of a plan's requests on its network when nothing happens to it.
+pub struct Limits<'a> {
+    prepared: &'a Prepared,
+    ground: Ground<'a>,
+    exchanges: Exchanges,
+    relayed: bool,
+}
+
+impl<'a> Limits<'a> {
+    /// Measures distances and messages; it holds some bytes for each pair of hosts.
+    pub fn of(prepared: &'a Prepared) -> Self {
+        let relayed = prepared.plan.architecture.hub_role() == roost_proto::Role::Server;
+        let exchanges = Exchanges::measure(&prepared.plan, relayed);
+        Self { prepared, ground: Ground::of(&prepared.network), exchanges, relayed }
+    }
+
+    /// The least time from a request to its first byte, milliseconds. Nodes are
+    /// places in the placement. `None` without a hub, or where no way leads.
+    pub fn first_byte_ms(&self, requester: usize, provider: usize, service: Service) -> Option<f64> {
+        let way = self.way(requester, provider)?;
+        Some(1e3 * (self.asking(&way) + self.carrying(&way, self.first(service))))
+    }
+
+    /// The same to what the latency of a service is counted to: the last byte of
+    /// an object, whose packets follow one another at the rate of the slowest link.
+    pub fn latency_ms(&self, requester: usize, provider: usize, service: Service) -> Option<f64> {
+        let (way, first) = (self.way(requester, provider)?, self.first(service));
+        let all = if service.is_stream() { first } else { self.exchanges.flows[place(service)].rounds[1].iter().sum() };
+        let slowest =
+            way.windows(2).skip(2).map(|step| self.ground.stretch(step[0], step[1]).slowest).fold(0.0, f64::max);
+        let rest = (all - first).max(0.0) * slowest;
+        Some(1e3 * (self.asking(&way) + self.carrying(&way, first) + rest))
+    }
+
+    /// The hosts that a request, and then its data, come by.
+    fn way(&self, requester: usize, provider: usize) -> Option<Vec<HostIndex>> {
+        let placement = &self.prepared.placement;
+        let (from, to): (&NodePlace, &NodePlace) = (&placement.nodes[requester], &placement.nodes[provider]);
+        let hub = placement.hubs[*from.hubs.first()?].host;
+        let back = if self.relayed { Some(hub) } else { None };
+        let way: Vec<HostIndex> = [from.host, hub, to.host].into_iter().chain(back).chain([from.host]).collect();
+        way.windows(2).all(|step| self.ground.leads(step[0], step[1])).then_some(way)
+    }
+
+    fn asking(&self, way: &[HostIndex]) -> f64 {
+        self.ground.time(way[0], way[1], self.exchanges.request[0])
+            + self.ground.time(way[1], way[2], self.exchanges.forward[0])
+    }
+
+    fn carrying(&self, way: &[HostIndex], bytes: f64) -> f64 {
+        way.windows(2).skip(2).map(|step| self.ground.time(step[0], step[1], bytes)).sum()
+    }
+
+    /// The bytes up to the end of the first packet with data.
+    fn first(&self, service: Service) -> f64 {
+        let first = self.exchanges.flows[place(service)].rounds[1].first().copied().unwrap_or_default();
+        if service.is_stream() { first } else { first.min(FRAME_BYTES) }
+    }
+}
+
+fn place(service: Service) -> usize {
+    Service::ALL.iter().position(|one| *one == service).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Three nodes in a star whose legs take 10, 20 and 40 ms, at 1 Mbit/s; the hub is beside the first.
+    const NETWORK: &str = "
+[[host]]
+name = ['node1', 'node2', 'node3', 'server']
+class = 'star'
+cell = [0, 0]
+step = [1, 0]
+
+[[lan]]
+name = 'net'
+members = ['node1', 'node2', 'node3', 'server']
+rate = '1Mbit'
+leg = [{ host = 'node1', delay = '10ms' }, { host = 'node2', delay = '20ms' }, { host = 'node3', delay = '40ms' }]
+";
+
+    fn prepared(architecture: &str) -> (tempfile::TempDir, Prepared) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("net.toml"), NETWORK).unwrap();
+        let plan = format!(
+            "topology = 'net.toml'\narchitecture = '{architecture}'\nduration = '10s'\n{}",
+            if architecture == "super-node" { "super_nodes = ['node1']" } else { "server = 'server'" }
+        );
+        let prepared = Prepared::from_text(&plan, &Path::new(folder.path()).join("plan.toml")).unwrap();
+        (folder, prepared)
+    }
+
+    #[test]
+    fn a_triangle_is_as_long_as_its_sides() {
+        let (_folder, prepared) = prepared("super-node");
+        let limits = Limits::of(&prepared);
+        let sizes = &limits.exchanges;
+        let sent = |bytes: f64| 2.0 * bytes * 8.0 / 1e3;
+        // From the second over the first to the third, and from there to the second.
+        let propagation = (20.0 + 10.0) + (10.0 + 40.0) + (40.0 + 20.0);
+        let first = sizes.flows[1].rounds[1][0];
+        let expected = propagation + sent(sizes.request[0]) + sent(sizes.forward[0]) + sent(first);
+        let limit = limits.first_byte_ms(1, 2, Service::ALL[1]).unwrap();
+        assert!((limit - expected).abs() < 0.01, "{limit} {expected}");
+        // Beside the hub nothing is between the request and the hub.
+        let near = propagation - 50.0 - 20.0 + 30.0 + sent(sizes.forward[0]) + sent(first);
+        let limit = limits.first_byte_ms(0, 2, Service::ALL[1]).unwrap();
+        assert!((limit - (10.0 + 40.0 + 40.0 + 10.0 + near - (propagation - 50.0 - 20.0 + 30.0))).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_last_byte_of_an_object_comes_at_the_rate_of_the_slowest_link() {
+        let (_folder, prepared) = prepared("super-node");
+        let limits = Limits::of(&prepared);
+        let [first, last] = [limits.first_byte_ms(1, 2, Service::Image), limits.latency_ms(1, 2, Service::Image)];
+        let all: f64 = limits.exchanges.flows[2].rounds[1].iter().sum();
+        let rest = last.unwrap() - first.unwrap();
+        assert!((rest - (all - FRAME_BYTES) * 8.0 / 1e3).abs() < 0.01, "{rest}");
+        assert!(all > 100_000.0);
+    }
+
+    #[test]
+    fn through_a_server_all_goes_back_the_way_that_it_came() {
+        let (_folder, prepared) = prepared("client-server");
+        let limit = Limits::of(&prepared).first_byte_ms(1, 2, Service::ALL[1]).unwrap();
+        assert!(limit > 2.0 * (20.0 + 40.0), "{limit}");
+    }
+}
