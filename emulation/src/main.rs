@@ -125,10 +125,11 @@ enum Command {
     Sweep(commands::sweep::SweepArgs),
     /// Make the published experiments again: every figure and table, and what the papers claim
     ///
-    /// Runs are in virtual time, and the same to the last digit on every machine. Each claim is held
-    /// against them: reproduced if the whole 95 % interval is where the paper's figure is, differs if
-    /// what it found holds by another amount. One page shows it all. Ctrl-C keeps what is done, and
-    /// the same command goes on.
+    /// The overlay's are simulated, and the same to the last digit on every machine; those of
+    /// reflectors, bulk transfer and two links are measured after them, by `emulate bench`. Each claim
+    /// is held against what was seen: reproduced if the whole 95 % interval is where the paper's figure
+    /// is, differs if what it found holds by another amount. One page shows it all. Ctrl-C keeps what
+    /// is done, and the same command goes on.
     #[command(before_help = "Examples:
   emulate reproduce --quick              the same figures in minutes
   emulate reproduce sproull-fig4 --json

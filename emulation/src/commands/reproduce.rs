@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use roost_emulation::experiment;
 use roost_emulation::reproduce::{self, Progress, RunnerError, Scale, Store, Study, Verdict, Written};
 use roost_emulation::units::format_duration;
@@ -26,6 +26,9 @@ pub(crate) struct ReproduceArgs {
     /// [default: results/reproduction, results/reproduction-quick]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Only what is simulated, or only what is measured in real time
+    #[arg(long, value_name = "KIND", value_enum)]
+    only: Option<Only>,
     /// How many seeds each point has [default: 5, quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
@@ -43,10 +46,26 @@ pub(crate) struct ReproduceArgs {
     any_build: bool,
 }
 
+/// How runs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// In virtual time
+    Virtual,
+    /// By the emulator and the real programs
+    Emulated,
+}
+
+impl Only {
+    fn has(self, study: &Study) -> bool {
+        study.points.iter().all(|point| point.make.is_real_time()) == (self == Self::Emulated)
+    }
+}
+
 /// Makes what is missing, holds the claims against it, and writes the page.
 pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
     let scale = Scale::new(args.quick, args.seeds);
-    let studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
+    let mut studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
+    studies.retain(|study| args.only.is_none_or(|only| only.has(study)));
     if args.list {
         return list(&studies, output);
     }

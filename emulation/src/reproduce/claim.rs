@@ -145,6 +145,8 @@ impl Claim {
     /// Holds the claim against what runs have left.
     pub fn judge(&self, values: &impl Values) -> Judgement {
         let Estimate { value, interval, seeds, remark } = self.ours.estimate(values, self.unit);
+        let value = value.map(six_digits);
+        let interval = interval.map(|(low, high)| (six_digits(low), six_digits(high)));
         let (low, high) = interval.or(value.map(|value| (value, value))).unwrap_or((f64::NAN, f64::NAN));
         let within = |(from, to): (f64, f64)| low >= from && high <= to;
         let verdict = match () {
@@ -177,10 +179,19 @@ impl Claim {
     fn told(&self, value: f64, interval: Option<(f64, f64)>) -> String {
         let show = |value| self.unit.show(value);
         match interval {
-            Some((low, high)) => format!("{} ({} to {})", show(value), show(low), show(high)),
+            Some((low, high)) if high - low > value.abs() * 1e-3 => {
+                format!("{} ({})", show(value), self.unit.range(low, high))
+            }
+            Some(_) => show(value),
             None => format!("{}, one run only", show(value)),
         }
     }
+}
+
+/// The value to six digits. Logarithms differ in the last of sixteen from one
+/// machine's library to another's, and claims are to be the same everywhere.
+fn six_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 impl Judgement {
@@ -189,10 +200,17 @@ impl Judgement {
         self.ours.map_or_else(|| "–".to_owned(), |value| self.show.show(value))
     }
 
+    /// Both as people read them.
+    pub(super) fn ours_and_interval(&self) -> String {
+        match self.interval {
+            Some((low, high)) => format!("{} ({})", self.ours_said(), self.show.range(low, high)),
+            None => self.ours_said(),
+        }
+    }
+
     /// Its interval as people read it.
     pub fn interval_said(&self) -> String {
-        let said = |(low, high)| format!("{} – {}", self.show.show(low), self.show.show(high));
-        self.interval.map_or_else(|| "–".to_owned(), said)
+        self.interval.map_or_else(|| "–".to_owned(), |(low, high)| self.show.range(low, high))
     }
 }
 
@@ -301,9 +319,7 @@ mod tests {
         let met = judge((2.0, f64::INFINITY), (1.0, f64::INFINITY));
         // Its interval begins below 2.
         assert_eq!((met.verdict, met.seeds), (Verdict::Differs, 3));
-        assert!(
-            met.why.starts_with("Ours: 2.20 × (1.96 × to 2.46 ×); the seed's: 2 ×.") && met.why.ends_with("reason.")
-        );
+        assert!(met.why.starts_with("Ours: 2.20 × (1.96 – 2.46 ×); the seed's: 2 ×.") && met.why.ends_with("reason."));
         assert_eq!(judge((1.9, f64::INFINITY), (1.0, f64::INFINITY)).verdict, Verdict::Reproduced);
         assert_eq!(judge((0.0, 0.5), (0.0, 1.0)).verdict, Verdict::Not);
     }
@@ -334,7 +350,7 @@ mod tests {
         ]);
         // −2 to 1 at the first seed, −4 to 2 at the second: two thirds of the way each.
         let judged = claim(cross, (150.0, 250.0), (0.0, 300.0)).judge(&values);
-        assert!((judged.ours.unwrap() - (100.0 + 200.0 / 3.0)).abs() < 1e-9);
+        assert_eq!(judged.ours, Some(166.667));
         assert_eq!(judged.verdict, Verdict::Reproduced);
     }
 

@@ -3,6 +3,7 @@
 //! | name | what |
 //! |---|---|
 //! | `completed`, `asked` | services |
+//! | `success` | the part of requests that was completed of those that could be |
 //! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
 //! | `completed.ceiling` | services if requests took no time at all |
 //! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
@@ -11,11 +12,11 @@
 //! | `video.mean`, `.p50`, `.p95` | latency as the seed counts it, milliseconds; so for each service |
 //! | `video.warm.mean`, `video.cold.mean` | the same over associations that were up, and not |
 //! | `video.limit` | the mean of the least times of the same requests |
-//! | `excess.p50`, `excess.p95` | warm first bytes over their least time |
+//! | `video.excess.p50`, `.p95` | warm first bytes over their least time |
 
 use std::collections::{BTreeMap, HashMap};
 
-use roost_proto::Service;
+use roost_proto::{Role, Service};
 
 use crate::experiment::Prepared;
 use crate::report::Results;
@@ -42,11 +43,14 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     };
     put("completed", Some(completed as f64));
     put("asked", Some(metrics.requests.asked as f64));
+    put("success", metrics.requests.success_ratio());
     let traffic = &metrics.traffic;
     put("traffic.ports", traffic.port_bytes.map(|bytes| bytes as f64));
     put("traffic.offered", traffic.offered_bytes.map(|bytes| bytes as f64));
     put("traffic.ports.each", traffic.port_per_service);
     put("traffic.offered.each", traffic.offered_per_service);
+    // Through a server all of it goes by a hub, data too.
+    let shares = shares.filter(|_| prepared.plan.architecture.hub_role() == Role::SuperNode);
     let arranged = shares.map(arranged);
     put("overhead.each", arranged.and_then(|bytes| per_service(bytes, completed)));
     put("overhead.part", arranged.zip(shares).map(|(bytes, shares)| bytes as f64 / all_bytes(shares).max(1) as f64));
@@ -79,7 +83,7 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
     let limits = Limits::of(prepared);
     let nodes = &prepared.placement.nodes;
     let places: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
-    let (mut least, mut excess): (BTreeMap<&str, Vec<f64>>, Vec<f64>) = Default::default();
+    let (mut least, mut excess): (BTreeMap<&str, Vec<f64>>, BTreeMap<&str, Vec<f64>>) = Default::default();
     let (mut waited_s, mut least_s, mut known) = (0.0, 0.0, (0_u64, 0_u64));
     for request in &results.requests {
         waited_s += request.latency_ms().unwrap_or(request.elapsed_ms) / 1e3;
@@ -91,11 +95,16 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
         least.entry(&request.service).or_default().push(limit);
         least_s += limit / 1e3;
         let is_warm = request.first_contact == Some(false);
-        excess.extend(request.first_byte_ms.filter(|_| is_warm && first_byte > 0.0).map(|seen| seen / first_byte));
+        let over = request.first_byte_ms.filter(|_| is_warm && first_byte > 0.0).map(|seen| seen / first_byte);
+        excess.entry(&request.service).or_default().extend(over);
     }
-    excess.sort_by(f64::total_cmp);
     let mut all: Vec<(String, Option<f64>)> =
         least.iter().map(|(service, limits)| (format!("{service}.limit"), mean(limits))).collect();
+    for (service, over) in &mut excess {
+        over.sort_by(f64::total_cmp);
+        let part = |p| quantile(over, p);
+        all.extend([(format!("{service}.excess.p50"), part(0.5)), (format!("{service}.excess.p95"), part(0.95))]);
+    }
     let (run, completed) = (&results.run, results.completed().count() as f64);
     let time_s = run.ran_s * f64::from(run.nodes);
     // What is left of the nodes' time is streams and pauses, of which each service has its share.
@@ -103,8 +112,6 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
     let with = |wait_s: f64| (busy_s > 0.0).then(|| completed * time_s / (busy_s + wait_s));
     all.extend([
         ("first_contacts".to_owned(), (known.1 > 0).then(|| known.0 as f64 / known.1 as f64)),
-        ("excess.p50".to_owned(), quantile(&excess, 0.5)),
-        ("excess.p95".to_owned(), quantile(&excess, 0.95)),
         ("completed.ceiling".to_owned(), with(0.0)),
         ("completed.limit".to_owned(), with(least_s).filter(|_| least_s > 0.0)),
     ]);
@@ -148,7 +155,7 @@ mod tests {
         let measures = of(&prepared, &results, Some(outcome.shares));
         let at = |name: &str| measures[name];
         assert_eq!(at("completed"), outcome.completed as f64);
-        assert!(at("excess.p50") >= 1.0 && at("excess.p95") < 1.15, "{measures:?}");
+        assert!(at("track.excess.p50") >= 1.0 && at("track.excess.p95") < 1.15, "{measures:?}");
         assert!(at("track.warm.mean") < at("track.cold.mean") && at("track.limit") <= at("track.warm.mean"));
         // Six pairs, each over two transports and in both directions at most.
         assert!(at("first_contacts") > 0.0 && at("first_contacts") < 0.5, "{measures:?}");

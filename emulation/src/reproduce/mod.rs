@@ -11,9 +11,15 @@
 //! | `measures` | what is kept of a run |
 //! | `store` | where it is kept, and what it was made of |
 //! | `runner` | makes what is missing |
+//! | `bench` | runs of `emulate bench`, in a process of their own |
+//! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
+//! | `beyond` | what the papers leave to the future |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
 //! | `page` | what a reviewer reads |
 
+mod bench;
+mod benches;
+mod beyond;
 mod claim;
 mod measures;
 mod page;
@@ -35,7 +41,7 @@ pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// All studies, in the order of the page.
 pub fn catalogue(scale: Scale) -> Vec<Study> {
-    sproull::studies(scale)
+    [sproull::studies(scale), benches::studies(scale), beyond::studies(scale)].concat()
 }
 
 /// The studies whose names, or the names of whose claims, begin with one of
@@ -136,4 +142,74 @@ pub struct Written {
     pub judgements: Vec<Judgement>,
     /// How many runs are not valid.
     pub invalid: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::experiment::Prepared;
+
+    #[test]
+    fn every_plan_of_the_catalogue_can_be_run() {
+        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+            let folder = tempfile::tempdir().unwrap();
+            for study in catalogue(scale) {
+                let mut folders = BTreeSet::new();
+                for point in &study.points {
+                    assert!(folders.insert(point.folder()), "{} has two points in {}", study.id, point.folder());
+                    let Make::Virtual { plan, network } = &point.make else { continue };
+                    let network = network.clone().unwrap_or_default();
+                    std::fs::write(folder.path().join("network.toml"), network).unwrap();
+                    let file = Path::new(folder.path()).join("plan.toml");
+                    if let Err(error) = Prepared::from_text(plan, &file) {
+                        panic!("{}: {error}", point.folder());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn claims_and_figures_are_about_what_is_run() {
+        for scale in [Scale::new(false, None), Scale::new(true, None)] {
+            let studies = catalogue(scale);
+            let ids: Vec<&str> =
+                studies.iter().flat_map(|study| &study.claims).map(|claim| claim.id.as_str()).collect();
+            let unlike: BTreeSet<&&str> = ids.iter().collect();
+            assert_eq!(unlike.len(), ids.len(), "{ids:?}");
+            for study in &studies {
+                let is_run = |at: &At| {
+                    let there = |point: &Point| point.series == at.series && point.x.total_cmp(&at.x).is_eq();
+                    study.points.iter().any(there)
+                };
+                let has_line = |series: &str| study.points.iter().any(|point| point.series == series);
+                for claim in &study.claims {
+                    let is_sound = match &claim.ours {
+                        Estimator::Mean(at) => is_run(at),
+                        Estimator::Ratio(of, to) => is_run(of) && is_run(to),
+                        Estimator::Crossing { above, below, .. } => has_line(above) && has_line(below),
+                    };
+                    assert!(is_sound, "{} is about what is not run", claim.id);
+                    let ((low, high), (least, most)) = (claim.size, claim.direction);
+                    assert!(least <= low && low <= high && high <= most, "{}: size within direction", claim.id);
+                }
+                let limits = study.plots.iter().filter_map(|plot| plot.limit.as_ref());
+                limits.for_each(|limit| assert!(has_line(limit.series), "{}", study.id));
+            }
+        }
+    }
+
+    #[test]
+    fn studies_are_chosen_by_their_names_and_by_those_of_claims() {
+        let names = |words: &[&str]| -> Result<Vec<&str>, String> {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Ok(chosen(&words, Scale::new(true, None))?.iter().map(|study| study.id).collect())
+        };
+        assert_eq!(names(&["sproull-fig4"]).unwrap(), ["sproull-fig4"]);
+        assert_eq!(names(&["sproull-fig21", "sproull-fig5"]).unwrap(), ["sproull-fig5", "sproull-tree"]);
+        assert_eq!(names(&["erun"]).unwrap_err(), "erun");
+    }
 }

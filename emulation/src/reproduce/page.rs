@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::claim::{At, Judgement, Values, Verdict};
-use super::study::{Plot, Point, Scale, Study, Unit};
+use super::study::{Make, Plot, Point, Scale, Study, Unit};
 use super::{Found, Made, Store, StoreError, Written};
-use crate::report::figure::{Figure, Line, lines};
+use crate::report::figure::{Bar, Figure, Ink, Line, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
-use crate::report::words::{counted, escape};
+use crate::report::words::{capital, counted};
 use crate::statistics::mean_and_half_width;
 
 /// The version of `claims.json`.
@@ -69,12 +69,24 @@ fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: 
 
 fn lead(all: &[Found<'_>], runs: &[Made], scale: Scale) -> String {
     let which = if scale.is_quick { "Quick: shorter runs, fewer seeds and places than published. " } else { "" };
+    let is_real = |found: &Found<'_>| found.study.points.iter().any(|point| point.make.is_real_time());
+    let in_real_time = all.iter().filter(|found| is_real(found)).count();
+    let real = match in_real_time {
+        0 => String::new(),
+        1 => " 1 study is measured in real time on this machine.".to_owned(),
+        count => format!(" {count} studies are measured in real time on this machine."),
+    };
     format!(
-        "{which}{} in {}, in virtual time: the product's state machines over an exact model of the network. Whoever \
-         runs it again gets the same figures to the last digit.",
+        "{which}{} in {}. In virtual time the product's state machines run over an exact model of the network, and \
+         whoever runs them again gets the same figures to the last digit.{}",
         counted(runs.len() as u64, "run"),
-        if all.len() == 1 { "1 study".to_owned() } else { format!("{} studies", all.len()) },
+        studies(all.len()),
+        real
     )
+}
+
+fn studies(count: usize) -> String {
+    if count == 1 { "1 study".to_owned() } else { format!("{count} studies") }
 }
 
 fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[Made]) {
@@ -108,11 +120,9 @@ fn name(study: &Study, run: &Made) -> String {
     format!("{}/{}, seed {}", study.id, study.points[run.point].folder(), run.seed)
 }
 
-/// The headings of a table of claims.
-const CLAIMS: [&str; 6] = ["claim", "<what the seed found", "the seed", "here", "95 % interval", "<so it is"];
-
+/// All claims, one a row.
 fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
-    let mut rows = Rows::new(&CLAIMS);
+    let mut rows = Rows::new(&["", "<what the seed found", "<the seed", "<here, with the 95 % interval", "<so it is"]);
     for one in judged.iter().flatten() {
         let mark = match one.verdict {
             Verdict::Reproduced => "+",
@@ -121,12 +131,11 @@ fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
         };
         let cells = [
             format!("<{}", one.claim),
-            one.seed.to_owned(),
-            one.ours_said(),
-            one.interval_said(),
+            format!("<{}", one.seed),
+            format!("<{}", one.ours_and_interval()),
             format!("{mark}{}", one.verdict.words()),
         ];
-        rows.row("", &format!("{}: {}", one.figure, one.id), cells.iter().map(String::as_str));
+        rows.row("claim", one.figure, cells.iter().map(String::as_str));
     }
     page.markup(rows.end());
 }
@@ -151,9 +160,13 @@ fn terms(page: &mut Page) {
 
 fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
     let study = found.study;
-    let of: BTreeSet<&str> = study.plots.iter().map(|plot| plot.figure).collect();
-    let of = of.into_iter().collect::<Vec<_>>().join(", ");
-    page.element("h2", "", &format!("{} ({of})", study.title));
+    let of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
+    let of = match of.as_slice() {
+        [first, .., last] => format!(" ({first} to {})", last.trim_start_matches("Fig. ").trim_start_matches("Table ")),
+        [only] => format!(" ({only})"),
+        [] => String::new(),
+    };
+    page.element("h2", "", &format!("{}{of}", study.title));
     page.element("p", "", study.about);
     if !study.inferred.is_empty() {
         page.markup("<details><summary>What the text does not say and was filled in</summary><ul>");
@@ -166,26 +179,57 @@ fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
     runs(page, found);
 }
 
+/// What has come of the claims, those that do not hold first.
 fn verdicts(page: &mut Page, judged: &[Judgement]) {
-    for one in judged {
-        let class = match one.verdict {
-            Verdict::Reproduced => "",
-            Verdict::Differs => "doubt",
-            Verdict::Not => "bad",
-        };
-        page.markup(format_args!(
-            "<div class=\"say {class}\"><p><b>{}, {}.</b> {} <i>{}</i></p></div>",
-            escape(one.figure),
-            one.verdict.words(),
-            escape(&one.claim),
-            escape(&one.why)
-        ));
+    let kinds = [
+        (Verdict::Not, "bad", "Not reproduced"),
+        (Verdict::Differs, "doubt", "What was found holds, by another amount"),
+        (Verdict::Reproduced, "", "Reproduced"),
+    ];
+    for (verdict, class, title) in kinds {
+        let of = judged.iter().filter(|one| one.verdict == verdict);
+        let said: Vec<String> =
+            of.map(|one| format!("{} ({}): {} {}", one.figure, one.id, one.claim, one.why)).collect();
+        if !said.is_empty() {
+            page.notice(class, title, "", &said);
+        }
     }
 }
 
 /// The study's figures; what the seed found stands below those that it is about.
 fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
-    found.study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect()
+    let study = found.study;
+    if !study.points.iter().all(|point| point.make.is_real_time()) {
+        return study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect();
+    }
+    // One place and many measures: those of one figure are side by side.
+    let mut names: Vec<&str> = study.plots.iter().map(|plot| plot.figure).collect();
+    names.dedup();
+    names.into_iter().filter_map(|name| beside(found, name, judged)).collect()
+}
+
+/// The measures of one figure, a bar each.
+fn beside(found: Found<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure> {
+    let point = found.study.points.first()?;
+    let plots = found.study.plots.iter().filter(|plot| plot.figure == figure);
+    let bar = |plot: &Plot| {
+        let (mean, half) = found.mean(point, plot.measure)?;
+        let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
+        Some(Bar { name: plot.title.to_owned(), parts: vec![(mean, Ink::Blue)], value })
+    };
+    let all: Vec<Bar> = plots.filter_map(bar).collect();
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let name = format!("{}-{}", found.study.id, figure.chars().map(plain).collect::<String>());
+    let title = format!("{}: {}", capital(figure), found.study.title);
+    (!all.is_empty()).then(|| Figure { name, title, caption: caption(figure, judged), sheet: bars(&all, &[]) })
+}
+
+/// How a figure is read, and what the paper says of it.
+fn caption(figure: &str, judged: &[Judgement]) -> String {
+    let about = judged.iter().filter(|one| one.figure == figure && !figure.is_empty());
+    let says: Vec<String> = about.map(|one| format!("{} {}.", one.claim, capital(one.verdict.words()))).collect();
+    let read = "Means over seeds with 95 % intervals.";
+    if says.is_empty() { read.to_owned() } else { format!("{read} The paper: {}", says.join(" ")) }
 }
 
 fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure> {
@@ -206,37 +250,50 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
     if all.is_empty() {
         return None;
     }
+    let sheet = if study.has_kinds { bars_of(found, plot, &all) } else { lines_of(study, plot, &all) };
+    let title = match plot.figure {
+        "" => plot.title.to_owned(),
+        figure => format!("{figure}: {}", plot.title),
+    };
+    let caption = caption(plot.figure, judged);
+    Some(Figure { name: format!("{}-{}", study.id, plot.measure.replace('.', "-")), title, caption, sheet })
+}
+
+/// Lines along the axis.
+fn lines_of(study: &Study, plot: &Plot, all: &[Line]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    let says: Vec<String> = judged
-        .iter()
-        .filter(|one| one.figure == plot.figure)
-        .map(|one| format!("{} {}.", one.claim, crate::report::words::capital(one.verdict.words())))
-        .collect();
-    let caption = format!("Means over seeds with 95 % intervals. The paper: {}", says.join(" "));
-    Some(Figure {
-        name: format!("{}-{}", study.id, plot.measure.replace('.', "-")),
-        title: format!("{}: {}", plot.figure, plot.title),
-        caption: if says.is_empty() { "Means over seeds with 95 % intervals.".to_owned() } else { caption },
-        sheet: lines(&all, &places, study.axis, |value| plot.unit.show(value)),
-    })
+    lines(all, &places, study.axis, |value| plot.unit.show(value))
+}
+
+/// A bar for each line at each kind, in the order of the points.
+fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
+    let study = found.study;
+    let bar = |point: &Point| {
+        let (mean, half) = found.mean(point, plot.measure)?;
+        let kind = all.iter().position(|line| line.name == point.series)?;
+        let name = if all.len() > 1 { format!("{}, {}", point.name, point.series) } else { point.name.clone() };
+        let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
+        Some(Bar { name, parts: vec![(mean, Ink::kind(kind))], value })
+    };
+    bars(&study.points.iter().filter_map(bar).collect::<Vec<_>>(), &[])
 }
 
 /// What is seen at each place of each line.
 fn table(page: &mut Page, found: Found<'_>) {
     let study = found.study;
-    let has = |measure: &&(&str, Unit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
-    let also = [("first_contacts", Unit::Part), ("excess.p50", Unit::Times), ("excess.p95", Unit::Times)];
-    let shown: Vec<(&str, Unit)> =
-        study.plots.iter().map(|plot| (plot.measure, plot.unit)).chain(also).collect::<Vec<_>>();
-    let shown: Vec<(&str, Unit)> = shown.iter().filter(has).copied().collect();
+    let has = |measure: &(&str, Unit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
+    let also = ALSO.map(|(measure, unit, _)| (measure, unit));
+    let drawn: Vec<(&str, Unit)> = study.plots.iter().map(|plot| (plot.measure, plot.unit)).collect();
+    let also = also.into_iter().filter(|one| !drawn.contains(one));
+    let shown: Vec<(&str, Unit)> = drawn.iter().copied().chain(also).filter(has).collect();
     let headings: Vec<String> = shown.iter().map(|(measure, _)| heading(measure, study)).collect();
     let headings = ["", study.axis, "runs"].into_iter().chain(headings.iter().map(String::as_str));
     let mut rows = Rows::new(&headings.collect::<Vec<_>>());
     for point in &study.points {
         let value = |(measure, unit): &(&str, Unit)| match found.mean(point, measure) {
-            Some((mean, Some(half))) => format!("{} ± {}", unit.show(mean), unit.show(half)),
+            Some((mean, Some(half))) => unit.around(mean, half),
             Some((mean, None)) => unit.show(mean),
             None => "–".to_owned(),
         };
@@ -249,13 +306,17 @@ fn table(page: &mut Page, found: Found<'_>) {
     page.markup("</details>");
 }
 
+/// What tables show beside what is drawn.
+const ALSO: [(&str, Unit, &str); 3] = [
+    ("first_contacts", Unit::Part, "first contacts"),
+    ("overhead.each", Unit::Bytes, "overhead a service"),
+    ("track.excess.p95", Unit::Times, "warm first byte of a track over its limit, p95"),
+];
+
 fn heading(measure: &str, study: &Study) -> String {
-    match measure {
-        "first_contacts" => "first contacts".to_owned(),
-        "excess.p50" => "warm first byte over the limit, median".to_owned(),
-        "excess.p95" => "the same, p95".to_owned(),
-        _ => study.plots.iter().find(|plot| plot.measure == measure).map_or(measure, |plot| plot.title).to_owned(),
-    }
+    let drawn = study.plots.iter().find(|plot| plot.measure == measure).map(|plot| plot.title);
+    let also = ALSO.iter().find(|(name, ..)| *name == measure).map(|(.., heading)| *heading);
+    drawn.or(also).unwrap_or(measure).to_owned()
 }
 
 /// All runs, and how one is made again.
@@ -264,10 +325,16 @@ fn runs(page: &mut Page, found: Found<'_>) {
     let Some(first) = found.runs().next() else { return };
     let (all, invalid) = (found.runs().count(), found.runs().filter(|run| !run.kept.valid).count());
     let valid = if invalid == 0 { "all valid".to_owned() } else { format!("{invalid} not valid") };
-    let again = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
+    let again = match &study.points[first.point].make {
+        Make::Virtual { .. } => {
+            let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
+            format!("emulate simulate {} --seed {}", plan.display(), first.seed)
+        }
+        Make::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
+    };
     page.markup("<details>");
     page.element("summary", "", &format!("{}, {valid}, and how to repeat one", counted(all as u64, "run")));
-    page.element("pre", "", &format!("emulate simulate {} --seed {}", again.display(), first.seed));
+    page.element("pre", "", &again);
     let mut rows = Rows::new(&["run", "seed", "<trace", "<verdict"]);
     for run in found.runs() {
         let verdict = if run.kept.valid { "<valid".to_owned() } else { format!("!{}", run.kept.reasons.join(" ")) };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::bench::{self, Bench};
 use super::measures;
 use super::store::{Kept, Store, StoreError, made_of};
 use super::study::{Make, Study};
@@ -53,24 +54,36 @@ struct Task {
     study: usize,
     point: usize,
     seed: u64,
-    prepared: Arc<Prepared>,
+    work: Work,
     made_of: String,
-    /// Where its records go, if they are to be kept.
-    records: Option<PathBuf>,
+}
+
+#[derive(Clone)]
+enum Work {
+    Simulate {
+        prepared: Arc<Prepared>,
+        /// Where its records go, if they are to be kept.
+        records: Option<PathBuf>,
+    },
+    Bench {
+        args: Vec<String>,
+        by: &'static [&'static str],
+    },
 }
 
 impl Task {
-    /// How long it takes, in no unit.
+    /// How long it takes, in no unit; what takes real time comes last and is not estimated.
     fn cost(&self) -> f64 {
-        let plan = &self.prepared.plan;
-        let lasts = (plan.warm_up + plan.duration).as_secs_f64();
-        self.prepared.placement.nodes.len() as f64 * lasts
+        let Work::Simulate { prepared, .. } = &self.work else { return 0.0 };
+        let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
+        prepared.placement.nodes.len() as f64 * lasts
     }
 }
 
 /// Finds or makes all runs of these studies; tells `progress` of each.
 ///
-/// Runs in virtual time are made side by side, one on each processor.
+/// Runs in virtual time are made side by side, one on each processor; those in
+/// real time after them, one at a time.
 ///
 /// # Errors
 /// When one cannot be made or kept, or `interrupt` was set.
@@ -85,63 +98,147 @@ pub fn run(
     for (study, one) in studies.iter().enumerate() {
         for task in tasks(study, one, store, keep_records)? {
             let point = &one.points[task.point];
-            let is_there = task.records.as_ref().is_none_or(|folder| folder.is_dir());
+            let is_there = match &task.work {
+                Work::Simulate { records: Some(folder), .. } => folder.is_dir(),
+                _ => true,
+            };
             match store.find(one.id, &point.folder(), task.seed, &task.made_of).filter(|_| is_there) {
                 Some(kept) => made.push(Made { study, point: task.point, seed: task.seed, kept }),
                 None => open.push(task),
             }
         }
     }
-    // The longest first, so that none is left alone at the end.
-    open.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
-    let all: f64 = open.iter().map(Task::cost).sum();
-    let (count, found, began) = (open.len(), made.len(), Instant::now());
-    let mut done = 0.0;
-    progress(Progress { found, made: 0, of: count, left: None, last: "" });
-    let results = start(open);
-    for number in 1..=count {
-        let (task, result) = loop {
-            if interrupt.load(Ordering::Relaxed) {
-                return Err(RunnerError::Interrupted);
-            }
-            match results.recv_timeout(LOOK) {
-                Ok(result) => break result,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    let (name, error) = ("a run".to_owned(), "its thread has ended".to_owned());
-                    return Err(RunnerError::Run { name, error });
+    let mut session =
+        Session { studies, store, progress, began: Instant::now(), found: made.len(), of: open.len(), made };
+    session.tell(0.0, 0, "");
+    let (virtual_ones, real): (Vec<Task>, Vec<Task>) =
+        open.into_iter().partition(|task| matches!(task.work, Work::Simulate { .. }));
+    session.simulate_all(virtual_ones, interrupt)?;
+    session.bench_all(&real, interrupt)?;
+    session.made.sort_by_key(|run| (run.study, run.point, run.seed));
+    Ok(session.made)
+}
+
+/// Runs being made.
+struct Session<'a, 'p> {
+    studies: &'a [Study],
+    store: &'a Store,
+    progress: &'p mut dyn FnMut(Progress<'_>),
+    began: Instant,
+    /// Runs that were there, and how many are to be made.
+    found: usize,
+    of: usize,
+    /// All that there are by now.
+    made: Vec<Made>,
+}
+
+impl Session<'_, '_> {
+    /// Those in virtual time, side by side.
+    fn simulate_all(&mut self, mut tasks: Vec<Task>, interrupt: &AtomicBool) -> Result<(), RunnerError> {
+        // The longest first, so that none is left alone at the end.
+        tasks.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+        let (count, all) = (tasks.len(), tasks.iter().map(Task::cost).sum::<f64>());
+        let (results, mut done) = (start(tasks), 0.0);
+        for _ in 0..count {
+            let (task, result) = next(&results, interrupt)?;
+            done += task.cost();
+            self.keep(&task, result, done / all.max(1e-9))?;
+        }
+        Ok(())
+    }
+
+    /// Those in real time, one at a time.
+    fn bench_all(&mut self, tasks: &[Task], interrupt: &AtomicBool) -> Result<(), RunnerError> {
+        self.began = Instant::now();
+        for (number, task) in (1..).zip(tasks) {
+            let Work::Bench { args, by } = &task.work else { continue };
+            let result = match bench::run(args, by, task.seed, interrupt) {
+                Ok(None) => return Err(RunnerError::Interrupted),
+                Ok(Some(Bench { measures, reasons })) => {
+                    let valid = reasons.is_empty();
+                    Kept { valid, reasons, ..Kept::new(task.made_of.clone(), measures) }
                 }
-            }
-        };
-        let (study, folder) = (&studies[task.study], studies[task.study].points[task.point].folder());
+                Err(error) => {
+                    // This machine may lack what it needs: the rest is worth a page, and the
+                    // same command tries it again.
+                    let kept = Kept::new(task.made_of.clone(), measures::Measures::new());
+                    let kept = Kept { valid: false, reasons: vec![error], ..kept };
+                    self.made.push(Made { study: task.study, point: task.point, seed: task.seed, kept });
+                    continue;
+                }
+            };
+            self.keep(task, Ok(result), f64::from(number) / tasks.len() as f64)?;
+        }
+        Ok(())
+    }
+
+    /// A run has been made, which is so much of its kind.
+    fn keep(&mut self, task: &Task, result: Result<Kept, String>, part: f64) -> Result<(), RunnerError> {
+        let study = &self.studies[task.study];
+        let folder = study.points[task.point].folder();
         let name = format!("{}/{folder}, seed {}", study.id, task.seed);
         let kept = result.map_err(|error| RunnerError::Run { name: name.clone(), error })?;
-        let kept = store.keep(study.id, &folder, task.seed, kept)?;
-        done += task.cost();
-        let left = Duration::from_secs_f64(began.elapsed().as_secs_f64() * (all - done).max(0.0) / done.max(1e-9));
-        progress(Progress { found, made: number, of: count, left: Some(left), last: &name });
-        made.push(Made { study: task.study, point: task.point, seed: task.seed, kept });
+        let kept = self.store.keep(study.id, &folder, task.seed, kept)?;
+        self.made.push(Made { study: task.study, point: task.point, seed: task.seed, kept });
+        self.tell(part, self.made.len() - self.found, &name);
+        Ok(())
     }
-    made.sort_by_key(|run| (run.study, run.point, run.seed));
-    Ok(made)
+
+    fn tell(&mut self, part: f64, made: usize, last: &str) {
+        let took = self.began.elapsed().as_secs_f64();
+        let left = (part > 0.0).then(|| Duration::from_secs_f64(took * (1.0 - part).max(0.0) / part));
+        (self.progress)(Progress { found: self.found, made, of: self.of, left, last });
+    }
+}
+
+/// The next result, unless somebody interrupts.
+fn next(
+    results: &mpsc::Receiver<(Task, Result<Kept, String>)>,
+    interrupt: &AtomicBool,
+) -> Result<(Task, Result<Kept, String>), RunnerError> {
+    loop {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(RunnerError::Interrupted);
+        }
+        match results.recv_timeout(LOOK) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let (name, error) = ("a run".to_owned(), "its thread has ended".to_owned());
+                return Err(RunnerError::Run { name, error });
+            }
+        }
+    }
 }
 
 /// The runs of a study, whose plans are left beside where they are kept.
 fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result<Vec<Task>, RunnerError> {
     let mut tasks = Vec::new();
     for (at, point) in one.points.iter().enumerate() {
-        let Make::Virtual { plan } = &point.make;
+        let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of };
+        let (plan, network) = match &point.make {
+            Make::Virtual { plan, network } => (plan, network),
+            Make::Bench { args, by } => {
+                let made_of = made_of(&[&args.join(" ")]);
+                let work = || Work::Bench { args: args.clone(), by };
+                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(), made_of.clone())));
+                continue;
+            }
+        };
         let folder = point.folder();
         let wrong = |error: RunError| RunnerError::Plan { name: format!("{}/{folder}", one.id), error };
-        let file = Store::point(one.id, &folder).join("plan.toml");
-        store.put_plan(one.id, &folder, plan)?;
+        let here = Store::point(one.id, &folder);
+        store.put(&here.join("plan.toml").to_string_lossy(), plan)?;
+        if let Some(network) = network {
+            store.put(&here.join("network.toml").to_string_lossy(), network)?;
+        }
+        let file = store.folder().join(&here).join("plan.toml");
         for seed in 1..=point.seeds {
             let seeded = with_seed(plan, &file, seed).map_err(wrong)?;
             let prepared = Prepared::from_text(&seeded, &file).map_err(wrong)?;
             let made_of = made_of(&[&prepared.effective(), &prepared.network_file()]);
-            let records =
-                keep_records.then(|| store.folder().join(Store::point(one.id, &folder)).join(format!("seed-{seed}")));
-            tasks.push(Task { study, point: at, seed, prepared: Arc::new(prepared), made_of, records });
+            let records = keep_records.then(|| store.folder().join(&here).join(format!("seed-{seed}")));
+            tasks.push(task(seed, Work::Simulate { prepared: Arc::new(prepared), records }, made_of));
         }
     }
     Ok(tasks)
@@ -175,7 +272,9 @@ fn work(queue: &Mutex<VecDeque<Task>>, sender: &Sender<(Task, Result<Kept, Strin
 }
 
 fn simulate(task: &Task) -> Result<Kept, SimulateError> {
-    let Task { prepared, records, .. } = task;
+    let Work::Simulate { prepared, records } = &task.work else {
+        return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
+    };
     let (outcome, results) = match records {
         None => sim::simulate_and_keep(prepared, Detail::default())?,
         Some(folder) => {

@@ -109,14 +109,6 @@ impl Store {
         Ok(kept)
     }
 
-    /// Leaves a point's plan beside its runs.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn put_plan(&self, study: &str, point: &str, plan: &str) -> Result<(), StoreError> {
-        put(&self.folder.join(Self::point(study, point)).join("plan.toml"), plan)
-    }
-
     /// Writes a file below the folder.
     ///
     /// # Errors

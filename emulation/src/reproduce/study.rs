@@ -8,6 +8,14 @@ use super::claim::Claim;
 pub enum Paper {
     /// Sproull, Lockwood and Meier 2007: the overlay.
     Sproull,
+    /// Púdelka and Rebok 2009: reflectors.
+    Erum,
+    /// Sloatbeek 2005: bulk transfer.
+    Wars,
+    /// The paper of 2004 on SCTP for DRE systems.
+    Dre,
+    /// What the papers leave to the future.
+    Beyond,
 }
 
 impl Paper {
@@ -17,6 +25,10 @@ impl Paper {
             Self::Sproull => {
                 "Sproull, Lockwood and Meier 2007: Management and Service Discovery in Satellite and Avionic Networks"
             }
+            Self::Erum => "Púdelka and Rebok 2009: Enhanced UDP Packet Reflector – Erum",
+            Self::Wars => "Sloatbeek 2005: Protocol Wars",
+            Self::Dre => "2004: Using SCTP to Improve QoS and Network Fault-Tolerance of DRE Systems",
+            Self::Beyond => "Beyond the papers",
         }
     }
 }
@@ -62,6 +74,8 @@ pub struct Study {
     pub inferred: Vec<&'static str>,
     /// What the figures' axis is called.
     pub axis: &'static str,
+    /// Whether the places along it are kinds, which no line joins.
+    pub has_kinds: bool,
     /// What is run.
     pub points: Vec<Point>,
     /// What is drawn.
@@ -95,14 +109,50 @@ pub enum Make {
     Virtual {
         /// The plan's text.
         plan: String,
+        /// The topology's, where no generator makes it: the plan names it `network.toml`.
+        network: Option<String>,
     },
+    /// By `emulate bench` with these arguments, in real time and with nothing beside it.
+    Bench {
+        /// The arguments, but for the seed.
+        args: Vec<String>,
+        /// The fields of a row whose values make the names of its figures.
+        by: &'static [&'static str],
+    },
+}
+
+impl Make {
+    /// Whether it takes as long as it says, and is not the same twice.
+    pub const fn is_real_time(&self) -> bool {
+        matches!(self, Self::Bench { .. })
+    }
 }
 
 impl Point {
     /// A place in virtual time that is called by its value.
     pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: Scale) -> Self {
         let name = crate::report::words::three(x);
-        Self { series: series.to_owned(), x, place: x, name, make: Make::Virtual { plan }, seeds: scale.seeds }
+        Self {
+            series: series.to_owned(),
+            x,
+            place: x,
+            name,
+            make: Make::Virtual { plan, network: None },
+            seeds: scale.seeds,
+        }
+    }
+
+    /// The same under another name, at a place of its own along the axis.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// The same on a network that no generator makes.
+    pub(super) fn on(mut self, text: String) -> Self {
+        if let Make::Virtual { network, .. } = &mut self.make {
+            *network = Some(text);
+        }
+        self
     }
 
     /// The same on an axis on which each ten times as much is a step.
@@ -112,7 +162,7 @@ impl Point {
 
     /// Its name among the study's, as a folder's.
     pub fn folder(&self) -> String {
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
         format!("{}_{}", self.series, self.name).chars().map(plain).collect()
     }
 }
@@ -158,6 +208,8 @@ pub enum Unit {
     Change,
     /// A part of one.
     Part,
+    /// A hundredth.
+    Percent,
 }
 
 impl Unit {
@@ -173,6 +225,32 @@ impl Unit {
             Self::Change if value >= 1.0 => format!("+{}", percent(value - 1.0)),
             Self::Change => format!("−{}", percent(1.0 - value)),
             Self::Part => percent(value),
+            Self::Percent => percent(value / 100.0),
+        }
+    }
+
+    /// From one value to another, the unit told once if it is that of both.
+    pub fn range(self, low: f64, high: f64) -> String {
+        let (low, high) = (self.show(low), self.show(high));
+        match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+            (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} – {high}"),
+            _ => format!("{low} – {high}"),
+        }
+    }
+
+    /// A mean and the half-width of its interval, the unit told once.
+    pub fn around(self, mean: f64, half: f64) -> String {
+        let said = self.show(mean);
+        if half < mean.abs() * 5e-4 {
+            return said;
+        }
+        let half = match self {
+            Self::Change => Self::Part.show(half),
+            _ => self.show(half),
+        };
+        match (said.rsplit_once(' '), half.rsplit_once(' ')) {
+            (Some((number, unit)), Some((half, other))) if unit == other => format!("{number} ± {half} {unit}"),
+            _ => format!("{said} ± {half}"),
         }
     }
 
@@ -185,6 +263,7 @@ impl Unit {
             Self::MbitS => "mbit/s",
             Self::Times | Self::Change => "ratio",
             Self::Part => "part",
+            Self::Percent => "%",
         }
     }
 }
@@ -200,10 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_is_told_once() {
+        assert_eq!(Unit::Times.range(1.0, 2.0), "1.00 – 2.00 ×");
+        assert_eq!(Unit::Bytes.range(938.0, 1100.0), "938 B – 1.1 kB");
+        let around = [Unit::Ms.around(300.0, 4.0), Unit::Ms.around(300.0, 0.01), Unit::Count.around(270.0, 9.0)];
+        assert_eq!(around, ["300 ± 4 ms", "300 ms", "270 ± 9"]);
+    }
+
+    #[test]
     fn a_point_has_a_folder_of_plain_letters() {
         let scale = Scale::new(true, None);
         let point = Point::virtual_run("super node + multicast", 12.5, String::new(), scale).on_logarithmic_axis();
-        assert_eq!((point.folder().as_str(), point.seeds), ("super-node---multicast-12-5", 3));
+        assert_eq!((point.folder().as_str(), point.seeds), ("super-node---multicast_12-5", 3));
         assert_eq!((point.x, point.place), (12.5, 12.5_f64.log10()));
     }
 }

@@ -14,10 +14,10 @@ mod time;
 
 use std::collections::BTreeSet;
 
-pub(super) use self::bars::{Bar, bars};
+pub(crate) use self::bars::{Bar, bars};
 pub(crate) use self::canvas::Sheet;
 pub(super) use self::forest::{forest, said};
-pub(super) use self::ink::{Ink, dark_rules};
+pub(crate) use self::ink::{Ink, dark_rules};
 pub(crate) use self::lines::{Line, lines};
 use super::metrics::{LinkUse, Metrics, NodeUse, Part, Service, host_of};
 use super::read::Results;

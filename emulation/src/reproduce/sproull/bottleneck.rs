@@ -30,6 +30,7 @@ pub(super) fn delay(scale: Scale) -> Study {
             "Nodes ask for the services of the star's mix; a stream lasts 10 s, which Tables 2 and 3 imply.",
         ],
         axis: "delay of the server's link, ms",
+        has_kinds: false,
         points: delays.iter().flat_map(|delay| SIDES.map(|side| point(*delay, side))).collect(),
         plots: vec![completed("Fig. 4")],
         claims: vec![Claim {
@@ -72,6 +73,7 @@ pub(super) fn rate(scale: Scale) -> Study {
             "Queues hold 50 packets, the default of Emulab and of Dummynet.",
         ],
         axis: "rate of the server's link, Mbit/s",
+        has_kinds: false,
         points: rates.iter().flat_map(|rate| SIDES.map(|side| point(*rate, side))).collect(),
         plots: vec![completed("Fig. 5")],
         claims: vec![Claim {

@@ -1,5 +1,6 @@
 //! Fig. 6 to 12: five architectures in stars.
 
+use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
 use crate::reproduce::claim::{At, Claim, Estimator};
 use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
@@ -39,9 +40,10 @@ pub(super) fn study(scale: Scale) -> Study {
             "Latencies are means over completed services.",
         ],
         axis: "hosts",
+        has_kinds: false,
         points: [11, 26, 51].into_iter().flat_map(|nodes| SIDES.map(|side| point(nodes, side))).collect(),
         plots: plots(),
-        claims: [services(), latencies(), warm()].concat(),
+        claims: [services(), latencies(), warm(), vec![overhead(ONE, LARGEST, "sproull-table3-star")]].concat(),
     }
 }
 
@@ -91,12 +93,13 @@ fn services() -> Vec<Claim> {
         ratio(
             "sproull-fig7",
             "Fig. 7",
-            "Multicast makes the most traffic as the star grows.",
+            "Multicast makes the most traffic at 51 hosts, more than client/server.",
             "several times the others'",
-            ("traffic.ports", MULTICAST, ONE),
+            ("traffic.ports", MULTICAST, CLIENT_SERVER),
             from(2.0),
             from(1.0),
-            "Multicast makes more traffic than a super node, but little more: queries are few bytes beside the data.",
+            "Client/server makes the most, since all data goes by the server. A query by multicast is a short packet \
+             here, and those of all nodes are few bytes beside the data.",
         ),
         ratio(
             "sproull-fig8-multicast",

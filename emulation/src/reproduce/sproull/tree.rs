@@ -1,5 +1,6 @@
 //! Fig. 13 to 21: the hierarchy.
 
+use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
 use crate::reproduce::claim::{At, Claim, Estimator};
 use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
@@ -38,9 +39,10 @@ pub(super) fn study(scale: Scale) -> Study {
             "Latencies are means over completed services.",
         ],
         axis: "nodes",
+        has_kinds: false,
         points: [11, 31, 54, 75, 92].into_iter().flat_map(|nodes| SIDES.map(|side| point(nodes, side))).collect(),
         plots: plots(),
-        claims: [services(), latencies(), growth()].concat(),
+        claims: [services(), latencies(), growth(), vec![overhead(ONE, LARGEST, "sproull-table3-tree")]].concat(),
     }
 }
 

@@ -1,0 +1,139 @@
+//! What the papers leave to the future: lossy links, a super node that dies,
+//! other transports.
+
+use super::claim::Claim;
+use super::sproull::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
+use super::study::{Paper, Plot, Point, Scale, Study, Unit};
+
+const TREE: &str = "{ tree = { nodes = 54 } }";
+/// The LANs of the low-flying nodes, and those that lead up to the X-45s.
+const EDGES: usize = 15;
+const MIDDLES: usize = 3;
+const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
+
+/// All of them.
+pub(super) fn studies(scale: Scale) -> Vec<Study> {
+    vec![loss(scale), failure(scale), transports(scale)]
+}
+
+fn plots() -> Vec<Plot> {
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    vec![
+        plot("Services completed", "completed", Unit::Count),
+        plot("Part of requests completed", "success", Unit::Part),
+        plot("Track: to the first byte", "track.mean", Unit::Ms),
+        plot("Image: to the last byte", "image.mean", Unit::Ms),
+    ]
+}
+
+/// One figure held against another.
+fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, size: (f64, f64)) -> Claim {
+    let (figure, seed) = ("beyond", "not measured there");
+    let (why, sentence) = ("", sentence.to_owned());
+    Ratio { id, figure, sentence, seed, measure, of, to, x, size, direction: (0.0, f64::INFINITY), why }.claim()
+}
+
+/// Packets are lost on the wireless links.
+fn loss(scale: Scale) -> Study {
+    let percents: Vec<f64> = scale.places(&[0.0, 0.5, 1.0, 2.0, 5.0], &[0.0, 1.0, 5.0]);
+    let point = |percent: f64, (architecture, series): (&str, &str)| {
+        let faults = if percent > 0.0 { lossy(percent / 100.0) } else { String::new() };
+        let text = plan("beyond-loss", TREE, architecture, scale.duration(), &faults);
+        Point::virtual_run(series, percent, text, scale)
+    };
+    Study {
+        id: "beyond-loss",
+        paper: Paper::Beyond,
+        title: "Packets lost on the wireless links",
+        about: "The hierarchy of 54 nodes. Every packet over a LAN of low-flying nodes, or from tactical UAVs to X-45s, \
+                is lost with the same probability; the seed's authors name it as future work.",
+        inferred: Vec::new(),
+        axis: "loss over each of these LANs, %",
+        has_kinds: false,
+        points: percents.iter().flat_map(|percent| SIDES.map(|side| point(*percent, side))).collect(),
+        plots: plots(),
+        claims: vec![claim(
+            "beyond-loss",
+            "With 5 % loss peer to peer still completes more than client/server.",
+            ("completed", ONE, CLIENT_SERVER),
+            5.0,
+            from(1.0),
+        )],
+    }
+}
+
+fn lossy(loss: f64) -> String {
+    let edges = (1..=EDGES).map(|number| format!("edge{number}"));
+    let nets = edges.chain((1..=MIDDLES).map(|number| format!("mid{number}")));
+    nets.map(|net| format!("[[faults]]\nat = \"0s\"\nchange = \"{net}\"\nloss = {loss}\n")).collect()
+}
+
+/// One of three super nodes dies in mid-run and does not come back.
+fn failure(scale: Scale) -> Study {
+    let killed = "[[faults]]\nat = \"60s\"\nkill = \"x45-1\"\nhub = true\n";
+    let cases = [
+        ("all three live", "3 super nodes", "super-node", "super_nodes = 3\n", ""),
+        ("one of three is killed", "3 super nodes", "super-node", "super_nodes = 3\n", killed),
+    ];
+    let point = |(at, (name, series, architecture, hubs, fault)): (usize, (&str, &str, &str, &str, &str))| {
+        let text = plan("beyond-failure", TREE, architecture, scale.duration(), &format!("{hubs}{fault}"));
+        Point::virtual_run(series, at as f64, text, scale).named(name)
+    };
+    let mut study = Study {
+        id: "beyond-failure",
+        paper: Paper::Beyond,
+        title: "A super node is killed in mid-run",
+        about: "The hierarchy of 54 nodes with three super nodes, the first of which is killed after a minute and \
+                does not come back. Its nodes go to their stand-bys.",
+        inferred: Vec::new(),
+        axis: "what happens",
+        has_kinds: true,
+        points: cases.into_iter().enumerate().map(point).collect(),
+        plots: plots(),
+        claims: Vec::new(),
+    };
+    study.claims.push(Claim {
+        ours: super::Estimator::Ratio(
+            super::At::new("3 super nodes", 1.0, "completed"),
+            super::At::new("3 super nodes", 0.0, "completed"),
+        ),
+        ..claim(
+            "beyond-failure",
+            "With one of three super nodes killed for good, nodes complete at least 98 % of what they complete with all.",
+            ("completed", "3 super nodes", "3 super nodes"),
+            1.0,
+            from(0.98),
+        )
+    });
+    study
+}
+
+/// The same over each transport.
+fn transports(scale: Scale) -> Study {
+    let point = |(at, transport): (usize, &str)| {
+        SIDES.map(|(architecture, series)| {
+            let more = format!("transport = \"{transport}\"\n");
+            let text = plan("beyond-transports", "{ tree = { nodes = 31 } }", architecture, scale.duration(), &more);
+            Point::virtual_run(series, at as f64, text, scale).named(transport)
+        })
+    };
+    Study {
+        id: "beyond-transports",
+        paper: Paper::Beyond,
+        title: "Over each transport",
+        about: "The hierarchy of 31 nodes, with everything over UDP, over TCP, over QUIC, and as published: streams over UDP, \
+                objects over TCP.",
+        inferred: Vec::new(),
+        axis: "transport",
+        has_kinds: true,
+        points: ["paper", "udp", "tcp", "quic"].into_iter().enumerate().flat_map(point).collect(),
+        plots: plots(),
+        claims: vec![claim(
+            "beyond-transports",
+            "Over QUIC alone, too, peer to peer has less than half the latency of client/server: track.",
+            ("track.mean", ONE, CLIENT_SERVER),
+            3.0,
+            to(0.5),
+        )],
+    }
+}

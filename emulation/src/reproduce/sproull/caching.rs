@@ -1,0 +1,60 @@
+//! Client/server with caching nodes, which the text describes and does not measure.
+
+use super::{CLIENT_SERVER, ONE, Ratio, from, plan};
+use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+
+const CACHING: &str = "client/server, 3 caches";
+const LARGEST: f64 = 92.0;
+
+/// Static nodes; the caches stand where super nodes would.
+pub(super) fn study(scale: Scale) -> Study {
+    let sides = [
+        (CLIENT_SERVER, "client-server", ""),
+        (CACHING, "client-server-caching", "caches = 3\n"),
+        (ONE, "super-node", "super_nodes = 1\n"),
+    ];
+    let point = |nodes: u32, (series, architecture, more): (&str, &str, &str)| {
+        let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
+        let text = plan("sproull-caching", &network, architecture, scale.duration(), more);
+        Point::virtual_run(series, f64::from(nodes), text, scale)
+    };
+    let sizes = scale.places(&[11, 31, 54, 75, 92], &[11, 54, 92]);
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    Study {
+        id: "sproull-caching",
+        paper: Paper::Sproull,
+        title: "Client/server with caching nodes, nobody moving",
+        about: "The hierarchy again. Caches inside the network hold advertisements and answer lookups; requests and \
+                data go by the server all the same.",
+        inferred: vec![
+            "Three caches, on the hosts on which three super nodes would be; each node turns to the nearest.",
+        ],
+        axis: "nodes",
+        has_kinds: false,
+        points: sizes.into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
+        plots: vec![
+            plot("Services completed", "completed", Unit::Count),
+            plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
+            plot("Track: to the first byte", "track.mean", Unit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+        ],
+        claims: vec![
+            Ratio {
+                id: "sproull-caching",
+                figure: "section 3",
+                sentence: "Caching helps client/server while nodes do not move, and leaves it behind peer to peer: \
+                           services of peer to peer over those of client/server with caches, at 92 nodes."
+                    .to_owned(),
+                seed: "more, not measured there",
+                measure: "completed",
+                of: ONE,
+                to: CACHING,
+                x: LARGEST,
+                size: from(1.0),
+                direction: from(0.95),
+                why: "",
+            }
+            .claim(),
+        ],
+    }
+}

@@ -1,0 +1,63 @@
+//! How near the first byte is to what distance lets it be.
+
+use super::{ONE, plan, to};
+use crate::reproduce::claim::{At, Claim, Estimator};
+use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
+
+/// The networks and the nodes that they have.
+const NETWORKS: [(&str, &str, f64); 4] = [
+    ("star of 11", "{ star = { nodes = 11 } }", 1.0),
+    ("tree of 11", "{ tree = { nodes = 11 } }", 2.0),
+    ("tree of 31", "{ tree = { nodes = 31 } }", 3.0),
+    ("tree of 92", "{ tree = { nodes = 92 } }", 4.0),
+];
+/// So few requests at a time that none meets another's packets, and all have met before.
+const QUIET: &str = "warm_up = \"30m\"\nidle = \"30s\"\nstream = \"2s\"\n";
+
+/// The limit, approached by requests that nothing is in the way of.
+pub(super) fn study(scale: Scale) -> Study {
+    let point = |(name, network, x): (&str, &str, f64)| {
+        let classes: String = ["star", "low", "tactical", "x45"]
+            .iter()
+            .filter(|class| network.contains("tree") != (**class == "star"))
+            .map(|class| format!("[classes.{class}]\nmix = {{ track = 25, sensor = 10, image = 5, idle = 60 }}\n"))
+            .collect();
+        let text = plan("sproull-limit", network, "super-node", scale.duration(), &format!("{QUIET}{classes}"));
+        Point::virtual_run(ONE, x, text, scale).named(name)
+    };
+    let networks = scale.places(&NETWORKS, &NETWORKS[..3]);
+    let claim = |(name, _, x): &(&str, &str, f64)| Claim {
+        id: format!("sproull-limit-{}", name.replace(' ', "-")),
+        figure: "the limit",
+        sentence: format!(
+            "Of warm requests that nothing is in the way of, 95 of 100 have the first byte of a track \
+                           within 15 % of the least time that distance and rates leave: {name}."
+        ),
+        seed: "1.15 ×",
+        ours: Estimator::Mean(At::new(ONE, *x, "track.excess.p95")),
+        unit: Unit::Times,
+        size: to(1.15),
+        direction: to(1.5),
+        why: "Some requests meet one another on the way.",
+    };
+    let plot = |title, measure| Plot { figure: "", title, measure, unit: Unit::Times, limit: None };
+    Study {
+        id: "sproull-limit",
+        paper: Paper::Sproull,
+        title: "How near to the limit",
+        about: "The published networks with one super node. Nodes ask seldom, so that links are free, and have asked \
+                for half an hour before, so that most know one another. A first byte is held against the least time \
+                that propagation and serialisation leave for its very requester and provider.",
+        inferred: vec!["The seed has no such figure: it is what is to be reached here."],
+        axis: "network",
+        has_kinds: true,
+        points: networks.iter().copied().map(point).collect(),
+        plots: vec![
+            plot("Track: first byte over its limit, median", "track.excess.p50"),
+            plot("Track: first byte over its limit, 95th percentile", "track.excess.p95"),
+            plot("Sensor: first byte over its limit, 95th percentile", "sensor.excess.p95"),
+            plot("Image: first byte over its limit, 95th percentile", "image.excess.p95"),
+        ],
+        claims: networks.iter().map(claim).collect(),
+    }
+}

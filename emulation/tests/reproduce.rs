@@ -1,0 +1,82 @@
+//! `emulate reproduce`: made, found again, broken off and gone on with.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The smallest study: four runs of three nodes.
+const STUDY: [&str; 5] = ["sproull-overhead", "--quick", "--seeds", "1", "-o"];
+
+fn reproduce(folder: &Path, more: &[&str]) -> Output {
+    let args = ["reproduce"].into_iter().chain(STUDY).chain(["out"]).chain(more.iter().copied());
+    Command::new(env!("CARGO_BIN_EXE_emulate")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_study_is_made_once_and_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = reproduce(folder.path(), &[]);
+    assert!(first.status.success(), "{}", said(&first));
+    assert!(said(&first).contains("0 runs are there, 4 are to be made"), "{}", said(&first));
+    let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
+    assert!(page.contains("Table 3") && page.contains("emulate simulate runs/sproull-overhead/"), "{page}");
+    assert!(folder.path().join("out/figures/sproull-overhead-overhead-each.svg").is_file());
+
+    // One that broke off, and one that is gone.
+    let runs = folder.path().join("out/runs/sproull-overhead");
+    let (cut, gone) = (runs.join("1-super-node_track/seed-1.json"), runs.join("1-super-node_sensor/seed-1.json"));
+    let text = fs::read_to_string(&cut).unwrap();
+    let before = fs::read_to_string(&gone).unwrap();
+    fs::write(&cut, &text[..text.len() / 2]).unwrap();
+    fs::remove_file(&gone).unwrap();
+    let again = reproduce(folder.path(), &["--json"]);
+    assert!(said(&again).contains("2 runs are there, 2 are to be made"), "{}", said(&again));
+    assert_eq!(fs::read_to_string(&cut).unwrap(), text, "the same to the last digit");
+    assert_eq!(fs::read_to_string(&gone).unwrap(), before);
+    assert_eq!(fs::read_to_string(folder.path().join("out/index.html")).unwrap(), page);
+
+    let json: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let claims = json["claims"].as_array().unwrap();
+    assert_eq!((json["schema"].as_u64(), claims.len()), (Some(1), 4));
+    let video = &claims[0];
+    assert_eq!((&video["id"], &video["seed"]), (&Value::from("sproull-table3-video"), &Value::from("48 kB")));
+    assert!(["reproduced", "differs", "not"].contains(&video["verdict"].as_str().unwrap()), "{video}");
+    assert!(video["ours"].is_f64() && video["interval"].is_null() && video["claim"].is_string());
+}
+
+#[test]
+fn the_plan_of_a_run_repeats_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = reproduce(folder.path(), &["--keep-records"]);
+    assert!(made.status.success(), "{}", said(&made));
+    let point = folder.path().join("out/runs/sproull-overhead/1-super-node_sensor");
+    let kept: Value = serde_json::from_str(&fs::read_to_string(point.join("seed-1.json")).unwrap()).unwrap();
+    assert!(point.join("seed-1/events.jsonl").is_file());
+    let repeated = Command::new(env!("CARGO_BIN_EXE_emulate"))
+        .args(["simulate", "plan.toml", "--seed", "1", "--json"])
+        .current_dir(&point)
+        .output()
+        .unwrap();
+    let repeated: Value = serde_json::from_slice(&repeated.stdout).unwrap();
+    assert_eq!(repeated["trace_hash"], kept["trace_hash"]);
+    assert_eq!(repeated["completed"].as_f64(), kept["measures"]["completed"].as_f64());
+}
+
+#[test]
+fn a_study_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_emulate"))
+        .args(["reproduce", "sproul-fig4"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("there is no study `sproul-fig4`: choose sproull-fig4,"), "{}", said(&output));
+}
