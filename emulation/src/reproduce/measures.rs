@@ -83,7 +83,8 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
     let limits = Limits::of(prepared);
     let nodes = &prepared.placement.nodes;
     let places: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
-    let (mut least, mut excess): (BTreeMap<&str, Vec<f64>>, BTreeMap<&str, Vec<f64>>) = Default::default();
+    let mut least: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut excess: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let (mut waited_s, mut least_s, mut known) = (0.0, 0.0, (0_u64, 0_u64));
     for request in &results.requests {
         waited_s += request.latency_ms().unwrap_or(request.elapsed_ms) / 1e3;

@@ -11,8 +11,9 @@ const NETWORKS: [(&str, &str, f64); 4] = [
     ("tree of 31", "{ tree = { nodes = 31 } }", 3.0),
     ("tree of 92", "{ tree = { nodes = 92 } }", 4.0),
 ];
-/// So few requests at a time that none meets another's packets, and all have met before.
-const QUIET: &str = "warm_up = \"30m\"\nidle = \"30s\"\nstream = \"2s\"\n";
+/// So little data that hardly a packet waits for another, and asked for so often that
+/// associations between nodes that have met stay up.
+const QUIET: &str = "warm_up = \"5m\"\nidle = \"2s\"\nstream = \"1s\"\n";
 
 /// The limit, approached by requests that nothing is in the way of.
 pub(super) fn study(scale: Scale) -> Study {
@@ -20,7 +21,7 @@ pub(super) fn study(scale: Scale) -> Study {
         let classes: String = ["star", "low", "tactical", "x45"]
             .iter()
             .filter(|class| network.contains("tree") != (**class == "star"))
-            .map(|class| format!("[classes.{class}]\nmix = {{ track = 25, sensor = 10, image = 5, idle = 60 }}\n"))
+            .map(|class| format!("[classes.{class}]\nmix = {{ track = 48, sensor = 5, image = 2, idle = 45 }}\n"))
             .collect();
         let text = plan("sproull-limit", network, "super-node", scale.duration(), &format!("{QUIET}{classes}"));
         Point::virtual_run(ONE, x, text, scale).named(name)
@@ -45,9 +46,10 @@ pub(super) fn study(scale: Scale) -> Study {
         id: "sproull-limit",
         paper: Paper::Sproull,
         title: "How near to the limit",
-        about: "The published networks with one super node. Nodes ask seldom, so that links are free, and have asked \
-                for half an hour before, so that most know one another. A first byte is held against the least time \
-                that propagation and serialisation leave for its very requester and provider.",
+        about: "The published networks with one super node. Nodes ask for tracks of one second above all, which leave \
+                links free, and have asked for five minutes before, so that most know one another. A first byte is \
+                held against the least time that propagation and serialisation leave for its very requester and \
+                provider.",
         inferred: vec!["The seed has no such figure: it is what is to be reached here."],
         axis: "network",
         has_kinds: true,
