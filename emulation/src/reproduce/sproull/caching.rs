@@ -3,7 +3,7 @@
 use super::{CLIENT_SERVER, ONE, Ratio, from, plan};
 use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
-const CACHING: &str = "client/server, 3 caches";
+const CACHING: &str = "with 3 caches";
 const LARGEST: f64 = 92.0;
 
 /// Static nodes; the caches stand where super nodes would.

@@ -77,6 +77,6 @@ pub(super) fn overhead(series: &str, x: f64, id: &str) -> Claim {
         size: to(1500.0),
         direction: to(40_000.0),
         why: "Handshakes are most of it: two nodes that meet for the first time show one another their certificates, \
-              over UDP and over TCP once each, and in a quarter of an hour many do.",
+              over UDP and over TCP once each, and many do within such a run.",
     }
 }
