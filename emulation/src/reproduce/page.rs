@@ -160,7 +160,8 @@ fn terms(page: &mut Page) {
 
 fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
     let study = found.study;
-    let of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
+    let mut of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
+    of.dedup();
     let of = match of.as_slice() {
         [first, .., last] => format!(" ({first} to {})", last.trim_start_matches("Fig. ").trim_start_matches("Table ")),
         [only] => format!(" ({only})"),
