@@ -183,10 +183,10 @@ impl Reflector {
     }
 }
 
-/// What comes in a second.
+/// What comes in a second, counted from the first packet on.
 #[derive(Debug, Default)]
 struct Rate {
-    began: Time,
+    began: Option<Time>,
     bytes: u64,
     last: u64,
     before: u64,
@@ -194,11 +194,29 @@ struct Rate {
 
 impl Rate {
     fn note(&mut self, now: Time, bytes: usize) {
-        let passed = now.since(self.began);
+        let passed = now.since(*self.began.get_or_insert(now));
         if passed >= Duration::from_secs(1) {
             (self.before, self.last) = (self.last, (self.bytes as f64 * 8.0 / passed.as_secs_f64()) as u64);
-            (self.began, self.bytes) = (now, 0);
+            (self.began, self.bytes) = (Some(now), 0);
         }
         self.bytes += bytes as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_began_within_a_second_is_not_taken_for_a_slower_one() {
+        let mut rate = Rate::default();
+        // 800 kbit/s, on a clock that is hardly older than the stream.
+        let sent = (0..30).map(|packet| Time::ZERO + Duration::from_millis(500 + 100 * packet));
+        let seen = sent.map(|now| {
+            rate.note(now, 10_000);
+            rate.last
+        });
+        let seen: Vec<u64> = seen.filter(|measured| *measured != 0).collect();
+        assert!(!seen.is_empty() && seen.iter().all(|measured| *measured == 800_000), "{seen:?}");
     }
 }

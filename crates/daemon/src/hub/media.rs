@@ -56,13 +56,15 @@ impl HubEnds {
             let left = MAX_CARRIED - streams.len();
             streams.extend(carried(&status, &mut receivers).take(left));
         }
-        if self.told.is_news(&streams) {
-            self.mailbox.post(Command::Carries { streams });
-        }
-        // The machine takes off what it grants; where that came to nothing it has to be told again.
+        // First what is left without what has begun, then what has: in between a copy counts twice
+        // rather than not at all. The machine takes off what it grants; where that came to nothing
+        // it has to be told again.
         if self.room != Some((residual, subscribers)) || residual != u32::MAX {
             self.room = Some((residual, subscribers));
             self.mailbox.post(Command::Reflecting { residual_kbps: residual, subscribers });
+        }
+        if self.told.is_news(&streams) {
+            self.mailbox.post(Command::Carries { streams });
         }
     }
 }
