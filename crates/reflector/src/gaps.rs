@@ -110,7 +110,16 @@ impl Gaps {
     /// What comes from now on has nothing to do with what came before.
     pub(crate) fn turn(&mut self) {
         (self.greatest, self.beginning) = (None, Beginning::default());
-        self.missing.clear();
+        let missing: Vec<u64> = std::mem::take(&mut self.missing).into_keys().collect();
+        self.give_up(missing);
+    }
+
+    fn give_up(&mut self, counters: Vec<u64>) {
+        self.given_up += counters.len() as u64;
+        self.late.extend(counters);
+        while self.late.len() as u64 > MAX_NACKED {
+            self.late.pop_first();
+        }
     }
 
     /// Upstream has sent all packets before this one.
@@ -132,21 +141,16 @@ impl Gaps {
 
     /// What to ask for now, where a round trip takes so long. What is too late is given up.
     pub fn poll_nack(&mut self, now: Time, round_trip: Duration) -> Option<Nack> {
-        let Self { deadline, missing, late, .. } = self;
-        let deadline = *deadline;
-        let before = missing.len();
-        missing.retain(|counter, missing| {
+        let (deadline, mut late) = (self.deadline, Vec::new());
+        self.missing.retain(|counter, missing| {
             let is_of_use = now.since(missing.since) + round_trip < deadline;
             let is_kept = is_of_use && missing.times < TIMES || missing.times > 0 && now < missing.due;
             if !is_kept {
-                late.insert(*counter);
+                late.push(*counter);
             }
             is_kept
         });
-        self.given_up += (before - missing.len()) as u64;
-        while self.late.len() as u64 > MAX_NACKED {
-            self.late.pop_first();
-        }
+        self.give_up(late);
         let due = self.missing.iter().filter(|(_, missing)| now >= missing.due).map(|(counter, _)| *counter);
         let nack = Nack::of(&due.collect::<BTreeSet<u64>>())?;
         for counter in nack.counters() {
@@ -217,6 +221,16 @@ mod tests {
         let mut gaps = gaps();
         [10, 10 + MAX_GAP + 1, 10 + MAX_GAP + 3].iter().for_each(|counter| live(&mut gaps, 0, *counter));
         assert_eq!(asked(&mut gaps, 5), [10 + MAX_GAP + 2]);
+    }
+
+    #[test]
+    fn what_is_missing_before_a_long_gap_is_given_up() {
+        let mut gaps = gaps();
+        [10, 13].iter().for_each(|counter| live(&mut gaps, 0, *counter));
+        gaps.turn();
+        assert_eq!((gaps.given_up(), gaps.poll_deadline()), (2, None));
+        [500, 12].iter().for_each(|counter| live(&mut gaps, 6, *counter));
+        assert_eq!(gaps.given_up(), 1);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Reflector {
             return Err(Dropped::Looping);
         }
         let next = self.next();
-        let course = self.tracks.take(header.counter).ok_or(Dropped::Duplicate)?;
+        let course = self.tracks.take(header.counter, hop.catch_up, header.flags).ok_or(Dropped::Duplicate)?;
         self.last = now;
         self.rate.note(now, datagram.len());
         if self.sends_on {

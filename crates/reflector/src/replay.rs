@@ -2,6 +2,7 @@
 //! 3.4.3), as a ring of words that are cleared when it moves on (RFC 6479).
 
 use crate::gaps::MAX_GAP;
+use crate::packet::Flags;
 use crate::words::MAX_NACKED;
 
 const WORD_BITS: u64 = u64::BITS as u64;
@@ -108,10 +109,13 @@ pub(crate) enum Course {
 ///
 /// Counters grow by one. What is far from the others is sent on but kept apart, so that a
 /// forged packet shuts out no genuine one; if nothing but its like comes, it leads: over a gap, or
-/// back to the genuine packets from forged ones.
+/// back to the genuine packets from forged ones. What a cache sends after the parameter sets that a
+/// stream begins with leads at once, however far ahead.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     leading: Window<SENT_ON>,
+    /// Nothing leads but parameter sets from a cache.
+    is_open: bool,
     apart: Window<SENT_ON>,
     /// How many were taken apart, or late, since one that leads.
     in_row: u8,
@@ -129,12 +133,16 @@ impl Tracks {
     }
 
     /// Notes a packet; `None` if it was taken before.
-    pub(crate) fn take(&mut self, counter: u64) -> Option<Course> {
+    pub(crate) fn take(&mut self, counter: u64, is_cached: bool, flags: Flags) -> Option<Course> {
         if [&self.leading, &self.apart].into_iter().any(|track| track.look(counter) == Known::Taken) {
             return None;
         }
-        let (leads, is_late) = (self.leading.is_near(counter), self.leading.is_late(counter));
+        let greatest = self.leading.greatest();
+        let goes_on = self.is_open && is_cached && greatest.is_some_and(|greatest| counter > greatest);
+        let (leads, is_late) = (goes_on || self.leading.is_near(counter), self.leading.is_late(counter));
         if leads && !is_late {
+            let is_first = self.is_open || greatest.is_none();
+            self.is_open = is_first && is_cached && flags.has(Flags::PARAMETERS) && !flags.has(Flags::KEY_FRAME);
             self.leading.take(counter);
             self.in_row = 0;
             return Some(Course::Led);
@@ -173,7 +181,7 @@ mod tests {
     const WINDOW: u64 = Window::<OPENED>::PACKETS;
 
     fn courses(tracks: &mut Tracks, counters: impl IntoIterator<Item = u64>) -> Vec<Option<Course>> {
-        counters.into_iter().map(|counter| tracks.take(counter)).collect()
+        counters.into_iter().map(|counter| tracks.take(counter, false, Flags::default())).collect()
     }
 
     #[test]
@@ -182,7 +190,7 @@ mod tests {
         let led = Some(Course::Led);
         assert!(courses(&mut tracks, from..from + 10).iter().all(|course| *course == led));
         for forged in [from + 1000, from + 66_000, 0, u64::MAX, from + 74, 1 << 40] {
-            assert_eq!(tracks.take(forged), Some(Course::Apart));
+            assert_eq!(tracks.take(forged, true, Flags::KEY_FRAME), Some(Course::Apart));
         }
         assert_eq!(courses(&mut tracks, [from + 10, from + 5, from + 11]), [led, None, led]);
         assert_eq!(tracks.next(), from + 12);
@@ -208,6 +216,20 @@ mod tests {
         let back = [[Some(Course::Led); 3].as_slice(), &[Some(Course::Turned), Some(Course::Led)]].concat();
         assert_eq!(courses(&mut tracks, 1010..1015), back);
         assert_eq!((courses(&mut tracks, [1014, 1005]), tracks.next()), (vec![None; 2], 1015));
+    }
+
+    #[test]
+    fn a_key_frame_far_behind_the_parameters_that_a_stream_begins_with_leads() {
+        let (mut tracks, led) = (Tracks::default(), Some(Course::Led));
+        for (counter, flags) in [(1000, Flags::PARAMETERS), (1100, Flags::PARAMETERS), (1400, Flags::KEY_FRAME)] {
+            assert_eq!((tracks.take(counter, true, flags), tracks.leads(counter)), (led, true));
+        }
+        assert_eq!((courses(&mut tracks, [1401, 1402]), tracks.next()), (vec![led; 2], 1403));
+        // Only at its beginning, and from a cache.
+        assert_eq!(tracks.take(2000, true, Flags::KEY_FRAME), Some(Course::Apart));
+        let mut tracks = Tracks::default();
+        assert_eq!(tracks.take(1000, true, Flags::PARAMETERS), led);
+        assert_eq!(tracks.take(1400, false, Flags::KEY_FRAME), Some(Course::Apart));
     }
 
     proptest! {
