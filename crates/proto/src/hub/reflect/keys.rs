@@ -12,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::hub::neighbours::PUBLICATION;
-use crate::hub::requests::Key;
+use crate::hub::requests::{Asked, Key};
 use crate::hub::route::HOPS;
 use crate::hub::{Hub, Sender};
-use crate::ids::NodeId;
+use crate::ids::{LinkId, NodeId, RequestId};
 use crate::machine::{Channel, Traffic};
 use crate::service::Service;
 use crate::time::Time;
@@ -24,7 +24,7 @@ use crate::wire::{Keys, Message, Params};
 /// The most streams of which something is kept; of more nothing is.
 const MAX_STREAMS: usize = 256;
 
-/// The most hubs that are told of one stream, and the most requests that wait for it.
+/// The most hubs that are told of one stream.
 const MAX_TOLD: usize = 64;
 
 /// How long it is kept without a word of it: an epoch lasts ten minutes.
@@ -45,8 +45,6 @@ struct Deposit {
     source: NodeId,
     /// The hubs that have passed requests on to this one.
     hubs: BTreeSet<NodeId>,
-    /// Requests of this hub's nodes that were granted a copy before there was anything to hand over.
-    waiting: BTreeSet<Key>,
     /// Whether this hub has granted copies, and not only passed requests on.
     is_granted: bool,
     touched: Time,
@@ -81,8 +79,7 @@ impl Deposits {
 
 impl Deposit {
     fn new(now: Time, source: NodeId) -> Self {
-        let (hubs, waiting) = (BTreeSet::new(), BTreeSet::new());
-        Self { sealed: None, source, hubs, waiting, is_granted: false, touched: now }
+        Self { sealed: None, source, hubs: BTreeSet::new(), is_granted: false, touched: now }
     }
 }
 
@@ -104,12 +101,7 @@ impl Hub {
         if is_carried && deposit.hubs.len() < MAX_TOLD {
             deposit.hubs.insert(asker);
         }
-        let Some(sealed) = deposit.sealed.clone() else {
-            if !is_carried && deposit.waiting.len() < MAX_TOLD {
-                deposit.waiting.insert(key);
-            }
-            return;
-        };
+        let Some(sealed) = deposit.sealed.clone() else { return };
         let id = (!is_carried).then_some(key.id);
         let keys = Message::Keys(Keys { id, service, provider, hops: HOPS, sealed });
         self.send(link, Channel::Datagram, Traffic::Lookup, &keys);
@@ -133,9 +125,10 @@ impl Hub {
             return;
         }
         (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);
-        let (hubs, waiting) = (deposit.hubs.clone(), std::mem::take(&mut deposit.waiting));
-        for key in waiting {
-            self.hand_keys(now, key, provider);
+        let hubs = deposit.hubs.clone();
+        for (link, id) in self.granted_through(from.node, service, provider) {
+            let keys = Message::Keys(Keys { id: Some(id), service, provider, hops: HOPS, sealed: sealed.clone() });
+            self.send(link, Channel::Datagram, Traffic::Lookup, &keys);
         }
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
         let keys = Message::Keys(Keys { id: None, service, provider, hops, sealed });
@@ -144,6 +137,18 @@ impl Hub {
                 self.send(link, Channel::Reliable { flow: 0 }, Traffic::Lookup, &keys);
             }
         }
+    }
+
+    /// The requests of this hub's nodes that `neighbour` has and that were granted a copy of this stream; one
+    /// that has gone on to another provider's is none.
+    fn granted_through(&self, neighbour: NodeId, service: Service, provider: NodeId) -> Vec<(LinkId, RequestId)> {
+        let is_of = |asked: &Asked| {
+            let granted = asked.granted.and_then(|granted| granted.provider);
+            let is_handed = asked.handed_to() == Some(neighbour) && !asked.is_carried();
+            is_handed && asked.service == service && granted == Some(provider)
+        };
+        let granted = self.requests.iter().filter(|(_, asked)| is_of(asked));
+        granted.map(|(key, asked)| (asked.link, key.id)).collect()
     }
 }
 

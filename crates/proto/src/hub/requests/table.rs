@@ -139,6 +139,10 @@ impl Requests {
         self.table.get(&key)
     }
 
+    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&Key, &Asked)> {
+        self.table.iter()
+    }
+
     pub(super) fn insert(&mut self, key: Key, asked: Asked) {
         self.timers.insert((asked.until, key));
         if let Some(before) = self.table.insert(key, asked) {

@@ -31,12 +31,30 @@ fn whom_a_copy_is_granted_gets_it_once_it_is_there() {
     let sent = bench.say(provider, &Message::Keys(keys(1, b"one")));
     let to = |link, id, sealed| (link, Keys { id: Some(RequestId(id)), ..keys(1, sealed) });
     assert_eq!(handed(&sent), [to(first, 1, b"one")]);
-    assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(1, b"two")))), [], "who is in is told by the provider");
+    let sent = bench.say(provider, &Message::Keys(keys(1, b"two")));
+    assert_eq!(handed(&sent), [to(first, 1, b"two")], "the one before may be stale");
     carries_to(&mut bench, 1, &[2]);
     assert_eq!(handed(&bench.ask(second, subscribe(9))), [to(second, 9, b"two")]);
     // A stream of one's own is another one.
     let own = Request { params: None, ..subscribe(10) };
     assert_eq!(handed(&bench.ask(second, own)), []);
+}
+
+/// Its provider's word is for those that have it still, and who has the other does not speak for that one.
+#[test]
+fn who_has_gone_on_to_another_provider_changes_nothing_of_the_first() {
+    let mut bench = bench();
+    let (one, four, moved) = (bench.provider(1), bench.provider(4), bench.requester(2));
+    let (provider, forward) = forwarded(&bench.ask(moved, subscribe(1)));
+    let (number, other) = if provider == one { (1, four) } else { (4, one) };
+    let sent = bench.say(provider, &decline(&forward, Reason::NotFound));
+    assert_eq!(forwarded(&sent).0, other);
+    let (first, second) = (bench.requester(3), bench.requester(5));
+    bench.ask(first, naming(7, number));
+    let to = |link, id| (link, Keys { id: Some(RequestId(id)), ..keys(number, b"one") });
+    assert_eq!(handed(&bench.say(provider, &Message::Keys(keys(number, b"one")))), [to(first, 7)]);
+    assert_eq!(handed(&bench.say(other, &Message::Keys(keys(number, b"false")))), []);
+    assert_eq!(handed(&bench.ask(second, naming(8, number))), [to(second, 8)]);
 }
 
 #[test]
