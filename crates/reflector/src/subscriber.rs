@@ -68,6 +68,8 @@ pub struct Counts {
 struct Opener {
     epoch: Epoch,
     key: Key,
+    /// The secret, until the stream's publisher has confirmed it.
+    unconfirmed: Option<Secret>,
     window: Window<OPENED>,
 }
 
@@ -90,15 +92,38 @@ impl Subscriber {
         self.counts
     }
 
-    /// Takes an epoch's secret. The two latest epochs are kept: an earlier one changes nothing,
-    /// and one that is known keeps its key, so that its packets are still taken only once.
+    /// Takes an epoch's secret, which the publisher has told. The two latest epochs are kept: an earlier one
+    /// changes nothing, and one that is known keeps its key, so that its packets are still taken only
+    /// once. What else was foretold is forgotten.
     pub fn add_epoch(&mut self, epoch: Epoch, secret: &Secret) {
+        self.openers.retain(|opener| match &opener.unconfirmed {
+            Some(foretold) => opener.epoch == epoch && foretold == secret,
+            None => true,
+        });
+        self.openers.iter_mut().for_each(|opener| opener.unconfirmed = None);
+        self.insert(epoch, secret, None);
+    }
+
+    /// Whether the publisher has told an epoch's secret.
+    pub fn is_confirmed(&self) -> bool {
+        self.openers.iter().any(|opener| opener.unconfirmed.is_none())
+    }
+
+    /// Takes what is said to be an epoch's secret, before the publisher has told any; afterwards it
+    /// changes nothing.
+    pub fn foretell_epoch(&mut self, epoch: Epoch, secret: &Secret) {
+        if !self.is_confirmed() {
+            self.insert(epoch, secret, Some(secret.clone()));
+        }
+    }
+
+    fn insert(&mut self, epoch: Epoch, secret: &Secret, unconfirmed: Option<Secret>) {
         let place = self.openers.partition_point(|opener| opener.epoch < epoch);
         if self.openers.get(place).is_some_and(|opener| opener.epoch == epoch) {
             return;
         }
         let Some(key) = Key::derive(secret, self.stream, epoch) else { return };
-        self.openers.insert(place, Opener { epoch, key, window: Window::default() });
+        self.openers.insert(place, Opener { epoch, key, unconfirmed, window: Window::default() });
         if self.openers.len() > EPOCHS {
             self.openers.remove(0);
         }
@@ -209,6 +234,42 @@ mod tests {
         subscriber.open(&mut packet.clone()).unwrap();
         subscriber.add_epoch(FIRST, &secret(FIRST.0));
         assert_eq!(subscriber.open(&mut packet.clone()), Err(OpenError::Duplicate));
+    }
+
+    #[test]
+    fn what_was_foretold_wrongly_gives_way_to_the_publishers_word() {
+        let packet = packets(1, 100).remove(0);
+        let mut subscriber = Subscriber::new(STREAM);
+        for epoch in [FIRST, Epoch(u32::MAX), Epoch(u32::MAX - 1)] {
+            subscriber.foretell_epoch(epoch, &secret(1));
+        }
+        subscriber.add_epoch(FIRST, &secret(FIRST.0));
+        assert!(subscriber.open(&mut packet.clone()).is_ok());
+        assert_eq!(subscriber.openers.len(), 1, "nothing else takes up room");
+        let mut other = Subscriber::new(STREAM);
+        other.foretell_epoch(FIRST, &secret(1));
+        assert_eq!(other.open(&mut packet.clone()), Err(OpenError::Forged));
+        other.add_epoch(FIRST, &secret(FIRST.0));
+        assert!(other.open(&mut packet.clone()).is_ok());
+    }
+
+    #[test]
+    fn what_was_foretold_rightly_is_not_opened_twice() {
+        let packet = packets(1, 100).remove(0);
+        let mut subscriber = Subscriber::new(STREAM);
+        subscriber.foretell_epoch(FIRST, &secret(FIRST.0));
+        assert!(subscriber.open(&mut packet.clone()).is_ok());
+        subscriber.add_epoch(FIRST, &secret(FIRST.0));
+        assert_eq!(subscriber.open(&mut packet.clone()), Err(OpenError::Duplicate));
+    }
+
+    #[test]
+    fn of_a_stream_that_is_confirmed_nothing_is_foretold() {
+        let mut subscriber = subscriber(50..=50);
+        subscriber.foretell_epoch(Epoch(u32::MAX), &secret(1));
+        subscriber.foretell_epoch(FIRST, &secret(1));
+        assert_eq!(subscriber.openers.len(), 1);
+        assert!(subscriber.open(&mut packets(1, 100).remove(0)).is_ok());
     }
 
     #[test]

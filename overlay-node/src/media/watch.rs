@@ -43,6 +43,8 @@ struct Request {
     /// What has begun to come for it; until it is accepted nobody knows whether it is that.
     begun: VecDeque<StreamId>,
     stream: Option<StreamId>,
+    /// Whether the provider has said so.
+    is_confirmed: bool,
 }
 
 impl Request {
@@ -92,6 +94,19 @@ impl Watched {
         }
     }
 
+    /// Takes what opens an epoch, and opens what waited for it.
+    fn key(&mut self, now: Time, (epoch, secret): (Epoch, &Secret), is_confirmed: bool, scratch: &mut Vec<u8>) {
+        if is_confirmed {
+            self.subscriber.add_epoch(epoch, secret);
+        } else {
+            self.subscriber.foretell_epoch(epoch, secret);
+        }
+        self.sealed_bytes = 0;
+        for packet in std::mem::take(&mut self.sealed) {
+            self.open(now, &packet, scratch);
+        }
+    }
+
     /// Opens a packet, which comes in its turn.
     fn open(&mut self, now: Time, packet: &[u8], scratch: &mut Vec<u8>) {
         scratch.clear();
@@ -103,6 +118,8 @@ impl Watched {
                 self.sequence.push(now, header.counter, opened.catch_up, header.flags, payload);
             }
             Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
+            // What was foretold may be wrong.
+            Err(OpenError::Forged) if !self.subscriber.is_confirmed() => self.keep_sealed(packet),
             // Counted by the subscriber.
             Err(_) => {}
         }
@@ -158,6 +175,7 @@ impl Watches {
     ) {
         // One that is not expected is over.
         let Some(request) = self.requests.get_mut(&ticket) else { return };
+        request.is_confirmed = true;
         let others = request.stream.replace(stream).into_iter().chain(request.begun.drain(..));
         let others: Vec<StreamId> = others.filter(|other| *other != stream).collect();
         others.into_iter().for_each(|other| self.leave(now, relay, ticket, other));
@@ -168,6 +186,7 @@ impl Watches {
     /// A hub says so, before the provider has: what else has begun may be what that says.
     pub(super) fn foretold(&mut self, now: Time, ticket: Ticket, stream: StreamId, (epoch, secret): (Epoch, &Secret)) {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
+        request.is_confirmed = false;
         if let Some(before) = request.stream.replace(stream).filter(|before| *before != stream) {
             request.begun.push_back(before);
             if let Some(watched) = self.streams.get_mut(&before) {
@@ -200,16 +219,11 @@ impl Watches {
         }
     }
 
-    /// What opens an epoch of a request's stream.
+    /// What opens an epoch of a request's stream: by the provider's word, once there is one.
     pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
-        let Some(stream) = self.requests.get(&ticket).and_then(|request| request.stream) else { return };
+        let Some(&Request { stream: Some(stream), is_confirmed, .. }) = self.requests.get(&ticket) else { return };
         let Some(watched) = self.streams.get_mut(&stream) else { return };
-        watched.subscriber.add_epoch(epoch, secret);
-        let sealed = std::mem::take(&mut watched.sealed);
-        watched.sealed_bytes = 0;
-        for packet in sealed {
-            watched.open(now, &packet, &mut self.opened);
-        }
+        watched.key(now, (epoch, secret), is_confirmed, &mut self.opened);
         self.hand_over(now, stream);
     }
 
@@ -302,5 +316,30 @@ impl Watches {
             let Some(jitter) = relay.jitter(*stream) else { continue };
             watched.requests.keys().for_each(|ticket| self.ending.tallies.note(*ticket, |tally| tally.jitter = jitter));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use roost_reflector::{Flags, Limits, Publisher};
+
+    use super::*;
+
+    #[test]
+    fn what_came_under_a_wrongly_foretold_key_is_opened_once_the_right_one_is_told() {
+        let (now, stream, epoch) = (Time::ZERO, StreamId(9), Epoch(5));
+        let [right, wrong] = [1, 2].map(|byte| Secret::from_bytes([byte; 32]));
+        let mut publisher = Publisher::new(now, stream, epoch, &right, Limits::default()).unwrap();
+        let mut packet = BytesMut::new();
+        publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
+        let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
+        watched.key(now, (epoch, &wrong), false, &mut scratch);
+        watched.open(now, &packet, &mut scratch);
+        assert_eq!(watched.sequence.poll(now), None);
+        watched.key(now, (epoch, &right), true, &mut scratch);
+        assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
+        watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
+        assert!(watched.sealed.is_empty());
     }
 }
