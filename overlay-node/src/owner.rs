@@ -1,7 +1,7 @@
 //! What becomes of the machine's events.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use roost_control::State;
@@ -73,12 +73,14 @@ impl Owner<Peer> for NodeOwner {
                 self.watching.order(Order::Reflected { ticket, stream, epoch, secret, is_confirmed });
             }
             Event::Seal { session, service, opening } => {
-                let sealed = self.lock.as_ref().and_then(|(node, lock)| lock.seal(*node, service, &opening));
+                let sealed =
+                    self.lock.as_ref().and_then(|(node, lock)| lock.seal(SystemTime::now(), *node, service, &opening));
                 let sealed = sealed.map(|sealed| Command::Sealed { session, sealed });
                 sealed.into_iter().for_each(|sealed| self.desk.mailbox.post(sealed));
             }
             Event::Unseal { ticket, service, provider, sealed } => {
-                match self.lock.as_ref().and_then(|(_, lock)| lock.open(provider, service, &sealed)) {
+                match self.lock.as_ref().and_then(|(_, lock)| lock.open(SystemTime::now(), provider, service, &sealed))
+                {
                     Some(opening) => self.desk.mailbox.post(Command::Unsealed { ticket, provider, opening }),
                     None => tracing::debug!(?provider, "what a hub says to open a stream does not"),
                 }

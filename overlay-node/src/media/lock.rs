@@ -2,12 +2,17 @@
 //! it and no super node: by the key that the group's nodes share.
 //!
 //! ```text
-//! version 1 | nonce 12 | AES-256-GCM( opening ) | tag 16
+//! version 1 | nonce 12 | AES-256-GCM( time 8, opening ) | tag 16
 //! ```
 //!
 //! Each provider has a key of its own, which comes from the group's (HKDF, RFC 5869), so that
-//! random nonces suffice: a provider seals some thousand times a day at most. Whose
-//! it is and for which service is authenticated along with it.
+//! random nonces suffice: a provider seals twice a second at most, and reaches the 2^32 of one key
+//! in decades. Whose it is and for which service is authenticated along with it.
+//!
+//! The time is the wall clock's, seconds since 1970: a super node may keep a box along with the packets
+//! that it opens, and hand over both as if they were of now.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
@@ -18,6 +23,9 @@ use roost_proto::{NodeId, Service};
 
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + NONCE_LEN;
+const TIME: usize = size_of::<u64>();
+/// How far from now it may have been sealed: an epoch lasts ten minutes, and clocks differ.
+const MAX_AGE: Duration = Duration::from_secs(660);
 const SALT: &[u8] = b"roost opening 1";
 
 /// Seals and opens with the group's key.
@@ -30,10 +38,11 @@ impl Lock {
 
     /// Seals what opens a stream of `provider`, which is this node; `None` if it is too long, or the
     /// system gives no randomness.
-    pub(crate) fn seal(&self, provider: NodeId, service: Service, opening: &Opening) -> Option<Bytes> {
+    pub(crate) fn seal(&self, now: SystemTime, provider: NodeId, service: Service, opening: &Opening) -> Option<Bytes> {
         let mut nonce = [0; NONCE_LEN];
         roost_daemon::random_bytes(&mut nonce).ok()?;
-        let mut content = opening.encode();
+        let mut content = seconds(now).to_be_bytes().to_vec();
+        content.extend(opening.encode());
         let (nonce, aad) = (Nonce::assume_unique_for_key(nonce), about(provider, service));
         let mut sealed = vec![VERSION];
         sealed.extend_from_slice(nonce.as_ref());
@@ -42,14 +51,16 @@ impl Lock {
         (sealed.len() <= MAX_SEALED_BYTES).then(|| sealed.into())
     }
 
-    /// Opens what `provider` has sealed for `service`; `None` if it has not.
-    pub(crate) fn open(&self, provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
+    /// Opens what `provider` has sealed for `service`; `None` if it has not, or not of late.
+    pub(crate) fn open(&self, now: SystemTime, provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
         let (header, sealed) = sealed.split_at_checked(HEADER)?;
         let (version, nonce) = header.split_first()?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok().filter(|_| *version == VERSION)?;
         let mut content = sealed.to_vec();
         let opened = self.key(provider)?.open_in_place(nonce, Aad::from(about(provider, service)), &mut content);
-        Opening::decode(opened.ok()?).ok()
+        let (time, opening) = opened.ok()?.split_first_chunk::<TIME>()?;
+        let is_of_now = u64::from_be_bytes(*time).abs_diff(seconds(now)) <= MAX_AGE.as_secs();
+        is_of_now.then(|| Opening::decode(opening).ok()).flatten()
     }
 
     fn key(&self, provider: NodeId) -> Option<LessSafeKey> {
@@ -58,6 +69,10 @@ impl Lock {
         let expanded = secret.expand(&of, &AES_256_GCM).ok()?;
         Some(LessSafeKey::new(UnboundKey::from(expanded)))
     }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Whose it is, and for what.
@@ -83,6 +98,10 @@ mod tests {
         NodeId::from_bytes([number; 16])
     }
 
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
     fn opening() -> Opening {
         let next = Some((Epoch(2), Secret::from_bytes([2; 32])));
         let reflected = Reflected { stream: StreamId(7), epoch: Epoch(1), secret: Secret::from_bytes([1; 32]), next };
@@ -91,34 +110,43 @@ mod tests {
 
     #[test]
     fn a_node_of_the_group_opens_what_another_has_sealed() {
-        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
-        assert_eq!(lock(1).open(node(1), Service::Video, &sealed), Some(opening()));
+        let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
+        assert_eq!(lock(1).open(now(), node(1), Service::Video, &sealed), Some(opening()));
         assert!(!sealed.windows(8).any(|part| part == [1; 8]), "the secret is not there in clear");
-        assert_ne!(lock(1).seal(node(1), Service::Video, &opening()).unwrap(), sealed);
+        assert_ne!(lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap(), sealed);
     }
 
     #[test]
     fn nobody_else_does_nor_as_anything_else() {
-        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
-        assert_eq!(lock(2).open(node(1), Service::Video, &sealed), None, "another group's");
-        assert_eq!(lock(1).open(node(2), Service::Video, &sealed), None, "another provider's");
-        assert_eq!(lock(1).open(node(1), Service::Track, &sealed), None, "another service's");
+        let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
+        assert_eq!(lock(2).open(now(), node(1), Service::Video, &sealed), None, "another group's");
+        assert_eq!(lock(1).open(now(), node(2), Service::Video, &sealed), None, "another provider's");
+        assert_eq!(lock(1).open(now(), node(1), Service::Track, &sealed), None, "another service's");
     }
 
     #[test]
     fn what_was_changed_or_cut_off_is_not_opened() {
-        let sealed = lock(1).seal(node(1), Service::Video, &opening()).unwrap();
+        let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
         for at in 0..sealed.len() {
             let mut changed = sealed.to_vec();
             changed[at] ^= 1;
-            assert_eq!(lock(1).open(node(1), Service::Video, &changed), None, "byte {at}");
-            assert_eq!(lock(1).open(node(1), Service::Video, &sealed[..at]), None, "cut off at {at}");
+            assert_eq!(lock(1).open(now(), node(1), Service::Video, &changed), None, "byte {at}");
+            assert_eq!(lock(1).open(now(), node(1), Service::Video, &sealed[..at]), None, "cut off at {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_an_epoch_or_of_later_is_not_opened() {
+        let sealed = lock(1).seal(now(), node(1), Service::Video, &opening()).unwrap();
+        let open = |at| lock(1).open(at, node(1), Service::Video, &sealed);
+        for (apart, opened) in [(MAX_AGE, Some(opening())), (MAX_AGE + Duration::from_secs(1), None)] {
+            assert_eq!([open(now() + apart), open(now() - apart)], [opened.clone(), opened], "{apart:?}");
         }
     }
 
     #[test]
     fn what_is_too_long_is_not_left() {
         let long = Opening { format: "x".repeat(MAX_SEALED_BYTES), ..opening() };
-        assert_eq!(lock(1).seal(node(1), Service::Video, &long), None);
+        assert_eq!(lock(1).seal(now(), node(1), Service::Video, &long), None);
     }
 }
