@@ -69,8 +69,8 @@ impl Owner<Peer> for NodeOwner {
             Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
             Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
             Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
-            Event::Reflected { ticket, stream, epoch, secret, is_confirmed, .. } => {
-                self.watching.order(Order::Reflected { ticket, stream, epoch, secret, is_confirmed });
+            Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed } => {
+                self.watching.order(Order::Reflected { ticket, tag, stream, epoch, secret, is_confirmed });
             }
             Event::Seal { session, service, opening } => {
                 let sealed =

@@ -64,7 +64,7 @@ pub(crate) enum Order {
     /// What is offered under this tag is for a request.
     Expect { ticket: Ticket, tag: Tag },
     /// Which stream that is, and what opens it.
-    Reflected { ticket: Ticket, stream: StreamId, epoch: Epoch, secret: Secret, is_confirmed: bool },
+    Reflected { ticket: Ticket, tag: Tag, stream: StreamId, epoch: Epoch, secret: Secret, is_confirmed: bool },
     /// What opens its next epoch.
     Key { ticket: Ticket, epoch: Epoch, secret: Secret },
     /// The request is over.
@@ -151,10 +151,10 @@ impl Ends for NodeEnds {
                 self.rekey(now);
             }
             Order::Expect { ticket, tag } => self.watches.expect(now, relay, ticket, tag),
-            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: true } => {
-                self.watches.reflected(now, relay, ticket, stream, (epoch, &secret));
+            Order::Reflected { ticket, tag, stream, epoch, secret, is_confirmed: true } => {
+                self.watches.reflected(now, relay, ticket, (tag, stream), (epoch, &secret));
             }
-            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: false } => {
+            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: false, .. } => {
                 self.watches.foretold(now, ticket, stream, (epoch, &secret));
             }
             Order::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
@@ -169,7 +169,7 @@ impl Ends for NodeEnds {
     fn event(&mut self, now: Time, relay: &mut Relay, event: Event) {
         match event {
             Event::Began { tag, stream } => self.watches.began(now, relay, tag, stream),
-            Event::Unoffered { tag } => self.watches.unoffered(tag),
+            Event::Unoffered { tag } => self.watches.unoffered(now, relay, tag),
             Event::Lost { stream } => self.watches.find_another_way(stream, true),
             Event::Moving { stream } => self.watches.find_another_way(stream, false),
             Event::Idle { stream } => {

@@ -40,6 +40,8 @@ pub(super) struct Watches {
 #[derive(Default)]
 struct Request {
     tags: VecDeque<Tag>,
+    /// The tag under which its stream comes that was accepted last.
+    accepted: Option<Tag>,
     /// What has begun to come for it; until it is accepted nobody knows whether it is that.
     begun: VecDeque<StreamId>,
     stream: Option<StreamId>,
@@ -50,6 +52,20 @@ struct Request {
 impl Request {
     fn holds(&self, stream: StreamId) -> bool {
         self.stream == Some(stream) || self.begun.contains(&stream)
+    }
+
+    /// Its provider has accepted: what is to come under this tag is offered from now on.
+    fn accept(&mut self, now: Time, relay: &mut Relay, tag: Tag) {
+        if self.accepted.replace(tag) != Some(tag) && self.begun.is_empty() {
+            // There is room: the tag is waited for already.
+            let _ = relay.expect(now, tag);
+        }
+    }
+
+    /// Nothing was offered under a tag. Until its provider accepts, which may take its time, it is
+    /// waited for; answers whether there has to be another way.
+    fn is_missed(&self, now: Time, relay: &mut Relay, tag: Tag) -> bool {
+        self.tags.back() == Some(&tag) && (self.accepted == Some(tag) || relay.expect(now, tag).is_err())
     }
 }
 
@@ -170,12 +186,13 @@ impl Watches {
         now: Time,
         relay: &mut Relay,
         ticket: Ticket,
-        stream: StreamId,
+        (tag, stream): (Tag, StreamId),
         (epoch, secret): (Epoch, &Secret),
     ) {
         // One that is not expected is over.
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         request.is_confirmed = true;
+        request.accept(now, relay, tag);
         let others = request.stream.replace(stream).into_iter().chain(request.begun.drain(..));
         let others: Vec<StreamId> = others.filter(|other| *other != stream).collect();
         others.into_iter().for_each(|other| self.leave(now, relay, ticket, other));
@@ -252,10 +269,9 @@ impl Watches {
     }
 
     /// Nothing was offered under a tag.
-    pub(super) fn unoffered(&self, tag: Tag) {
+    pub(super) fn unoffered(&self, now: Time, relay: &mut Relay, tag: Tag) {
         let Some(ticket) = self.of_tag(tag) else { return };
-        let is_served = self.requests.get(&ticket).is_some_and(|request| request.tags.back() != Some(&tag));
-        if !is_served {
+        if self.requests.get(&ticket).is_some_and(|request| request.is_missed(now, relay, tag)) {
             self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true });
         }
     }
@@ -322,9 +338,12 @@ impl Watches {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
+    use roost_reflector::relay::{Config, Event};
     use roost_reflector::{Flags, Limits, Publisher};
 
     use super::*;
+
+    const TAG: Tag = Tag(5);
 
     #[test]
     fn what_came_under_a_wrongly_foretold_key_is_opened_once_the_right_one_is_told() {
@@ -341,5 +360,27 @@ mod tests {
         assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
         watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
         assert!(watched.sealed.is_empty());
+    }
+
+    /// What the relay says at this time.
+    fn said(relay: &mut Relay, now: Time) -> Option<Event> {
+        relay.handle_timeout(now);
+        relay.poll_event()
+    }
+
+    #[test]
+    fn a_tag_is_waited_for_until_the_provider_has_accepted_and_a_while_after() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let (mut relay, unoffered) = (Relay::new(Config::default(), [7; 32]), Some(Event::Unoffered { tag: TAG }));
+        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
+        relay.expect(at(0), TAG).unwrap();
+        for seconds in [5, 10] {
+            assert_eq!(said(&mut relay, at(seconds)), unoffered);
+            assert!(!request.is_missed(at(seconds), &mut relay, TAG));
+        }
+        request.accept(at(12), &mut relay, TAG);
+        assert_eq!(said(&mut relay, at(16)), None);
+        assert_eq!(said(&mut relay, at(17)), unoffered);
+        assert!(request.is_missed(at(17), &mut relay, TAG));
     }
 }
