@@ -5,15 +5,22 @@
 //! it would have. That word is what counts: it confirms and takes over, or ends
 //! it, as does silence.
 
+use std::time::Duration;
+
 use super::api::{Event, Ticket};
 use super::asked::{Asked, Phase};
 use super::core::Core;
 use super::requests::Requests;
+use super::timers::Timer;
 use crate::ids::{LinkId, NodeId};
 use crate::wire::{Keys, Offer, Opening};
 
 /// How often a hub's word is taken for one request.
 const MAX_HANDED: u32 = 4;
+
+/// How long the provider has to say its word then: a hub that keeps old packets shows them for
+/// no longer, whatever it says of the provider.
+const CONFIRMATION: Duration = Duration::from_secs(8);
 
 /// What was handed over for a request.
 #[derive(Debug, Default)]
@@ -42,13 +49,17 @@ impl Requests {
 
     /// The owner has opened it.
     pub(super) fn on_unsealed(&mut self, core: &mut Core, ticket: Ticket, provider: NodeId, opening: Opening) {
-        let asked = self.tickets.get(&ticket).and_then(|id| self.asked.get_mut(id));
+        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        let asked = self.asked.get_mut(&id);
         let Some(asked) = asked.filter(|asked| asked.awaits(provider)) else { return };
         let (Some((_, tag)), Some(via)) = (asked.taking.leg, asked.via.and_then(|via| core.links.get(via))) else {
             return;
         };
         let scheme = via.address.scheme;
         let Opening { reflected, bits_per_second, format, cell } = opening;
+        // The time of a second word counts from the first.
+        asked.deadline = asked.deadline.min(core.now + CONFIRMATION);
+        core.timers.set(Timer::Deadline(id), asked.deadline);
         let before = asked.taking.foretold.provider.replace(provider);
         if before != Some(provider) {
             let duration_ms = asked.params().duration_ms.unwrap_or_default();

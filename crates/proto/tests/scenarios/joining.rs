@@ -127,6 +127,37 @@ fn silence_ends_what_nobody_has_accepted() {
     failed(&mut two.world, two.watchers[1], ticket);
 }
 
+/// A hub that keeps old packets may say what it likes of the provider.
+#[test]
+fn what_nobody_confirms_ends_soon_though_the_hub_says_that_the_provider_is_coming() {
+    let (mut two, _) = carried(11, 2);
+    let (provider, watcher, home) = (two.provider, two.watchers[1], two.hubs[1]);
+    two.world.mute(two.hubs[0], provider);
+    two.world.mute(watcher, provider);
+    two.world.corpus = Some(Vec::new());
+    let ticket = two.world.subscribe_with(watcher, Service::Video, THERE, |wanted| wanted.deadline = 60 * SECOND);
+    two.world.run(25 * MS);
+    let id = asked_as(&two.world.corpus.take().unwrap_or_default());
+    for _ in 0..9 {
+        two.world.run(SECOND);
+        two.world.inject(home, watcher, Message::Pending { id, requester: None }.encode());
+    }
+    assert_eq!(accepted(&two.world, watcher, ticket), 1);
+    let events = two.world.events(watcher).iter();
+    let is_over = |event: &Event| matches!(event, Event::Failed { ticket: of, .. } if *of == ticket);
+    assert!(events.clone().any(|(_, event)| is_over(event)));
+}
+
+/// By which number something was asked for last.
+fn asked_as(said: &[Bytes]) -> RequestId {
+    let id = said.iter().find_map(|message| match Message::decode(message) {
+        Ok(Message::Request(request)) => Some(request.id),
+        _ => None,
+    });
+    let Some(id) = id else { panic!("nothing was asked for") };
+    id
+}
+
 fn opening(stream: u64, epoch: u32) -> Opening {
     let (stream, epoch) = (StreamId(stream), Epoch(epoch));
     let reflected = Reflected { stream, epoch, secret: secret(stream, epoch), next: None };
@@ -145,11 +176,7 @@ fn told(say: impl Fn(&Two, RequestId) -> Vec<Keys>) -> (Two, Ticket) {
     let ticket = two.world.subscribe(watcher, Service::Video, THERE);
     two.world.run(25 * MS);
     let said = two.world.corpus.take().unwrap_or_default();
-    let id = said.iter().find_map(|message| match Message::decode(message) {
-        Ok(Message::Request(request)) => Some(request.id),
-        _ => None,
-    });
-    let Some(id) = id else { panic!("nothing was asked for") };
+    let id = asked_as(&said);
     for keys in say(&two, id) {
         assert!(two.world.inject(home, watcher, Message::Keys(keys).encode()));
     }
