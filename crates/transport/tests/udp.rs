@@ -193,7 +193,11 @@ fn forged(datagram: &[u8]) -> Vec<Vec<u8>> {
 async fn meddle(front: tokio::net::UdpSocket, back: tokio::net::UdpSocket, hostile: Arc<AtomicBool>) {
     let (mut there, mut here) = ([0; 2000], [0; 2000]);
     let mut dialler = None;
-    let follow = |datagram: &[u8]| if hostile.load(Ordering::Relaxed) { forged(datagram) } else { Vec::new() };
+    // A cookie answers a forged greeting: with another one after it they would go round for ever,
+    // and more of them with each datagram, until there is no room for the genuine ones.
+    let is_cookie = |datagram: &[u8]| datagram.len() == 17 && datagram[0] == 2;
+    let is_followed = |datagram: &[u8]| hostile.load(Ordering::Relaxed) && !is_cookie(datagram);
+    let follow = |datagram: &[u8]| if is_followed(datagram) { forged(datagram) } else { Vec::new() };
     loop {
         tokio::select! {
             Ok((len, from)) = front.recv_from(&mut there) => {
