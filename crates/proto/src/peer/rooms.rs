@@ -103,7 +103,9 @@ impl Rooms {
         };
         let ticket = *ticket;
         if let Some(reason) = roster.refused {
-            if roster.to == Some(core.node) {
+            // Of a former home it answers what does not count any more.
+            let is_home = attach.home().is_some_and(|home| core.are_same(home, link));
+            if roster.to == Some(core.node) && is_home {
                 self.refused(core, attach, ticket, reason);
             }
             return;
@@ -162,7 +164,7 @@ impl Rooms {
     fn end(&mut self, core: &mut Core, attach: &Attach, ticket: Ticket, reason: Reason, detail: String) -> bool {
         let Some(inside) = self.0.remove(&ticket) else { return false };
         core.timers.clear(Timer::Room(ticket));
-        Self::quit(core, attach, inside.room);
+        Self::quit(core, attach, &inside);
         core.emit(Event::Failed { ticket, reason, detail, retry_after: None });
         true
     }
@@ -170,16 +172,19 @@ impl Rooms {
     /// Ends everything.
     pub(super) fn leave(&mut self, core: &mut Core, attach: &Attach) {
         for (ticket, inside) in std::mem::take(&mut self.0) {
-            Self::quit(core, attach, inside.room);
+            Self::quit(core, attach, &inside);
             let detail = "this node is leaving".to_owned();
             core.emit(Event::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
         }
     }
 
-    fn quit(core: &mut Core, attach: &Attach, room: Room) {
-        if let Some(home) = attach.home() {
-            let quit = Message::Quit(Quit { room, node: core.node, way: None });
-            core.send_reliably(home, RequestId(0), &quit);
+    /// Says that this node has left. A home that has not heard yet that it is in would not pass that on.
+    fn quit(core: &mut Core, attach: &Attach, inside: &Inside) {
+        let Some(home) = attach.home() else { return };
+        let (room, way) = (inside.room, None);
+        if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
+            core.send_reliably(home, RequestId(0), &Message::Join(Join { room, member, way }));
         }
+        core.send_reliably(home, RequestId(0), &Message::Quit(Quit { room, node: core.node, way }));
     }
 }

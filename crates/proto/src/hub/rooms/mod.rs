@@ -34,11 +34,13 @@ impl Hub {
         if let Err(full) = self.rooms.takes(room, member.node) {
             return self.refuse_member(from, room, member.node, full);
         }
+        let mut told = self.rooms.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(room, way, from.node);
         for (hub, way) in ahead {
-            self.tell_room(hub, &Message::Join(Join { way: Some(way), ..join }));
+            self.pass_word(hub, &Message::Join(Join { way: Some(way), ..join }));
+            told.note(hub);
         }
-        let entry = Entry { member, via: from.node, owned, state: State::In, until: now + LEASE };
+        let entry = Entry { member, via: from.node, owned, told, state: State::In, until: now + LEASE };
         let is_news = self.rooms.note(room, entry);
         let all_told = owned && is_news && self.tell_everybody(now, room);
         if owned && !all_told {
@@ -53,7 +55,7 @@ impl Hub {
         // It may have come back another way meanwhile.
         let is_held = |entry: &&Entry| entry.is_in() && entry.via == from.node;
         let Some(entry) = self.rooms.get(room, node).filter(is_held).copied() else { return };
-        self.pass_quit(room, node, way, from.node);
+        self.pass_quit(room, &entry, way);
         self.rooms.note(room, Entry { state: State::Left, until: now + SETTLE, ..entry });
         if entry.owned {
             self.tell_everybody(now, room);
@@ -76,12 +78,16 @@ impl Hub {
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
     pub(super) fn hear_roster(&mut self, from: Sender, roster: Roster) {
-        if matches!(self.relation(from.node), Some(Relation::Child(_))) {
-            return self.refused(from.node, "lists of rooms do not come from below");
+        if !matches!(self.relation(from.node), Some(Relation::Parent | Relation::Peer)) {
+            return self.refused(from.node, "lists of rooms come from above and beside only");
         }
-        let vias = match roster.to {
-            Some(to) => self.rooms.get(roster.room, to).map(|entry| entry.via).into_iter().collect(),
-            None => self.rooms.vias(roster.room),
+        let Roster { room, to, refused, .. } = roster;
+        // Who refuses somebody was told that it is in.
+        let may_say = |entry: &&Entry| refused.is_none() || entry.told.has(from.node);
+        let vias = match to {
+            Some(to) => self.rooms.get(room, to).filter(may_say).map(|entry| entry.via).into_iter().collect(),
+            None if refused.is_some() => return,
+            None => self.rooms.vias(room),
         };
         let below = |via: &NodeId| *via != from.node && self.relation(*via) != Some(Relation::Peer);
         let vias: Vec<NodeId> = vias.into_iter().filter(below).collect();
@@ -93,9 +99,8 @@ impl Hub {
     pub(super) fn tend_rooms(&mut self, now: Time) {
         for _ in 0..super::MAX_PER_WAKE {
             let Some((room, entry)) = self.rooms.expired(now) else { break };
-            let node = entry.member.node;
             if entry.state == State::Lost {
-                self.pass_quit(room, node, Way::Up, node);
+                self.pass_quit(room, &entry, Way::Up);
             }
             if entry.owned && entry.is_in() {
                 self.tell_everybody(now, room);
@@ -140,14 +145,17 @@ impl Hub {
         }
     }
 
-    /// Passes on that somebody has left. Nobody would say it again, so it is said reliably.
-    fn pass_quit(&mut self, room: Room, node: NodeId, way: Way, from: NodeId) {
-        for (hub, way) in self.ahead(room, way, from).0 {
-            if let Some(link) = self.link_to(hub) {
-                let quit = Message::Quit(Quit { room, node, way: Some(way) });
-                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, &quit);
-            }
-        }
+    /// Passes on that somebody has left, to whoever was told that it is in. Where it was not told, the hubs
+    /// beyond may know from another one that is gone: there it comes and leaves at once.
+    fn pass_quit(&mut self, room: Room, entry: &Entry, way: Way) {
+        let Entry { member, via, told, .. } = *entry;
+        let onward = Some(if self.is_top() { Way::Across } else { Way::Up });
+        let ahead = self.ahead(room, way, via).0.into_iter().map(|(hub, _)| hub);
+        let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
+        let join = Message::Join(Join { room, member, way: onward });
+        untold.iter().for_each(|hub| self.pass_word(*hub, &join));
+        let quit = Message::Quit(Quit { room, node: member.node, way: onward });
+        told.iter().chain(untold).for_each(|hub| self.pass_word(hub, &quit));
     }
 
     /// Says why somebody is not let in, to whoever said that it is. It then leaves everywhere.
@@ -180,6 +188,14 @@ impl Hub {
         let message = Message::Roster(Roster { room, owner, members, to: None, refused: None });
         self.rooms.vias(room).into_iter().for_each(|via| self.tell_room(via, &message));
         true
+    }
+
+    /// Says something of a member to a hub nearer to the owners. Nobody may say it again, and who has come
+    /// and left must not seem to have left and come: so all of it is reliable, and in order.
+    fn pass_word(&mut self, hub: NodeId, message: &Message) {
+        if let Some(link) = self.link_to(hub) {
+            self.send(link, Channel::Reliable { flow: 0 }, Traffic::Join, message);
+        }
     }
 
     fn tell_room(&mut self, neighbour: NodeId, message: &Message) {

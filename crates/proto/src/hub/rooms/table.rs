@@ -58,8 +58,34 @@ pub(super) struct Entry {
     /// Whether this hub lists it: nobody nearer to the room's owners was there
     /// when it was heard last, or this is an owner.
     pub(super) owned: bool,
+    pub(super) told: Told,
     pub(super) state: State,
     pub(super) until: Time,
+}
+
+/// The hubs nearer to the owners that were told of a member, the latest first. Those that are asked no
+/// more, as there is another parent or owner, are to hear when it leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told([Option<NodeId>; 4]);
+
+impl Told {
+    pub(super) fn note(&mut self, hub: NodeId) {
+        let mut next = Some(hub);
+        for held in &mut self.0 {
+            next = std::mem::replace(held, next).filter(|before| *before != hub);
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn has(&self, hub: NodeId) -> bool {
+        self.0.contains(&Some(hub))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.0.into_iter().flatten()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,5 +216,23 @@ impl Rooms {
     fn inside(&self, room: Room) -> impl Iterator<Item = &Entry> {
         let entries = self.rooms.get(&room).into_iter().flat_map(|known| known.members.values());
         entries.filter(|entry| entry.is_in())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_hubs_that_were_told_are_known() {
+        let hub = |number: u8| NodeId::from_bytes([number; 16]);
+        let mut told = Told::default();
+        for number in [1, 2, 1, 2, 2] {
+            told.note(hub(number));
+        }
+        assert_eq!(told.iter().collect::<Vec<_>>(), [2, 1].map(hub));
+        (3..9).for_each(|number| told.note(hub(number)));
+        assert_eq!(told.iter().collect::<Vec<_>>(), [8, 7, 6, 5].map(hub));
+        assert!(told.has(hub(5)) && !told.has(hub(4)));
     }
 }

@@ -1,4 +1,4 @@
-use super::super::testing::{Bench, HERE, node};
+use super::super::testing::{Bench, HERE, address, node};
 use super::super::{Config, Kind};
 use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE};
 use super::*;
@@ -125,6 +125,59 @@ fn a_refusal_goes_down_to_the_one_who_is_meant() {
     assert_eq!(bench.say(peer, &Message::Roster(no.clone())), [(a, Message::Roster(no))]);
     // The node then says that it has left, and whoever has noted it forgets it.
     assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(Way::Across)))));
+}
+
+#[test]
+fn only_who_was_told_of_a_member_refuses_it() {
+    let mut bench = Bench::new();
+    let (a, tops) = (bench.up(1, Role::Node), [100, 101, 102].map(|number| bench.up(number, Role::SuperNode)));
+    let sent = bench.say(a, &join(1, None));
+    for (number, top) in (100..).zip(tops) {
+        let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
+        let no = Message::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
+        let was_told = sent.contains(&(top, join(1, Some(Way::Across))));
+        assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
+    }
+    // Nor does anybody list who is in that has nothing to do with rooms here.
+    bench.hub.neighbours.relate(node(100), Relation::Aside);
+    let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
+    assert!(bench.say(tops[0], &Message::Roster(list)).is_empty());
+}
+
+/// A hub with two parents, and the links to them.
+fn below_two() -> (Bench, [LinkId; 2]) {
+    let parents = [100, 101].map(|number| vec![address(number)]).to_vec();
+    let mut bench = Bench::young(Config { parents, ..Config::new(node(200), Kind::SuperNode, 1) });
+    let dials = std::mem::take(&mut bench.dialled);
+    let mut up = |number: u8| {
+        let dial = dials.iter().find(|(_, addresses)| addresses[0] == address(number)).map(|(dial, _)| *dial);
+        bench.up_over(number, Role::SuperNode, address(number), dial)
+    };
+    let links = [up(100), up(101)];
+    (bench, links)
+}
+
+#[test]
+fn all_parents_that_were_told_of_a_member_hear_when_it_leaves() {
+    let (mut bench, [first, second]) = below_two();
+    let a = bench.up(1, Role::Node);
+    assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(Way::Up)))]);
+    // The next word goes to the other one.
+    bench.hub.neighbours.doubt(node(100));
+    assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(Way::Up)))]);
+    let mut sent = bench.say(a, &quit(1, None));
+    sent.sort_by_key(|(link, _)| *link);
+    assert_eq!(sent, [first, second].map(|parent| (parent, quit(1, Some(Way::Up)))));
+}
+
+#[test]
+fn where_it_was_never_told_of_who_leaves_it_hears_that_it_has_come_and_left() {
+    let (mut bench, [first, second]) = below_two();
+    let a = bench.up(1, Role::Node);
+    bench.say(a, &join(1, None));
+    bench.down(first);
+    let up = Some(Way::Up);
+    assert_eq!(bench.say(a, &quit(1, None)), [(second, join(1, up)), (second, quit(1, up))]);
 }
 
 #[test]
