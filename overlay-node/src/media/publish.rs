@@ -16,6 +16,9 @@ use roost_services::{KeyFrames, format};
 /// After how long a source is asked again for its first key frame.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
+/// After how long the next epoch is tried again when it could not be prepared.
+const PREPARED_AGAIN: Duration = Duration::from_secs(1);
+
 /// One published stream.
 pub(super) struct Published {
     session: SessionId,
@@ -26,6 +29,8 @@ pub(super) struct Published {
     /// When a key frame is asked for because there has been none yet; `None` once there was one.
     asks: Option<Time>,
     has_warned: bool,
+    /// When the next epoch is tried again that could not be prepared.
+    prepares: Option<Time>,
 }
 
 /// A packet of RTP that is too long for a reflected stream; in two pieces it would be none.
@@ -103,6 +108,7 @@ impl Published {
             key_frames: None,
             asks: Some(now),
             has_warned: false,
+            prepares: None,
         })
     }
 
@@ -168,21 +174,33 @@ impl Published {
 
     /// Prepares the next epoch if it is due: what its members are to be told.
     pub(super) fn rekey(&mut self, now: Time) -> Option<Command> {
+        self.rekey_with(now, |bytes| roost_daemon::random_bytes(bytes).is_ok())
+    }
+
+    /// The same with what `draw` makes of a secret's bytes, unless it fails.
+    fn rekey_with(&mut self, now: Time, draw: impl FnOnce(&mut [u8]) -> bool) -> Option<Command> {
         self.publisher.handle_timeout(now);
+        if self.prepares.is_some_and(|due| due > now) {
+            return None;
+        }
+        self.prepares = None;
         self.publisher.wants_epoch(now)?;
         let mut bytes = [0; SECRET_BYTES];
-        let random = roost_daemon::random_bytes(&mut bytes);
+        let is_drawn = draw(&mut bytes);
         let secret = Secret::from_bytes(bytes);
-        let epoch = random.ok().and_then(|()| self.publisher.announce(now, &secret).ok());
+        let epoch = is_drawn.then(|| self.publisher.announce(now, &secret).ok()).flatten();
+        self.prepares = epoch.is_none().then_some(now + PREPARED_AGAIN);
         if epoch.is_none() {
-            tracing::error!("the next epoch of a stream cannot be prepared: the system gives no randomness");
+            tracing::error!(
+                "the next epoch of a stream cannot be prepared, and is tried again: the system gives no randomness"
+            );
         }
         Some(Command::Rekey { session: self.session, epoch: epoch?, secret })
     }
 
     /// When an epoch is due.
     pub(super) fn poll_deadline(&self) -> Time {
-        self.publisher.poll_deadline().0
+        self.prepares.unwrap_or_else(|| self.publisher.poll_deadline().0)
     }
 }
 
@@ -200,10 +218,14 @@ mod tests {
     use super::*;
     use roost_reflector::packet::OVERHEAD_BYTES;
 
+    fn published(form: &str) -> Published {
+        let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; SECRET_BYTES]));
+        Published::new(Time::ZERO, SessionId(1), (stream, epoch), &secret, form).unwrap()
+    }
+
     /// The sizes of the packets that a datagram of a form becomes.
     fn sizes(form: &str, datagram: &[u8]) -> Result<Vec<usize>, TooLong> {
-        let (stream, epoch, secret) = (StreamId(1), Epoch(1), Secret::from_bytes([1; SECRET_BYTES]));
-        let mut published = Published::new(Time::ZERO, SessionId(1), (stream, epoch), &secret, form).unwrap();
+        let mut published = published(form);
         let mut sizes = Vec::new();
         published.seal(Time::ZERO, datagram, |packet| sizes.push(packet.len() - OVERHEAD_BYTES)).map(|()| sizes)
     }
@@ -217,5 +239,26 @@ mod tests {
         assert_eq!(sizes(format::RTP_H264, &packet(MAX_PAYLOAD_BYTES)), Ok(vec![MAX_PAYLOAD_BYTES]));
         let refused = sizes(format::RTP_H264, &packet(1472)).unwrap_err();
         assert!(refused.to_string().contains("pkt_size=1160") && refused.to_string().contains("mtu=1200"), "{refused}");
+    }
+
+    #[test]
+    fn without_randomness_an_epoch_is_tried_again_once_a_second_and_not_all_the_time() {
+        let mut published = published(format::JSON_LINES);
+        let mut now = published.poll_deadline();
+        let (begin, mut tries) = (now, 0);
+        while now < begin + Duration::from_secs(10) {
+            let rekey = published.rekey_with(now, |_| {
+                tries += 1;
+                false
+            });
+            assert!(rekey.is_none() && tries <= 10, "{tries} tries at {now:?}");
+            now = published.poll_deadline();
+        }
+        assert_eq!(tries, 10);
+        assert!(published.rekey_with(now, |_| true).is_some(), "there is some again");
+        assert!(published.poll_deadline() > now);
+        // As if nothing had been.
+        published.member_left();
+        assert!(published.rekey_with(now + Duration::from_secs(1), |_| true).is_some());
     }
 }
