@@ -86,6 +86,10 @@ struct Scene {
     offers: Vec<(SocketAddr, Tag)>,
     /// Since when nobody wants the stream.
     unwanted: Option<Time>,
+    /// Whether hubs are left what opens it.
+    seals: bool,
+    /// How often the hub was.
+    boxes: usize,
 }
 
 impl Scene {
@@ -122,6 +126,8 @@ impl Scene {
             departures: 0,
             offers: Vec::new(),
             unwanted: None,
+            seals: false,
+            boxes: 0,
         };
         scene.link_up(HUB, 200, Role::SuperNode);
         (1..=NODES).for_each(|number| scene.meet(number));
@@ -156,9 +162,11 @@ impl Scene {
 
     fn settle(&mut self) {
         while let Some(transmit) = self.peer.poll_transmit() {
-            if let Transmit::Message { link, message, .. } = transmit
-                && let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number)
-            {
+            let Transmit::Message { link, message, .. } = transmit else { continue };
+            if link == HUB && matches!(Message::decode(&message), Ok(Message::Keys(_))) {
+                self.boxes += 1;
+            }
+            if let Some(number) = self.links.iter().find(|(_, other)| **other == link).map(|(number, _)| *number) {
                 self.hear(number, Message::decode(&message).unwrap());
             }
         }
@@ -201,6 +209,9 @@ impl Scene {
                 self.command(Command::Opened { session, opened });
             }
             Event::Reflect { to, tag, .. } => self.offers.push((to, tag)),
+            Event::Seal { session, .. } if self.seals => {
+                self.command(Command::Sealed { session, sealed: vec![1; 100].into() });
+            }
             Event::MemberLeft { session } => {
                 assert_eq!(Some(session), self.source.map(|(session, ..)| session));
                 self.departures += 1;
@@ -213,9 +224,14 @@ impl Scene {
     }
 
     fn forward(&mut self, number: u8, id: RequestId) {
-        let tag = Tag(u64::from(id.0));
         // One super node reflects the stream to all.
-        let reflect = Some(Reflect { to: media(200), tag, hops: 1, provider: None, resumes: None });
+        self.forward_to(number, id, media(200));
+        assert_eq!(self.offers.pop(), Some((media(200), Tag(u64::from(id.0)))));
+    }
+
+    fn forward_to(&mut self, number: u8, id: RequestId, to: SocketAddr) {
+        let tag = Tag(u64::from(id.0));
+        let reflect = Some(Reflect { to, tag, hops: 1, provider: None, resumes: None });
         let forward = Forward {
             id,
             nonce: Nonce::from_u64(id.0.into()),
@@ -226,7 +242,6 @@ impl Scene {
             params: Some(Params { reflect, ..Params::default() }),
         };
         self.say(HUB, &Message::Forward(forward));
-        assert_eq!(self.offers.pop(), Some((media(200), tag)));
     }
 
     fn report_all(&mut self) {
@@ -242,6 +257,11 @@ impl Scene {
     }
 
     fn wait(&mut self, span: Duration) {
+        self.wait_and(span, Self::look);
+    }
+
+    /// Waits, and looks whenever something may have happened.
+    fn wait_and(&mut self, span: Duration, look: impl Fn(&mut Self)) {
         let end = self.now + span;
         while self.now < end {
             let report = self.reported + Duration::from_secs(10);
@@ -255,7 +275,7 @@ impl Scene {
             if due.is_some_and(|due| due <= self.now) && self.peer.poll_deadline().is_some_and(|d| d.at <= self.now) {
                 continue;
             }
-            self.look();
+            look(self);
         }
     }
 
@@ -372,4 +392,59 @@ fn who_falls_silent_has_left() {
     scene.wait(MEMBER_SILENCE + Duration::from_secs(11));
     assert_eq!((scene.departures, scene.wanted[&1].len(), scene.wanted[&2].len()), (1, 0, 1));
     scene.apply(&Step::Rekey);
+}
+
+/// A scene with one member, of whose stream a hub has what opens it.
+fn scene_with_a_box() -> Scene {
+    let mut scene = Scene::new();
+    scene.seals = true;
+    scene.apply(&Step::Join(1));
+    scene
+}
+
+#[test]
+fn who_is_refused_again_and_again_costs_the_members_an_epoch_in_ten_seconds() {
+    let mut scene = scene_with_a_box();
+    for number in 0..300 {
+        // There is no room for a copy to a second place.
+        scene.forward_to(2, RequestId(1_000 + number), media(201));
+        assert_eq!(scene.departures, 1 + number as usize / 100, "the first is shut out at once");
+        scene.wait(Duration::from_millis(100));
+    }
+    scene.wait(Duration::from_secs(60));
+    assert_eq!(scene.departures, 4, "the last one as well, and then nobody is left");
+}
+
+#[test]
+fn who_gives_up_before_it_is_reached_costs_no_more() {
+    let mut scene = scene_with_a_box();
+    for number in 0..40 {
+        scene.forward_to(50 + number as u8, RequestId(1_000 + number), media(200));
+        scene.wait_and(Duration::from_millis(200), |_| ());
+    }
+    scene.wait_and(Duration::from_secs(30), |_| ());
+    assert!((1..=3).contains(&scene.departures), "{}", scene.departures);
+}
+
+#[test]
+fn a_member_that_leaves_takes_those_along_who_wait_to_be_shut_out() {
+    let mut scene = scene_with_a_box();
+    scene.apply(&Step::Join(2));
+    scene.forward_to(3, RequestId(1_000), media(201));
+    scene.forward_to(3, RequestId(1_001), media(201));
+    assert_eq!(scene.departures, 1);
+    scene.apply(&Step::Leave(2));
+    assert_eq!(scene.departures, 2, "a member is not waited for");
+    scene.wait(Duration::from_secs(30));
+    assert_eq!(scene.departures, 2, "its epoch was for all of them");
+}
+
+#[test]
+fn a_hub_is_left_what_opens_the_stream_with_each_request_as_it_may_have_forgotten_it() {
+    let mut scene = scene_with_a_box();
+    assert_eq!(scene.boxes, 1);
+    scene.apply(&Step::Repeat(1));
+    assert_eq!(scene.boxes, 2, "a request that is repeated");
+    scene.apply(&Step::Join(2));
+    assert_eq!(scene.boxes, 3, "another request");
 }

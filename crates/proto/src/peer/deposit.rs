@@ -4,13 +4,14 @@
 //! The owner seals it, since cryptography takes a key that the machine has not. It is
 //! sealed anew with each epoch, and when the one before is past.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::provide::{Provide, Wish};
 use super::publish::OVERLAP;
-use super::session::Session;
 use super::timers::Timer;
 use crate::ids::{LinkId, RequestId};
 use crate::service::Service;
@@ -18,6 +19,9 @@ use crate::wire::{Keys, MAX_SEALED_BYTES, Message, Opening};
 
 /// How many hubs it may pass: the longest way of a request.
 const HOPS: u8 = 8;
+
+/// The least time between two epochs that are drawn because of those who were never members.
+const STRANGERS: Duration = Duration::from_secs(10);
 
 /// In which order with itself it comes, apart from all requests, which count from 1.
 const KEYS_FLOW: RequestId = RequestId(0);
@@ -47,34 +51,55 @@ impl Provide {
         hubs.into_iter().for_each(|hub| self.leave_keys_with(core, hub, service));
     }
 
-    /// A hub has handed over a request for a stream, perhaps its first.
+    /// A hub has handed over a request for a stream. It may have forgotten what was left with it, so
+    /// it comes with each.
     pub(super) fn leave_keys(&self, core: &mut Core, id: SessionId) {
-        let Some(wish) = self.sessions.get(&id).map(|session| &session.wish).filter(|wish| wish.reflect.is_some())
-        else {
-            return;
-        };
-        let is_known = |(other, member): (SessionId, &Session)| other != id && member.wish.asked_by == wish.asked_by;
-        if let Some(hub) = wish.asked_by.filter(|_| !self.members(wish.service).any(is_known)) {
-            self.leave_keys_with(core, hub, wish.service);
+        let wish = self.sessions.get(&id).map(|session| &session.wish).filter(|wish| wish.reflect.is_some());
+        if let Some((hub, service)) = wish.and_then(|wish| Some((wish.asked_by?, wish.service))) {
+            self.leave_keys_with(core, hub, service);
         }
     }
 
     fn leave_keys_with(&self, core: &mut Core, hub: LinkId, service: Service) {
-        let sealed = self.publications.sealed(service).filter(|_| core.is_hub(hub));
-        if let Some(sealed) = sealed {
+        let sealed = self.publications.by_service(service).and_then(|(_, publication)| publication.sealed.clone());
+        if let Some(sealed) = sealed.filter(|_| core.is_hub(hub)) {
             let keys = Keys { id: None, service, provider: core.node, hops: HOPS, sealed };
             core.send_reliably(hub, KEYS_FLOW, &Message::Keys(keys));
         }
     }
 
     /// A request was refused of whose node a hub may have let it open the stream.
-    pub(super) fn refused_member(&self, core: &mut Core, wish: &Wish) {
-        let is_in = |(_, other): (SessionId, &Session)| other.wish.requester == wish.requester;
+    pub(super) fn refused_member(&mut self, core: &mut Core, wish: &Wish) {
         let publication = self.publications.of(wish.service).filter(|_| wish.reflect.is_some());
-        if let Some(session) = publication.filter(|_| self.publications.sealed(wish.service).is_some())
-            && !self.members(wish.service).any(is_in)
-        {
-            core.emit(Event::MemberLeft { session });
+        if let Some(publication) = publication.filter(|_| !self.is_member(wish.service, wish.requester)) {
+            self.shut_out(core, publication);
+        }
+    }
+
+    /// Has the next epoch drawn because of one that was never a member, if a hub may have given it what
+    /// opens this one. Anybody can ask and be refused, so not because of each.
+    pub(super) fn shut_out(&mut self, core: &mut Core, id: SessionId) {
+        let publication = self.publications.all.get_mut(&id);
+        let Some(publication) = publication.filter(|publication| publication.sealed.is_some()) else { return };
+        publication.has_strangers = true;
+        if !core.timers.is_set(Timer::Strangers(id)) {
+            self.on_strangers_timer(core, id);
+        }
+    }
+
+    /// Those who have come meanwhile are shut out together.
+    pub(super) fn on_strangers_timer(&mut self, core: &mut Core, id: SessionId) {
+        if self.publications.all.get(&id).is_some_and(|publication| publication.has_strangers) {
+            core.set(Timer::Strangers(id), STRANGERS);
+            self.draw_epoch(core, id);
+        }
+    }
+
+    /// Has the owner draw the next epoch, which nobody gets who is no member now.
+    pub(super) fn draw_epoch(&mut self, core: &mut Core, id: SessionId) {
+        if let Some(publication) = self.publications.all.get_mut(&id) {
+            publication.has_strangers = false;
+            core.emit(Event::MemberLeft { session: id });
         }
     }
 }

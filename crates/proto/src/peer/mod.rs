@@ -261,6 +261,7 @@ impl Peer {
             Timer::Serve(id) => provide.on_serve_timer(core, id),
             Timer::Linger(id) => provide.on_linger_timer(core, id),
             Timer::Seal(id) => provide.seal(core, id),
+            Timer::Strangers(id) => provide.on_strangers_timer(core, id),
             Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
             Timer::Watch(id) => watches.on_timer(core, attach, id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),

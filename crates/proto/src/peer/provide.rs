@@ -276,6 +276,7 @@ impl Provide {
                 self.dial(core, id);
             }
         }
+        self.leave_keys(core, id);
         self.offer_to(core, id);
         self.tell_pending(core, id);
     }

@@ -20,6 +20,7 @@ use super::room::usual_kbps;
 use super::session::{Phase, Session};
 use super::status::PublicationStatus;
 use super::timers::Timer;
+use crate::ids::NodeId;
 use crate::reflection::{self, Epoch, Secret, StreamId};
 use crate::service::Service;
 use crate::time::Time;
@@ -43,7 +44,7 @@ pub(super) const OVERLAP: Duration = Duration::from_secs(10);
 /// What the node publishes: one stream of each service at most.
 #[derive(Debug)]
 pub(super) struct Publications {
-    all: BTreeMap<SessionId, Publication>,
+    pub(super) all: BTreeMap<SessionId, Publication>,
     /// Whether the owner can send such streams.
     able: bool,
 }
@@ -55,7 +56,9 @@ pub(super) struct Publication {
     /// `None` while its source is being started.
     live: Option<Live>,
     /// What opens it, as hubs keep it.
-    sealed: Option<Bytes>,
+    pub(super) sealed: Option<Bytes>,
+    /// Whether somebody to whom a hub may have given that is to be shut out yet.
+    pub(super) has_strangers: bool,
 }
 
 /// A stream whose source has started.
@@ -120,7 +123,11 @@ impl Publications {
 
     /// The publication of a service.
     pub(super) fn of(&self, service: Service) -> Option<SessionId> {
-        self.all.iter().find(|(_, publication)| publication.service == service).map(|(id, _)| *id)
+        self.by_service(service).map(|(id, _)| id)
+    }
+
+    pub(super) fn by_service(&self, service: Service) -> Option<(SessionId, &Publication)> {
+        self.all.iter().find(|(_, publication)| publication.service == service).map(|(id, of)| (*id, of))
     }
 
     /// A publication whose source has started.
@@ -134,11 +141,6 @@ impl Publications {
         let publication = self.all.get_mut(&id)?;
         publication.sealed = Some(sealed);
         Some(publication.service)
-    }
-
-    /// What hubs keep of a service's publication.
-    pub(super) fn sealed(&self, service: Service) -> Option<Bytes> {
-        self.all.values().find(|publication| publication.service == service)?.sealed.clone()
     }
 
     pub(super) fn has(&self, id: SessionId) -> bool {
@@ -156,7 +158,7 @@ impl Publications {
 
     /// What one copy of a service's publication takes, kbit/s, if there is one.
     pub(super) fn rate(&self, service: Service) -> Option<u32> {
-        self.rates().find(|(of, _)| *of == service).map(|(_, kbps)| kbps)
+        self.by_service(service).map(|(_, publication)| publication.kbps)
     }
 }
 
@@ -188,9 +190,9 @@ impl Provide {
             self.stop_requester(core, direct, Reason::Reflected);
         }
         let session = self.number();
-        self.publications
-            .all
-            .insert(session, Publication { service, kbps: usual_kbps(service.form()), live: None, sealed: None });
+        let kbps = usual_kbps(service.form());
+        let publication = Publication { service, kbps, live: None, sealed: None, has_strangers: false };
+        self.publications.all.insert(session, publication);
         core.emit(Event::Open { session, service, duration: None, requester, reflected: true });
     }
 
@@ -223,8 +225,8 @@ impl Provide {
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let publication = self.publications.all.values().find(|other| other.service == session.wish.service);
-        let Some(live) = publication.and_then(|publication| publication.live.as_ref()) else { return };
+        let publication = self.publications.by_service(session.wish.service);
+        let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
         session.start_member(core, id, cell, live);
@@ -234,10 +236,9 @@ impl Provide {
     /// Has the owner offer the stream to where a member wants it.
     pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { wish, phase: Phase::Member, .. }) = self.sessions.get(&id) else { return };
-        let of_service = self.publications.all.iter().find(|(_, other)| other.service == wish.service);
-        if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (of_service, wish.reflect) {
-            let (session, stream) = (*session, live.stream);
-            core.emit(Event::Reflect { session, stream, to: reflect.to, tag: reflect.tag });
+        let publication = self.publications.by_service(wish.service);
+        if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, wish.reflect) {
+            core.emit(Event::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
         }
     }
 
@@ -262,24 +263,24 @@ impl Provide {
 
     /// A member, or who was to become one, is gone.
     pub(super) fn member_gone(&mut self, core: &mut Core, id: SessionId, service: Service, could_open: bool) {
-        let Some((requester, to)) =
-            self.sessions.get(&id).map(|session| (session.wish.requester, session.wish.reflect))
-        else {
-            return;
-        };
+        let Some(wish) = self.sessions.get(&id).map(|session| &session.wish) else { return };
         let Some(publication) = self.publications.of(service) else { return };
-        // A hub may have let it open the stream before it was one.
-        let could_open = could_open || self.publications.sealed(service).is_some();
-        // It may have the stream by another request as well.
-        let is_in = self.members(service).any(|(_, other)| other.wish.requester == requester);
-        let to = to.map(|reflect| reflect.to);
+        let to = wish.reflect.map(|reflect| reflect.to);
         if !self.members(service).any(|(_, other)| other.wish.reflect.map(|reflect| reflect.to) == to) {
             core.stream_freed();
         }
-        if could_open && !is_in {
-            core.emit(Event::MemberLeft { session: publication });
+        if !self.is_member(service, wish.requester) {
+            match could_open {
+                true => self.draw_epoch(core, publication),
+                false => self.shut_out(core, publication),
+            }
         }
         self.mind_members(core, service);
+    }
+
+    /// Whether a node has the stream by some request.
+    pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
+        self.members(service).any(|(_, member)| member.wish.requester == requester)
     }
 
     /// Has the source stop in a while if nobody wants it any more.
@@ -333,6 +334,7 @@ impl Provide {
         if self.publications.all.remove(&id).is_some() {
             core.timers.clear(Timer::Linger(id));
             core.timers.clear(Timer::Seal(id));
+            core.timers.clear(Timer::Strangers(id));
             core.stream_freed();
             core.emit(Event::Close { session: id, bytes: 0, reason });
         }

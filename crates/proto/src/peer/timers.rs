@@ -38,6 +38,8 @@ pub(super) enum Timer {
     Linger(SessionId),
     /// What opens a reflected stream is to be sealed without the epoch that is past.
     Seal(SessionId),
+    /// Those who were never members of a reflected stream and may open it are to be shut out.
+    Strangers(SessionId),
     /// A reflected stream is to be asked for again.
     Resubscribe(RequestId),
     /// The home is to hear that this node is in a room.
@@ -77,6 +79,7 @@ impl Timer {
             Self::Serve(_) => "a requester may be silent",
             Self::Linger(_) => "a reflected stream may have no members",
             Self::Seal(_) => "seal what opens a reflected stream",
+            Self::Strangers(_) => "shut out who may open a reflected stream",
             Self::Resubscribe(_) => "ask for a reflected stream again",
             Self::Room(_) => "be in a room",
             Self::Watch(_) => "renew a watch",

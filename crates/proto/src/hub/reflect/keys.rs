@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Keys, Message, Params};
 
-/// The most streams of which something is kept; of more nothing is.
+/// The most of which something is kept, from each neighbour one; of more nothing is.
 const MAX_STREAMS: usize = 256;
 
 /// The most hubs that are told of one stream.
@@ -33,16 +33,15 @@ const LIFE: Duration = Duration::from_secs(900);
 /// After a request's coming its stream may not have begun yet.
 const BEGINNING: Duration = Duration::from_secs(10);
 
-/// What is kept of each provider's stream.
+/// What is kept of each provider's stream, from each neighbour to whom requests for it go: the
+/// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
-pub(super) struct Deposits(BTreeMap<(Service, NodeId), Deposit>);
+pub(super) struct Deposits(BTreeMap<(Service, NodeId, NodeId), Deposit>);
 
 #[derive(Debug)]
 struct Deposit {
     /// The latest.
     sealed: Option<Bytes>,
-    /// Who may tell it: the neighbour to whom requests go, the provider or a hub.
-    source: NodeId,
     /// The hubs that have passed requests on to this one.
     hubs: BTreeSet<NodeId>,
     /// Whether this hub has granted copies, and not only passed requests on.
@@ -52,25 +51,22 @@ struct Deposit {
 
 impl Deposits {
     /// What is kept of a stream for which a request goes to `source`.
-    fn asked_of(&mut self, now: Time, stream: (Service, NodeId), source: NodeId) -> Option<&mut Deposit> {
-        if !self.0.contains_key(&stream) {
+    fn asked_of(&mut self, now: Time, (service, provider): (Service, NodeId), source: NodeId) -> Option<&mut Deposit> {
+        let key = (service, provider, source);
+        if !self.0.contains_key(&key) {
             self.0.retain(|_, deposit| now.since(deposit.touched) < LIFE);
             if self.0.len() >= MAX_STREAMS {
                 return None;
             }
         }
-        let deposit = self.0.entry(stream).or_insert_with(|| Deposit::new(now, source));
-        if deposit.source != source {
-            // What another one has told may be of another time.
-            (deposit.source, deposit.sealed) = (source, None);
-        }
+        let deposit = self.0.entry(key).or_insert_with(|| Deposit::new(now));
         deposit.touched = now;
         Some(deposit)
     }
 
     /// Forgets what belongs to streams that are not carried any more.
     pub(super) fn keep(&mut self, now: Time, carries: impl Fn(Service, NodeId) -> bool) {
-        self.0.retain(|(service, provider), deposit| {
+        self.0.retain(|(service, provider, _), deposit| {
             let is_young = now.since(deposit.touched) < BEGINNING;
             is_young || !deposit.is_granted || carries(*service, *provider)
         });
@@ -78,8 +74,8 @@ impl Deposits {
 }
 
 impl Deposit {
-    fn new(now: Time, source: NodeId) -> Self {
-        Self { sealed: None, source, hubs: BTreeSet::new(), is_granted: false, touched: now }
+    fn new(now: Time) -> Self {
+        Self { sealed: None, hubs: BTreeSet::new(), is_granted: false, touched: now }
     }
 }
 
@@ -102,16 +98,20 @@ impl Hub {
             deposit.hubs.insert(asker);
         }
         let Some(sealed) = deposit.sealed.clone() else { return };
-        let id = (!is_carried).then_some(key.id);
+        // A node has the provider's word instead if this is lost, a hub none.
+        let (id, channel) = match is_carried {
+            true => (None, Channel::Reliable { flow: 0 }),
+            false => (Some(key.id), Channel::Datagram),
+        };
         let keys = Message::Keys(Keys { id, service, provider, hops: HOPS, sealed });
-        self.send(link, Channel::Datagram, Traffic::Lookup, &keys);
+        self.send(link, channel, Traffic::Lookup, &keys);
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
     pub(in crate::hub) fn hear_keys(&mut self, now: Time, from: Sender, keys: Keys) {
         let Keys { service, provider, hops, sealed, .. } = keys;
         let deposits = &mut self.reflecting.deposits.0;
-        let told = deposits.get_mut(&(service, provider)).filter(|deposit| deposit.source == from.node);
+        let told = deposits.get_mut(&(service, provider, from.node));
         let neighbour = self.neighbours.get_mut(from.node);
         let (Some(deposit), Some(neighbour)) = (told, neighbour) else {
             self.counters.stray += 1;
@@ -157,18 +157,28 @@ mod tests {
     use super::*;
     use crate::ids::NodeId;
 
+    fn stream(number: u32) -> (Service, NodeId) {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        (Service::Video, NodeId::from_bytes(bytes))
+    }
+
     #[test]
     fn of_ten_thousand_streams_a_few_are_kept_and_none_for_ever() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
-        let stream = |number: u32| {
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&number.to_be_bytes());
-            (Service::Video, NodeId::from_bytes(bytes))
-        };
         let source = stream(1).1;
         let kept = (0..10_000).filter(|number| deposits.asked_of(now, stream(*number), source).is_some()).count();
         assert_eq!((kept, deposits.0.len()), (MAX_STREAMS, MAX_STREAMS));
         assert!(deposits.asked_of(now + LIFE, stream(10_000), source).is_some());
         assert_eq!(deposits.0.len(), 1);
+    }
+
+    #[test]
+    fn requests_that_go_by_another_neighbour_leave_what_one_has_told() {
+        let (mut deposits, now) = (Deposits::default(), Time::ZERO);
+        let (one, other, sealed) = (stream(2).1, stream(3).1, Some(Bytes::from_static(b"one")));
+        deposits.asked_of(now, stream(1), one).unwrap().sealed = sealed.clone();
+        assert_eq!(deposits.asked_of(now, stream(1), other).unwrap().sealed, None, "it has told nothing yet");
+        assert_eq!(deposits.asked_of(now, stream(1), one).unwrap().sealed, sealed);
     }
 }

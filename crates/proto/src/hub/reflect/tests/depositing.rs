@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::machine::Channel;
 use crate::wire::Keys;
 
 fn keys(provider: u8, sealed: &'static [u8]) -> Keys {
@@ -82,6 +83,20 @@ fn hubs_that_have_asked_get_every_epoch() {
     assert_eq!(handed(&sent).iter().map(|(link, keys)| (*link, keys.id)).collect::<Vec<_>>(), [(other, None)]);
     let last = Keys { hops: 0, ..keys(1, b"three") };
     assert_eq!(handed(&bench.say(provider, &Message::Keys(last))), [], "it has gone as far as it may");
+}
+
+#[test]
+fn a_hub_is_told_reliably_and_with_each_request_as_it_may_have_forgotten_it() {
+    let mut bench = bench();
+    let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
+    bench.say(hub, &carry(5));
+    bench.say(provider, &Message::Keys(keys(1, b"one")));
+    for id in [6, 7] {
+        let sent = bench.channels(Input::Message { link: hub, message: carry(id).encode() });
+        let handed = sent.into_iter().filter(|(_, _, message)| matches!(message, Message::Keys(_)));
+        let ways: Vec<_> = handed.map(|(link, channel, _)| (link, channel)).collect();
+        assert_eq!(ways, [(hub, Channel::Reliable { flow: 0 })]);
+    }
 }
 
 #[test]
