@@ -238,6 +238,21 @@ impl Fan {
         }
     }
 
+    /// A target reports the greatest packet that it has; answers whether what it misses was lost
+    /// behind a queue.
+    pub(crate) fn note_reported(&mut self, now: Time, target: TargetId, highest: u64) -> bool {
+        let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) else { return false };
+        known.note_reported(now, highest, &self.ring);
+        known.is_congested()
+    }
+
+    /// Whether a target that has had all there is may be sent so much parity too, which it then is.
+    pub(crate) fn affords(&mut self, target: TargetId, bytes: usize) -> bool {
+        let is_level = self.is_level(target);
+        let known = self.targets.get_mut(target.0).and_then(Option::as_mut);
+        is_level && known.is_some_and(|known| known.affords(bytes))
+    }
+
     /// Whether somebody has waited for a key frame since this was asked; who goes on waiting is told
     /// of again whenever packets come.
     pub fn take_wants_key(&mut self) -> bool {

@@ -19,6 +19,9 @@ const OVERTAKEN: Duration = Duration::from_millis(5);
 const SLACK: Duration = Duration::from_millis(10);
 /// How often it is asked for.
 const TIMES: u8 = 6;
+/// After so many in a row that were asked for in vain each is asked for once: upstream has nothing to spare
+/// for repairs, and to ask may be more for a link that is full.
+const IN_VAIN: u8 = 32;
 
 /// A publisher's first packets: who begins with one of them has missed those before it.
 const FIRST_PACKETS: u64 = 16;
@@ -68,6 +71,8 @@ pub struct Gaps {
     beginning: Beginning,
     missing: BTreeMap<u64, Missing>,
     given_up: u64,
+    /// Packets in a row that were asked for in vain.
+    in_vain: u8,
     /// The last that were given up: some come all the same.
     late: BTreeSet<u64>,
 }
@@ -82,6 +87,7 @@ impl Gaps {
             beginning: Beginning { is_open: false },
             missing: BTreeMap::new(),
             given_up: 0,
+            in_vain: 0,
             late: BTreeSet::new(),
         }
     }
@@ -94,7 +100,9 @@ impl Gaps {
     /// A packet has come, live, repaired, or from a cache.
     pub fn arrived(&mut self, now: Time, counter: u64, is_cached: bool, flags: Flags) {
         if self.greatest.is_some_and(|greatest| counter <= greatest) {
-            self.missing.remove(&counter);
+            if self.missing.remove(&counter).is_some_and(|missing| missing.times > 0) {
+                self.in_vain = 0;
+            }
             self.given_up -= u64::from(self.late.remove(&counter));
             return;
         }
@@ -142,10 +150,12 @@ impl Gaps {
     /// What to ask for now, where a round trip takes so long. What is too late is given up.
     pub fn poll_nack(&mut self, now: Time, round_trip: Duration) -> Option<Nack> {
         let (deadline, mut late) = (self.deadline, Vec::new());
+        let most = if self.in_vain < IN_VAIN { TIMES } else { 1 };
         self.missing.retain(|counter, missing| {
             let is_of_use = now.since(missing.since) + round_trip < deadline;
-            let is_kept = is_of_use && missing.times < TIMES || missing.times > 0 && now < missing.due;
+            let is_kept = is_of_use && missing.times < most || missing.times > 0 && now < missing.due;
             if !is_kept {
+                self.in_vain = self.in_vain.saturating_add(u8::from(missing.times > 0));
                 late.push(*counter);
             }
             is_kept
@@ -195,6 +205,27 @@ mod tests {
     fn asked(gaps: &mut Gaps, ms: u64) -> Vec<u64> {
         let nack = gaps.poll_nack(at(ms), ROUND_TRIP);
         nack.into_iter().flat_map(|nack| nack.counters().map(|counter| counter - FROM).collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn where_asking_is_in_vain_it_is_done_once_until_something_comes() {
+        let mut gaps = gaps();
+        // Every other packet is lost, and one of them comes in the end.
+        let mut asks = |from: u64, comes: Option<u64>| {
+            let mut asks = 0;
+            for counter in from..from + 40 {
+                live(&mut gaps, 500 * counter, 2 * counter);
+                comes.filter(|lost| lost + 1 == 2 * counter).into_iter().for_each(|lost| {
+                    asked(&mut gaps, 500 * counter + 5);
+                    live(&mut gaps, 500 * counter + 20, lost);
+                });
+                asks += (0..500).filter(|ms| !asked(&mut gaps, 500 * counter + ms).is_empty()).count();
+            }
+            asks
+        };
+        assert_eq!(asks(0, None), 32 * 4 + 7);
+        assert_eq!(asks(40, None), 40);
+        assert_eq!(asks(80, Some(161)), 1 + 32 * 4 + 6);
     }
 
     #[test]

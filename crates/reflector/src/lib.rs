@@ -26,6 +26,7 @@
 //! All but the socket are machines without I/O: time and secrets come in from
 //! outside. Who publishes, who is admitted, and how secrets travel is the overlay's business.
 
+mod budget;
 mod fan;
 mod fec;
 mod gaps;

@@ -297,6 +297,15 @@ impl Ring {
         Some((packet, *place, run.at))
     }
 
+    /// When the packet with this number came, or the oldest one that is there still if that one is not
+    /// any more; none if it has not come.
+    pub(crate) fn time_of(&self, counter: u64) -> Option<Time> {
+        let (oldest, _) = self.by_counter.first_key_value()?;
+        let (first, place) = self.by_counter.range(..=counter.max(*oldest)).next_back()?;
+        let run = self.get(*place)?;
+        (counter < first.saturating_add(run.packets.into())).then_some(run.at)
+    }
+
     /// Where the packet with this number is, or the first after it, and how many there are before
     /// it in its run; none if it may have gone.
     pub(crate) fn place_of(&self, counter: u64) -> Option<(u64, u32)> {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::reflection::Kind;
 
+use crate::budget::Budget;
 use crate::fan::Outcome;
 use crate::ring::{Ring, Run, caught_up};
 use crate::words::Nack;
@@ -140,6 +141,10 @@ pub(crate) struct Target {
     part: u32,
     front: VecDeque<Bytes>,
     repaired: BTreeMap<u64, (Time, u8)>,
+    /// The greatest packet that it asked for again.
+    asked: u64,
+    /// What repairs and parity it may be sent.
+    budget: Budget,
     /// What it was last sent to catch up, from one place to another, and when the last of it left.
     burst: Option<(Range<u64>, Time)>,
     /// How many bytes it may be sent still, if there is a limit; and whether the next does not fit.
@@ -174,6 +179,8 @@ impl Target {
             part: 0,
             front: VecDeque::new(),
             repaired: BTreeMap::new(),
+            asked: 0,
+            budget: Budget::new(now),
             burst: None,
             allowance: None,
             is_spent: false,
@@ -288,6 +295,9 @@ impl Target {
             _ => drop(self.front.pop_front()),
         }
         let bytes = if outcome.is_full { outcome.sent as usize * segment } else { bytes } as u64;
+        if matches!(item, Item::Run { .. }) {
+            self.budget.sent(bytes, segment as u64);
+        }
         self.statistics.packets += u64::from(outcome.sent);
         self.statistics.failed += u64::from(outcome.failed);
         self.statistics.bytes += bytes;
@@ -330,8 +340,10 @@ impl Target {
         }
     }
 
-    /// It misses packets; what is still there and not too old is sent again, ahead of the others.
+    /// It misses packets; what is still there, not too old, and within its budget is sent again, ahead of
+    /// the others.
     pub(crate) fn repair(&mut self, now: Time, nack: &Nack, ring: &Ring, patience: &Patience) {
+        self.note_missed(now, nack, ring);
         for counter in nack.counters() {
             self.statistics.nacked += 1;
             let (last, times) = self.repaired.get(&counter).copied().unwrap_or((Time::ZERO, 0));
@@ -340,7 +352,7 @@ impl Target {
                 continue;
             }
             let found = ring.packet(counter).filter(|(_, place, at)| self.can_use(now, *place, *at, patience));
-            let Some((packet, ..)) = found else { continue };
+            let Some((packet, ..)) = found.filter(|(packet, ..)| self.budget.spend(packet.len())) else { continue };
             self.front.push_back(caught_up(&packet, packet.len()));
             self.repaired.insert(counter, (now, times + 1));
             self.statistics.repaired += 1;
@@ -348,6 +360,33 @@ impl Target {
         while self.repaired.len() > MAX_REPAIRED {
             self.repaired.pop_first();
         }
+    }
+
+    /// How long after the packet behind a gap was sent the gap is told of. What is asked for once more
+    /// says nothing.
+    fn note_missed(&mut self, now: Time, nack: &Nack, ring: &Ring) {
+        let Some(last) = nack.counters().last().filter(|last| *last > self.asked) else { return };
+        self.asked = last;
+        if let Some(sent) = last.checked_add(1).and_then(|behind| ring.time_of(behind)) {
+            self.budget.missed(now, now.since(sent));
+        }
+    }
+
+    /// This is the greatest packet that it has.
+    pub(crate) fn note_reported(&mut self, now: Time, highest: u64, ring: &Ring) {
+        if let Some(sent) = ring.time_of(highest) {
+            self.budget.reported(now, now.since(sent));
+        }
+    }
+
+    /// Whether what it misses was lost behind a queue.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.budget.is_congested()
+    }
+
+    /// Whether it may be sent so much parity now, which it then is.
+    pub(crate) fn affords(&mut self, bytes: usize) -> bool {
+        !self.budget.is_congested() && self.budget.spend(bytes)
     }
 
     /// When there is something to send to it, if there is.

@@ -124,14 +124,16 @@ impl Relay {
 
     /// A report is an answer as well, if that was lost.
     pub(super) fn hear_report(&mut self, now: Time, from: SocketAddr, stream: StreamId, word: Word, said: Reported) {
-        let missed = self.streams.get(&stream).map_or(0, |known| known.gaps.given_up());
-        let Some(member) = self.member(from, stream, word) else { return self.refuse(from, stream, word) };
+        let target = self.member(from, stream, word).map(|member| member.target);
+        let Some(target) = target else { return self.refuse(from, stream, word) };
+        let Some(known) = self.streams.get_mut(&stream) else { return };
+        let missed = known.gaps.given_up();
+        let is_congested = target.is_some_and(|target| known.reflector.fan().note_reported(now, target, said.highest));
+        let Some(member) = known.members.get_mut(&from) else { return };
         let is_first = !member.has_answered();
-        member.report(now, said, missed);
+        member.report(now, said, missed, is_congested);
         let parity = member.parity;
-        if let Some(known) = self.streams.get_mut(&stream) {
-            known.note_parity(now, parity);
-        }
+        known.note_parity(now, parity);
         if is_first {
             self.start(now, from, stream, Start::At(said.highest.saturating_add(1)), false);
         }

@@ -121,12 +121,13 @@ impl Member {
         self.lease = Some(now + LEASE);
     }
 
-    /// It says what has come, of a stream of which so much was missed here.
-    pub(super) fn report(&mut self, now: Time, reported: Reported, own_missed: u64) {
+    /// It says what has come, of a stream of which so much was missed here. Who misses it behind
+    /// a queue gets no parity: that makes the queue longer.
+    pub(super) fn report(&mut self, now: Time, reported: Reported, own_missed: u64, is_congested: bool) {
         self.renew(now);
         self.reported = reported;
         self.share.report(now, reported, own_missed);
-        self.parity = self.share.parity(now);
+        self.parity = if is_congested { 0 } else { self.share.parity(now) };
     }
 
     /// Whether it gets this parity.

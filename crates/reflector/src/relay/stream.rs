@@ -11,7 +11,7 @@ use roost_proto::{Cell, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
-use crate::fan::{Config, Transmit};
+use crate::fan::{Config, TargetId, Transmit};
 use crate::fec::{Decoder, Encoder, MAX_PARITY, Parity};
 use crate::gaps::Gaps;
 use crate::packet::{Header, Hop};
@@ -243,14 +243,14 @@ impl Stream {
     }
 
     /// The parity that is next, to one after the other. Those that lag behind, which it would reach
-    /// before its packets, go without.
+    /// before its packets, go without, and those whose budget is spent.
     fn poll_parity(&mut self, stream: StreamId) -> Option<Transmit> {
         while let Some(parity) = self.parities.front() {
             let after = self.parity_turn.map_or(Bound::Unbounded, Bound::Excluded);
-            let fan = self.reflector.targets();
-            let is_level = |member: &Member| member.target.is_some_and(|target| fan.is_level(target));
+            let (fan, bytes) = (self.reflector.fan(), parity.shard.len());
+            let mut affords = |target: Option<TargetId>| target.is_some_and(|target| fan.affords(target, bytes));
             let mut others = self.members.range_mut((after, Bound::Unbounded));
-            let next = others.find(|(_, member)| is_level(member) && member.gets(parity));
+            let next = others.find(|(_, member)| member.gets(parity) && affords(member.target));
             if let Some((to, member)) = next {
                 member.parities += 1;
                 self.parity_turn = Some(*to);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod changes;
+mod congestion;
 mod hostile;
 mod joins;
 mod repair;

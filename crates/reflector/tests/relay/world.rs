@@ -49,6 +49,33 @@ impl Default for Link {
     }
 }
 
+/// What a host sends leaves one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uplink {
+    pub(crate) bits_per_second: u64,
+    /// What waits for longer is lost.
+    pub(crate) queue: Duration,
+    /// Until when it is busy.
+    free: Time,
+    /// All bytes that were to leave, and those of them that were lost.
+    pub(crate) offered: u64,
+    pub(crate) lost: u64,
+}
+
+impl Uplink {
+    /// When a datagram that is to leave now has left, unless it is lost.
+    fn takes(&mut self, now: Time, bytes: u64) -> Option<Time> {
+        self.offered += bytes;
+        let begins = self.free.max(now);
+        if begins.since(now) > self.queue {
+            self.lost += bytes;
+            return None;
+        }
+        self.free = begins + Duration::from_nanos(bytes * 8 * 1_000_000_000 / self.bits_per_second);
+        Some(self.free)
+    }
+}
+
 /// One that a subscriber's program has got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
@@ -91,6 +118,9 @@ pub(crate) struct World {
     config: Config,
     link: Link,
     links: BTreeMap<(u8, u8), Link>,
+    pub(crate) uplinks: BTreeMap<u8, Uplink>,
+    /// From one frame to the next, and packets in each.
+    pub(crate) frames: (Duration, u64),
     flights: BinaryHeap<Reverse<Flight>>,
     flown: u64,
     publisher: Publisher,
@@ -122,6 +152,8 @@ impl World {
             config,
             link: Link::default(),
             links: BTreeMap::new(),
+            uplinks: BTreeMap::new(),
+            frames: (FRAME, PACKETS),
             flights: BinaryHeap::new(),
             flown: 0,
             publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, Limits::default()).unwrap(),
@@ -157,8 +189,18 @@ impl World {
     }
 
     pub(crate) fn link(&mut self, one: u8, other: u8, link: Link) {
-        self.links.insert((one, other), link);
-        self.links.insert((other, one), link);
+        self.one_way(one, other, link);
+        self.one_way(other, one, link);
+    }
+
+    pub(crate) fn one_way(&mut self, from: u8, to: u8, link: Link) {
+        self.links.insert((from, to), link);
+    }
+
+    /// All that a host sends goes through a link of this rate, with a queue of this length.
+    pub(crate) fn uplink(&mut self, host: u8, bits_per_second: u64, queue: Duration) {
+        let uplink = Uplink { bits_per_second, queue, free: self.now, offered: 0, lost: 0 };
+        self.uplinks.insert(host, uplink);
     }
 
     pub(crate) fn publish(&mut self, host: u8) {
@@ -235,10 +277,11 @@ impl World {
     }
 
     fn publish_frame(&mut self) {
-        for packet in 0..PACKETS {
+        let (spacing, packets) = self.frames;
+        for packet in 0..packets {
             let flags = match packet {
                 0 if self.frame.is_multiple_of(GROUP) => Flags::KEY_FRAME,
-                _ if packet + 1 == PACKETS => Flags::FRAME_END,
+                _ if packet + 1 == packets => Flags::FRAME_END,
                 _ => Flags::default(),
             };
             let mut out = BytesMut::new();
@@ -250,12 +293,12 @@ impl World {
             }
         }
         self.frame += 1;
-        self.next_frame = Some(self.now + FRAME);
+        self.next_frame = Some(self.now + spacing);
     }
 
     /// The counter of the next packet, from 0.
     pub(crate) fn published(&self) -> u64 {
-        self.frame * PACKETS
+        self.frame * self.frames.1
     }
 
     fn arrives(&mut self, flight: &Flight) {
@@ -276,6 +319,8 @@ impl World {
     /// Somebody sends a datagram, from whatever address.
     pub(crate) fn sends(&mut self, from: u8, to: u8, datagram: Vec<u8>) {
         let link = self.links.get(&(from, to)).copied().unwrap_or(self.link);
+        let left = self.uplinks.get_mut(&from).map(|uplink| uplink.takes(self.now, datagram.len() as u64));
+        let Some(left) = left.unwrap_or(Some(self.now)) else { return };
         if self.random.below(1000) < link.loss {
             return;
         }
@@ -283,7 +328,7 @@ impl World {
         for _ in 0..copies {
             let jitter = Duration::from_nanos(self.random.below(link.jitter.as_nanos() as u64 + 1));
             self.flown += 1;
-            let (at, number) = (self.now + link.delay + jitter, self.flown);
+            let (at, number) = (left + link.delay + jitter, self.flown);
             self.flights.push(Reverse(Flight { at, number, from, to, datagram: datagram.clone() }));
         }
     }
