@@ -25,6 +25,11 @@ pub use stream_sender::StreamSender;
 /// Payload of one chunk of an object, bytes.
 pub const CHUNK_BYTES: usize = 16 * 1024;
 
+/// Payload of the first chunk on a path, bytes: it fits one packet, so that an
+/// object begins when that has come. A whole one is more than TCP sends in its
+/// first round trip (ten segments, RFC 6928).
+pub const FIRST_CHUNK_BYTES: usize = 1024;
+
 /// How far an object's sender goes beyond the receiver's last report until it
 /// knows the path, and always where a hub relays, bytes: a hub holds what the
 /// requester's link has no room for yet.

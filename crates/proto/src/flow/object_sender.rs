@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::window::Window;
-use super::{CHUNK_BYTES, READ_BYTES};
+use super::{CHUNK_BYTES, FIRST_CHUNK_BYTES, READ_BYTES};
 use crate::ids::RequestId;
 use crate::time::Time;
 use crate::wire::{Chunk, Message};
@@ -21,6 +21,8 @@ pub struct ObjectSender {
     window: Window,
     sent: u64,
     reported: u64,
+    /// Whether a chunk has left on this path.
+    has_begun: bool,
     end_sent: bool,
     /// The path broke: nothing leaves until a report says where to go on.
     interrupted: bool,
@@ -74,7 +76,8 @@ impl ObjectSender {
 
     fn of(id: RequestId, length: u64, digest: [u8; 32], content: Content) -> Self {
         let window = Window::default();
-        Self { id, length, digest, content, window, sent: 0, reported: 0, end_sent: false, interrupted: false }
+        let (has_begun, end_sent, interrupted) = (false, false, false);
+        Self { id, length, digest, content, window, sent: 0, reported: 0, has_begun, end_sent, interrupted }
     }
 
     /// The same for a receiver that has the first `offset` bytes already.
@@ -93,13 +96,15 @@ impl ObjectSender {
             self.end_sent = true;
             return Some(Message::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
         }
-        let length = (self.length - self.sent).min(CHUNK_BYTES as u64);
+        let most = if self.has_begun { CHUNK_BYTES } else { FIRST_CHUNK_BYTES };
+        let length = (self.length - self.sent).min(most as u64);
         if self.under_way() + length > self.window.bytes().min(room.share) || length > room.left {
             return None;
         }
         let payload = self.take(length)?;
         let offset = self.sent;
         self.sent += payload.len() as u64;
+        self.has_begun = true;
         self.window.sent(now, self.reported, self.sent);
         Some(Message::Chunk(Chunk { id: self.id, offset, payload }))
     }
@@ -158,6 +163,7 @@ impl ObjectSender {
     /// The path broke, so that what is under way may be lost: wait for a report.
     pub fn interrupt(&mut self) {
         self.interrupted = true;
+        self.has_begun = false;
         self.window.restart();
     }
 

@@ -25,10 +25,23 @@ fn a_sender_goes_one_window_beyond_the_last_report() {
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
     assert_eq!(count(&mut sender, Room::ALL), 1);
     sender.report(Time::ZERO + 8 * RTT, RTT, WINDOW_BYTES * 9);
-    assert_eq!(count(&mut sender, Room::ALL), 16, "15 chunks and the end");
+    assert_eq!(count(&mut sender, Room::ALL), 17, "16 chunks and the end");
     assert!(!sender.is_done());
     sender.report(Time::ZERO, RTT, WINDOW_BYTES * 2);
     assert!(sender.is_done());
+}
+
+#[test]
+fn an_object_begins_on_each_path_with_what_fits_one_packet() {
+    let mut sender = held(CHUNK_BYTES * 3);
+    let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, Room::ALL) {
+        Some(Message::Chunk(chunk)) => chunk.payload.len(),
+        other => panic!("no chunk: {other:?}"),
+    };
+    assert_eq!([next(&mut sender), next(&mut sender)], [FIRST_CHUNK_BYTES, CHUNK_BYTES]);
+    sender.interrupt();
+    sender.report(Time::ZERO, RTT, 5);
+    assert_eq!([next(&mut sender), next(&mut sender)], [FIRST_CHUNK_BYTES, CHUNK_BYTES]);
 }
 
 #[test]
@@ -37,13 +50,13 @@ fn who_shares_keeps_to_the_share_and_to_what_is_left() {
     let mut sender = held(CHUNK_BYTES * 9);
     assert_eq!(count(&mut sender, Room { share: 3 * chunk, left: u64::MAX }), 3);
     assert_eq!(count(&mut sender, Room { share: u64::MAX, left: chunk - 1 }), 0);
-    assert_eq!(sender.under_way(), 3 * chunk);
+    assert_eq!(sender.under_way(), FIRST_CHUNK_BYTES as u64 + 2 * chunk);
 }
 
 #[test]
 fn after_an_interruption_the_report_says_where_to_go_on() {
     let mut sender = held(CHUNK_BYTES * 4);
-    assert_eq!(count(&mut sender, Room::ALL), 5);
+    assert_eq!(count(&mut sender, Room::ALL), 6);
     sender.interrupt();
     assert_eq!(sender.poll(Time::ZERO, Room::ALL), None);
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
