@@ -122,7 +122,7 @@ pub enum Flow {
 pub enum Finished {
     /// Everything is where it was asked to go.
     Written {
-        /// Bytes written.
+        /// Bytes written of the stream or the object: reports beside a stream are none of it.
         bytes: u64,
         /// The file, if it is one.
         path: Option<PathBuf>,
@@ -246,9 +246,10 @@ impl Sink {
                 self.bytes += payload.len() as u64;
                 self.output.put(payload).await
             }
+            Form::Packets if is_control(payload) => self.output.put_beside(payload).await,
             Form::Packets => {
                 self.bytes += payload.len() as u64;
-                if is_control(payload) { self.output.put_beside(payload).await } else { self.output.put(payload).await }
+                self.output.put(payload).await
             }
             Form::Rtp(packer, start, packet) => {
                 self.bytes += payload.len() as u64;

@@ -203,4 +203,7 @@ async fn what_a_sender_of_rtp_says_goes_to_the_port_after_that_of_the_player() {
     let length = after.recv(&mut buffer).await.unwrap();
     assert_eq!(buffer[..length], report[..]);
     assert!(player.try_recv(&mut buffer).is_err());
+    sink.write(&Bytes::from([&[0x80, 96][..], &[7; 30]].concat())).await.unwrap();
+    let written = Finished::Written { bytes: 32, path: None };
+    assert_eq!(sink.finish(true).await.unwrap(), written, "of the stream, without what was said beside it");
 }

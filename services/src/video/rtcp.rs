@@ -1,6 +1,6 @@
 //! RTCP (RFC 3550, section 6) at the port after that of RTP. The host that sends the
-//! stream is asked for key frames there, and what it says of its clock goes on with
-//! the stream; what others say is dropped.
+//! stream is asked for key frames there, and what it says of this stream's clock goes on with
+//! it; what it says of others, and what others say, is dropped.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -60,8 +60,12 @@ impl Stream {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_of(&self, from: SocketAddr) -> bool {
-        self.get().is_some_and(|(sender, _)| sender.ip() == from.ip())
+    /// Whether this is said by the host that sends the stream, of the stream: one host may send
+    /// several. What is said comes after a head of four bytes and the number of whose it is.
+    fn is_of(&self, from: SocketAddr, said: &[u8]) -> bool {
+        self.get().is_some_and(|(sender, number)| {
+            sender.ip() == from.ip() && said.get(4..8) == Some(&number.to_be_bytes()[..])
+        })
     }
 }
 
@@ -105,7 +109,7 @@ impl Control {
     }
 
     fn hear(&mut self, from: SocketAddr, datagram: &[u8], outlet: &Outlet) {
-        if !is_control(datagram) || !self.stream.is_of(from) {
+        if !is_control(datagram) || !self.stream.is_of(from, datagram) {
             return;
         }
         self.sender = Some(from);

@@ -178,10 +178,11 @@ async fn h264() -> (Feed, u16, UdpSocket, UdpSocket) {
     (live, port, sender, control)
 }
 
-/// A sender's report, with nothing in it.
+/// A sender's report on its stream, with nothing in it.
 const REPORT: [u8; 28] = {
     let mut report = [0; 28];
     (report[0], report[1], report[3]) = (0x80, 200, 6);
+    (report[4], report[5], report[6], report[7]) = (1, 2, 3, 4);
     report
 };
 
@@ -224,6 +225,21 @@ async fn nobody_but_the_sender_is_asked_for_key_frames_or_heard() {
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert!(asked(&live, &control).await.is_some());
     assert!(stranger.try_recv(&mut [0; 100]).is_err());
+}
+
+#[tokio::test]
+async fn what_the_same_host_says_of_another_stream_is_not_of_this_one() {
+    let (mut live, port, _sender, control) = h264().await;
+    let other = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let mut report = REPORT;
+    report[7] = 5;
+    other.send_to(&report, ("127.0.0.1", port + 1)).await.unwrap();
+    control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
+    assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..], "the other stream's has not gone on");
+    other.send_to(&report, ("127.0.0.1", port + 1)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(asked(&live, &control).await.is_some(), "who sends this stream is asked");
+    assert!(other.try_recv(&mut [0; 100]).is_err());
 }
 
 #[tokio::test]
