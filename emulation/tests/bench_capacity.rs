@@ -33,4 +33,6 @@ fn a_room_has_as_many_as_the_links_of_its_super_nodes_carry() {
         assert!((2..=4).contains(&count), "{row}");
         assert!(most["sent"].as_f64().unwrap() < 1.1 * streams, "{row}");
     }
+    let [one, two] = [0, 1].map(|row: usize| rows[row]["most"]["count"].as_u64().unwrap());
+    assert!(two >= one, "a second super node makes a room smaller: {report}");
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 #[test]
 fn what_is_written_in_c_is_measured_or_it_is_said_why_not() {
-    let cell = ["--implementation", "c-gso,c-naive", "--targets", "3", "--bytes", "300", "--trial", "200", "--json"];
+    let cell = ["--implementation", "c-gso,c-naive", "--targets", "3", "--bytes", "300", "--trial", "200"];
+    let cell = [&cell[..], &["--offload", "on,off", "--json"]].concat();
     let output =
         Command::new(assert_cmd::cargo::cargo_bin!("emulate")).args(["bench", "reflect"]).args(cell).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -16,7 +17,9 @@ fn what_is_written_in_c_is_measured_or_it_is_said_why_not() {
     let (rows, notes) = (report["rows"].as_array().unwrap(), report["notes"].as_array().unwrap());
     assert_eq!(output.status.success(), notes.is_empty(), "{report}");
     // A machine that does other things may lose some at any rate, and one without gcc measures nothing.
-    assert!(rows.len() == 2 || !notes.is_empty(), "{report}");
+    assert!(rows.len() == 4 || !notes.is_empty(), "{report}");
+    let with = rows.iter().filter(|row| row["offload"] == true).count();
+    assert!(with == 2 || !notes.is_empty(), "{report}");
     for row in rows {
         assert_eq!((&row["targets"], &row["bytes"], &row["reordered"]), (&3.into(), &300.into(), &0.into()), "{row}");
         for figure in ["delivered_pps", "ns_per_packet"] {

@@ -39,6 +39,13 @@ pub(crate) enum Request {
         /// Packets that it holds for a slow reader.
         queue_packets: u32,
     },
+    /// Says how many segments of one message an interface takes uncut; the kernel cuts what has more.
+    Segments {
+        /// Which.
+        index: u32,
+        /// How many, 65535 at most: as many as there can be.
+        most: u32,
+    },
     /// Makes a pair of interfaces, the outer one in another namespace, both down.
     Pair {
         /// The inner one's name.
@@ -88,6 +95,7 @@ impl fmt::Display for Request {
         match self {
             Self::Up { index } => write!(f, "switch on interface {index}"),
             Self::Ready { index, .. } => write!(f, "set up interface {index}"),
+            Self::Segments { index, .. } => write!(f, "set the segments of interface {index}"),
             Self::Pair { name, .. } => write!(f, "make the interface {name}"),
             Self::Address { address, prefix, .. } => write!(f, "set the address {address}/{prefix}"),
             Self::Route { destination, prefix, via: Some(via), .. } => {
@@ -177,7 +185,7 @@ fn result(request: &Request, answer: &ErrorMessage) -> io::Result<()> {
 impl Request {
     const fn flags(&self) -> u16 {
         match self {
-            Self::Up { .. } | Self::Ready { .. } => 0,
+            Self::Up { .. } | Self::Ready { .. } | Self::Segments { .. } => 0,
             _ => NLM_F_CREATE | NLM_F_EXCL,
         }
     }
@@ -188,6 +196,9 @@ impl Request {
             Self::Ready { index, mac, queue_packets } => {
                 let attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::TxQueueLen(*queue_packets)];
                 RouteNetlinkMessage::SetLink(up(link(*index, attributes)))
+            }
+            Self::Segments { index, most } => {
+                RouteNetlinkMessage::SetLink(link(*index, vec![LinkAttribute::GsoMaxSegs(*most)]))
             }
             Self::Pair { name, index, outer_name, outer_index, outer_namespace } => {
                 let outer = vec![LinkAttribute::IfName(outer_name.clone()), LinkAttribute::NetNsFd(*outer_namespace)];

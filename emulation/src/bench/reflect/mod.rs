@@ -99,12 +99,15 @@ pub struct Cell {
     pub targets: u16,
     /// Of so many bytes.
     pub bytes: usize,
+    /// Whether the reflector's network card cuts messages into datagrams; otherwise its kernel does.
+    pub offload: bool,
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { implementation, targets, bytes } = self;
-        write!(f, "{implementation}, {bytes} bytes to {targets}")
+        let Self { implementation, targets, bytes, offload } = self;
+        let without = if *offload { "" } else { " without offload" };
+        write!(f, "{implementation}, {bytes} bytes to {targets}{without}")
     }
 }
 
@@ -163,6 +166,7 @@ impl Bench<'_> {
     /// # Errors
     /// A sentence.
     fn measure(&mut self, cell: &Cell) -> Result<Row, String> {
+        self.pair.set_offload(cell.offload).map_err(|error| format!("{cell}: not measured: {error}"))?;
         let flood = self.trial(cell, None)?;
         let best = self.highest(cell, &flood)?;
         let rate = best.sent as f64 / best.seconds;

@@ -23,6 +23,9 @@ const INDEX: u32 = 100;
 /// Datagrams that an interface holds.
 const QUEUE_PACKETS: u32 = 20_000;
 
+/// Segments of a message that an interface takes uncut, if it has segmentation offload: any number.
+const ANY_SEGMENTS: u32 = 65_535;
+
 /// The two hosts.
 pub(super) struct Pair {
     near: Namespace,
@@ -63,17 +66,28 @@ impl Pair {
         self.processors.map_or(Ok(()), |[_, second]| sched_setaffinity(None, &only(second)).map_err(Into::into))
     }
 
+    /// Says whether the far host's interface takes messages of several segments, or its kernel has
+    /// to cut them, as for a network card that cannot.
+    pub(super) fn set_offload(&self, offload: bool) -> io::Result<()> {
+        let most = if offload { ANY_SEGMENTS } else { 1 };
+        self.on_far(|| Netlink::open()?.apply(&[Request::Segments { index: INDEX, most }]))
+    }
+
     /// Starts a program on the far host, on a processor of its own.
     pub(super) fn start_far(&self, mut command: Command) -> io::Result<Child> {
+        self.on_far(|| {
+            let child = command.spawn()?;
+            if let Some([first, _]) = self.processors {
+                sched_setaffinity(Some(Pid::from_child(&child)), &only(first))?;
+            }
+            Ok(child)
+        })
+    }
+
+    /// Does something on the far host, in a thread that stays there.
+    fn on_far<T: Send>(&self, what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
-            let body = || {
-                self.far.enter()?;
-                let child = command.spawn()?;
-                if let Some([first, _]) = self.processors {
-                    sched_setaffinity(Some(Pid::from_child(&child)), &only(first))?;
-                }
-                Ok(child)
-            };
+            let body = || self.far.enter().and_then(|()| what());
             scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

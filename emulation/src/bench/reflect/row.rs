@@ -15,6 +15,8 @@ pub struct Row {
     pub targets: u16,
     /// Of so many bytes.
     pub bytes: usize,
+    /// Whether the network card cut messages into datagrams, and not the kernel.
+    pub offload: bool,
     /// Datagrams per second at all sinks, at the highest rate with hardly any loss.
     pub delivered_pps: f64,
     /// Processor time of the reflector for each of them, nanoseconds.
@@ -83,6 +85,7 @@ impl Row {
             implementation: cell.implementation,
             targets: cell.targets,
             bytes: cell.bytes,
+            offload: cell.offload,
             delivered_pps: (best.received as f64 / best.seconds).round(),
             ns_per_packet: (best.cpu * 1e9 / best.received.max(1) as f64).round(),
             p50_us: part(last, 50),
@@ -101,11 +104,12 @@ mod tests {
 
     #[test]
     fn rows_have_the_names_that_others_read() {
-        let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200 };
+        let cell = Cell { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
         let best = Seen { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..Seen::default() };
         let calm = Seen { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
         let row = serde_json::to_value(Row::of(&cell, &best, &calm, Some(&calm))).unwrap();
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
+        assert_eq!(row["offload"], false);
         assert_eq!((row["delivered_pps"].as_f64(), row["ns_per_packet"].as_f64()), (Some(20_000.0), Some(500.0)));
         assert_eq!((row["p50_us"].as_u64(), row["p99_us"].as_u64()), (Some(50), Some(99)));
         assert_eq!(row["first_p50_us"].as_u64(), Some(2));
@@ -117,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_nobody_got_has_no_delay() {
-        let cell = Cell { implementation: Implementation::Gso, targets: 1, bytes: 200 };
+        let cell = Cell { implementation: Implementation::Gso, targets: 1, bytes: 200, offload: true };
         let row = Row::of(&cell, &Seen { seconds: 1.0, ..Seen::default() }, &Seen { sent: 5, ..Seen::default() }, None);
         assert_eq!((row.p50_us, row.first_p50_us, row.lost), (None, None, 1.0));
     }

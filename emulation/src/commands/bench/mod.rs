@@ -110,6 +110,7 @@ enum Other {
   emulate bench reflect                                36 rows, in four minutes
   emulate bench reflect --implementation ours,c-gso --targets 10,50 --bytes 1440
   emulate bench reflect --targets 100 --trial 2000 --json
+  emulate bench reflect --offload off                  as with a card that cannot cut messages
   emulate bench reflect --capacity                     35 rows, in half an hour
   emulate bench reflect --capacity --mesh 1,2,4 --what residual
 ")]

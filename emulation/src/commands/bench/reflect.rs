@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use roost_emulation::bench::reflect::{self, Cell, Implementation, Report, Row};
 use roost_emulation::lab::sandbox::{self, Entry};
 use roost_terminal::{Output, Steps, Table};
@@ -25,11 +25,24 @@ pub(crate) struct ReflectArgs {
     /// Datagrams of so many bytes, several sizes one after the other
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [1440, 200], value_parser = clap::value_parser!(u16).range(64..=1452))]
     bytes: Vec<u16>,
+    /// With a network card that cuts messages into datagrams, or with one that leaves that to the
+    /// kernel; `on,off` for both
+    #[arg(long, value_name = "WHICH", value_delimiter = ',', default_value = "on")]
+    offload: Vec<Offload>,
     /// How long each trial takes
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 700, value_parser = clap::value_parser!(u32).range(100..=60_000))]
     trial: u32,
     #[command(flatten)]
     mesh: CapacityArgs,
+}
+
+/// Who cuts messages of several datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Offload {
+    /// The network card
+    On,
+    /// The kernel
+    Off,
 }
 
 /// Measures, and prints what was seen.
@@ -57,10 +70,12 @@ impl ReflectArgs {
     fn cells(&self) -> Vec<Cell> {
         let is_chosen = |one: &Implementation| self.implementation.is_empty() || self.implementation.contains(one);
         let mut cells = Vec::new();
-        for bytes in &self.bytes {
-            for &targets in &self.targets {
-                let chosen = Implementation::ALL.into_iter().filter(is_chosen);
-                cells.extend(chosen.map(|implementation| Cell { implementation, targets, bytes: (*bytes).into() }));
+        for offload in self.offload.iter().map(|offload| *offload == Offload::On) {
+            for bytes in self.bytes.iter().map(|bytes| usize::from(*bytes)) {
+                for &targets in &self.targets {
+                    let chosen = Implementation::ALL.into_iter().filter(is_chosen);
+                    cells.extend(chosen.map(|implementation| Cell { implementation, targets, bytes, offload }));
+                }
             }
         }
         cells
@@ -71,6 +86,7 @@ fn show(report: &Report, output: Output) -> Outcome {
     let mut table = Table::new(&[
         ">BYTES",
         ">TARGETS",
+        "OFFLOAD",
         "BY",
         ">kpps",
         ">OF C GSO",
@@ -89,15 +105,17 @@ fn show(report: &Report, output: Output) -> Outcome {
     show_measured(report, &table, &format!("{moved} came after later ones; "), output)
 }
 
-fn cells(row: &Row, all: &[Row]) -> [String; 13] {
+fn cells(row: &Row, all: &[Row]) -> [String; 14] {
     let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let is_beside = |other: &&Row| {
-        (other.implementation, other.targets, other.bytes) == (Implementation::Gso, row.targets, row.bytes)
+        (other.implementation, other.targets, other.bytes, other.offload)
+            == (Implementation::Gso, row.targets, row.bytes, row.offload)
     };
     let part = all.iter().find(is_beside).map(|other| row.delivered_pps / other.delivered_pps.max(1.0));
     [
         row.bytes.to_string(),
         row.targets.to_string(),
+        if row.offload { "on" } else { "off" }.to_owned(),
         row.implementation.to_string(),
         format!("{:.1}", row.delivered_pps / 1e3),
         part.map_or_else(|| "-".to_owned(), |part| format!("{part:.2}")),
@@ -135,6 +153,8 @@ mod tests {
         assert_eq!(cells("").len(), 6 * 3 * 2);
         let named = cells("--implementation ours,c-gso --targets 5 --bytes 300");
         assert_eq!(named, ["c-gso, 300 bytes to 5", "ours, 300 bytes to 5"]);
+        let both = cells("--implementation ours --targets 5 --bytes 300 --offload on,off");
+        assert_eq!(both, ["ours, 300 bytes to 5", "ours, 300 bytes to 5 without offload"]);
         assert_eq!(cells("--bytes 1500").len() + cells("--implementation tee").len() + cells("--targets 0").len(), 0);
     }
 }
