@@ -79,7 +79,9 @@ impl Socket {
             };
             let mut packets = 0;
             for (slot, meta) in self.slots.iter().zip(&self.metas[..messages]) {
-                for datagram in slot[..meta.len].chunks(meta.stride.max(1)) {
+                // One that is empty counts as well: whoever sends many of them must not keep this loop going.
+                let rest = slot[..meta.len].chunks(meta.stride.max(1));
+                for datagram in rest.chain((meta.len == 0).then_some(&[][..])) {
                     take(meta.addr, datagram);
                     packets += 1;
                 }
@@ -189,6 +191,18 @@ mod tests {
                 assert!(seen == datagrams, "with offload: {offload}");
             }
         }
+    }
+
+    #[test]
+    fn empty_datagrams_are_part_of_a_batch() {
+        let mut socket = Socket::bind(LOOPBACK.into(), true).unwrap();
+        let (sender, _) = receiver();
+        for _ in 0..BATCH_PACKETS + 8 {
+            sender.send_to(&[], socket.local_addr().unwrap()).unwrap();
+        }
+        let mut taken = 0;
+        let received = socket.receive(|_, datagram| taken += usize::from(datagram.is_empty())).unwrap();
+        assert!(received == taken && (BATCH_PACKETS..BATCH_PACKETS + BATCH_SIZE).contains(&received), "{received}");
     }
 
     #[test]
