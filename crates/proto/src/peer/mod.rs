@@ -98,7 +98,7 @@ pub use links::IDLE;
 pub use multicast::MAX_INQUIRIES;
 pub use ping::MAX_PINGS;
 pub use provide::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, MAX_STREAM_DURATION};
-pub use publish::{LINGER, MAX_MEMBERS, MEMBER_SILENCE};
+pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
 pub use push::{MAX_PUSHES, MAX_RECEPTIONS};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;

@@ -29,6 +29,10 @@ use crate::wire::{Message, Params, Reason, Reflect, Reflected, Rekey};
 /// The most requests that one publication serves: each costs a message per epoch.
 pub const MAX_MEMBERS: usize = 1_024;
 
+/// The most of these of one requester, once half of the places are taken: nobody who asks again and again
+/// shuts out the others.
+pub const MAX_MEMBERS_PER_REQUESTER: usize = 16;
+
 /// After so long without a word a member counts as gone: three of its reports,
 /// and some time.
 pub const MEMBER_SILENCE: Duration = Duration::from_secs(35);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::api::SessionId;
 use super::provide::{Key, MAX_OBJECT_SESSIONS, MAX_OBJECTS_PER_REQUESTER, Provide, Wish};
-use super::publish::MAX_MEMBERS;
+use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
 use super::session::{Phase, Session};
 use crate::ids::NodeId;
 use crate::record::Capacity;
@@ -18,8 +18,7 @@ impl Provide {
         let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
         match (wish.service.form(), published) {
             (Form::Stream { .. }, Some((to, kbps))) => {
-                let others = self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key);
-                others.count() >= MAX_MEMBERS || self.is_one_more_copy(wish, to) && !self.has_room(&load, kbps)
+                !self.has_place(wish) || self.is_one_more_copy(wish, to) && !self.has_room(&load, kbps)
             }
             (form @ Form::Stream { .. }, None) => !self.has_room(&load, usual_kbps(form)),
             (Form::Object { .. }, _) => {
@@ -53,6 +52,16 @@ impl Provide {
     /// Whether there is room for one more stream.
     fn has_room(&self, load: &Load, kbps: u32) -> bool {
         load.streams < usize::from(self.max_streams) && load.kbps.saturating_add(kbps) <= self.uplink_kbps
+    }
+
+    /// Whether there is a place for one more request of a publication.
+    fn has_place(&self, wish: &Wish) -> bool {
+        let (mut all, mut own) = (0, 0);
+        for (_, member) in self.members(wish.service).filter(|(_, member)| member.wish.key != wish.key) {
+            all += 1;
+            own += usize::from(member.wish.requester == wish.requester);
+        }
+        all < MAX_MEMBERS / 2 || all < MAX_MEMBERS && own < MAX_MEMBERS_PER_REQUESTER
     }
 
     /// Whether a member would be sent a copy of the stream of its own. Who has one and asks for
