@@ -47,7 +47,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_young", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<Counters>); 40] = [
+const COUNTERS: [(&str, &str, Total<Counters>); 43] = [
     ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -91,6 +91,9 @@ const COUNTERS: [(&str, &str, Total<Counters>); 40] = [
     ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
     ("roost_hub_grants_total", "Copies of streams that the relay may send.", |c| c.grants),
     ("roost_hub_saturated_total", "Requests for a copy of a stream for which there was no room.", |c| c.saturated),
+    ("roost_hub_keys_stored_total", "Boxes with what opens a stream that were taken.", |c| c.keys_stored),
+    ("roost_hub_keys_handed_total", "Boxes with what opens a stream that were handed on.", |c| c.keys_handed),
+    ("roost_hub_keys_expired_total", "Boxes with what opens a stream that were forgotten.", |c| c.keys_expired),
     ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 

@@ -178,6 +178,12 @@ pub struct Counters {
     pub grants: u64,
     /// Requests for a copy for which there was no room here.
     pub saturated: u64,
+    /// What opens a stream, sealed: taken from its provider or the hub nearer to it, and new.
+    pub keys_stored: u64,
+    /// Of these, told requesters and other hubs, each counted.
+    pub keys_handed: u64,
+    /// Of these, forgotten: its time was over, or its stream is not carried any more.
+    pub keys_expired: u64,
     /// Changes sent to watchers.
     pub changes: u64,
     /// Attempts to reach a peer or a provider.

@@ -36,7 +36,10 @@ const BEGINNING: Duration = Duration::from_secs(10);
 /// What is kept of each provider's stream, from each neighbour to whom requests for it go: the
 /// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
-pub(super) struct Deposits(BTreeMap<(Service, NodeId, NodeId), Deposit>);
+pub(super) struct Deposits(BTreeMap<Told, Deposit>);
+
+/// What is reflected, whose stream it is, and who has told what opens it.
+type Told = (Service, NodeId, NodeId);
 
 #[derive(Debug)]
 struct Deposit {
@@ -50,11 +53,17 @@ struct Deposit {
 }
 
 impl Deposits {
-    /// What is kept of a stream for which a request goes to `source`.
-    fn asked_of(&mut self, now: Time, (service, provider): (Service, NodeId), source: NodeId) -> Option<&mut Deposit> {
+    /// What is kept of a stream for which a request goes to `source`; `expired` counts what is forgotten.
+    fn asked_of(
+        &mut self,
+        now: Time,
+        (service, provider): (Service, NodeId),
+        source: NodeId,
+        expired: &mut u64,
+    ) -> Option<&mut Deposit> {
         let key = (service, provider, source);
         if !self.0.contains_key(&key) {
-            self.0.retain(|_, deposit| now.since(deposit.touched) < LIFE);
+            self.retain(expired, |_, deposit| now.since(deposit.touched) < LIFE);
             if self.0.len() >= MAX_STREAMS {
                 return None;
             }
@@ -65,10 +74,18 @@ impl Deposits {
     }
 
     /// Forgets what belongs to streams that are not carried any more.
-    pub(super) fn keep(&mut self, now: Time, carries: impl Fn(Service, NodeId) -> bool) {
-        self.0.retain(|(service, provider, _), deposit| {
+    pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(Service, NodeId) -> bool) {
+        self.retain(expired, |(service, provider, _), deposit| {
             let is_young = now.since(deposit.touched) < BEGINNING;
             is_young || !deposit.is_granted || carries(*service, *provider)
+        });
+    }
+
+    fn retain(&mut self, expired: &mut u64, stays: impl Fn(&Told, &Deposit) -> bool) {
+        self.0.retain(|stream, deposit| {
+            let stays = stays(stream, deposit);
+            *expired += u64::from(!stays && deposit.sealed.is_some());
+            stays
         });
     }
 }
@@ -92,7 +109,8 @@ impl Hub {
         if !is_carried && !is_granted {
             return;
         }
-        let Some(deposit) = self.reflecting.deposits.asked_of(now, (service, provider), source) else { return };
+        let (deposits, expired) = (&mut self.reflecting.deposits, &mut self.counters.keys_expired);
+        let Some(deposit) = deposits.asked_of(now, (service, provider), source, expired) else { return };
         deposit.is_granted |= is_granted;
         if is_carried && deposit.hubs.len() < MAX_TOLD {
             deposit.hubs.insert(asker);
@@ -103,8 +121,7 @@ impl Hub {
             true => (None, Channel::Reliable { flow: 0 }),
             false => (Some(key.id), Channel::Datagram),
         };
-        let keys = Message::Keys(Keys { id, service, provider, hops: HOPS, sealed });
-        self.send(link, channel, Traffic::Lookup, &keys);
+        self.tell_keys(link, channel, Keys { id, service, provider, hops: HOPS, sealed });
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
@@ -125,18 +142,24 @@ impl Hub {
             return;
         }
         (deposit.sealed, deposit.touched) = (Some(sealed.clone()), now);
+        self.counters.keys_stored += 1;
         let hubs = deposit.hubs.clone();
         for (link, id) in self.granted_through(from.node, service, provider) {
-            let keys = Message::Keys(Keys { id: Some(id), service, provider, hops: HOPS, sealed: sealed.clone() });
-            self.send(link, Channel::Datagram, Traffic::Lookup, &keys);
+            let keys = Keys { id: Some(id), service, provider, hops: HOPS, sealed: sealed.clone() };
+            self.tell_keys(link, Channel::Datagram, keys);
         }
         let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
-        let keys = Message::Keys(Keys { id: None, service, provider, hops, sealed });
+        let keys = Keys { id: None, service, provider, hops, sealed };
         for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
             if let Some(link) = self.link_to(hub) {
-                self.send(link, Channel::Reliable { flow: 0 }, Traffic::Lookup, &keys);
+                self.tell_keys(link, Channel::Reliable { flow: 0 }, keys.clone());
             }
         }
+    }
+
+    fn tell_keys(&mut self, link: LinkId, channel: Channel, keys: Keys) {
+        self.counters.keys_handed += 1;
+        self.send(link, channel, Traffic::Lookup, &Message::Keys(keys));
     }
 
     /// The requests of this hub's nodes that `neighbour` has and that were granted a copy of this stream; one
@@ -166,19 +189,24 @@ mod tests {
     #[test]
     fn of_ten_thousand_streams_a_few_are_kept_and_none_for_ever() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
-        let source = stream(1).1;
-        let kept = (0..10_000).filter(|number| deposits.asked_of(now, stream(*number), source).is_some()).count();
+        let (source, mut expired) = (stream(1).1, 0);
+        let mut asked = |deposits: &mut Deposits, now, number| {
+            let deposit = deposits.asked_of(now, stream(number), source, &mut expired);
+            deposit.map(|deposit| deposit.sealed = Some(Bytes::new())).is_some()
+        };
+        let kept = (0..10_000).filter(|number| asked(&mut deposits, now, *number)).count();
         assert_eq!((kept, deposits.0.len()), (MAX_STREAMS, MAX_STREAMS));
-        assert!(deposits.asked_of(now + LIFE, stream(10_000), source).is_some());
-        assert_eq!(deposits.0.len(), 1);
+        assert!(asked(&mut deposits, now + LIFE, 10_000));
+        assert_eq!((deposits.0.len(), expired), (1, MAX_STREAMS as u64));
     }
 
     #[test]
     fn requests_that_go_by_another_neighbour_leave_what_one_has_told() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
         let (one, other, sealed) = (stream(2).1, stream(3).1, Some(Bytes::from_static(b"one")));
-        deposits.asked_of(now, stream(1), one).unwrap().sealed = sealed.clone();
-        assert_eq!(deposits.asked_of(now, stream(1), other).unwrap().sealed, None, "it has told nothing yet");
-        assert_eq!(deposits.asked_of(now, stream(1), one).unwrap().sealed, sealed);
+        deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed = sealed.clone();
+        let nothing = deposits.asked_of(now, stream(1), other, &mut 0).unwrap();
+        assert_eq!(nothing.sealed, None, "it has told nothing yet");
+        assert_eq!(deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed, sealed);
     }
 }

@@ -202,7 +202,9 @@ impl Hub {
         reflecting.carried = streams;
         let carried: BTreeSet<_> =
             reflecting.carried.iter().filter_map(|stream| Some((stream.service, stream.provider?))).collect();
-        reflecting.deposits.keep(now, |service, provider| carried.contains(&(service, provider)));
+        reflecting
+            .deposits
+            .keep(now, &mut self.counters.keys_expired, |service, provider| carried.contains(&(service, provider)));
     }
 
     /// Lets a copy of the stream that a request is for go on to whoever asked,

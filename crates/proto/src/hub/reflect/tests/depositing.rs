@@ -39,6 +39,8 @@ fn whom_a_copy_is_granted_gets_it_once_it_is_there() {
     // A stream of one's own is another one.
     let own = Request { params: None, ..subscribe(10) };
     assert_eq!(handed(&bench.ask(second, own)), []);
+    let counters = bench.hub.counters();
+    assert_eq!((counters.keys_stored, counters.keys_handed, counters.keys_expired), (2, 3, 0));
 }
 
 /// Its provider's word is for those that have it still, and who has the other does not speak for that one.
