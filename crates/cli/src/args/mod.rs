@@ -15,7 +15,7 @@ use roost_services::SinkSpec;
 use roost_terminal::{SpeechArgs, generate};
 
 pub(crate) use area::{AreaArgs, Wanted};
-pub(crate) use request::{Form, Mode, RequestArgs, SendArgs, SubscribeArgs};
+pub(crate) use request::{Form, Mode, ReceiveArgs, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
@@ -222,8 +222,8 @@ impl Command {
     pub(crate) fn writes_data(&self) -> bool {
         matches!(
             self,
-            Self::Request(RequestArgs { output: Some(SinkSpec::Stdout), .. })
-                | Self::Subscribe(SubscribeArgs { output: Some(SinkSpec::Stdout), .. })
+            Self::Request(RequestArgs { receive: ReceiveArgs { output: Some(SinkSpec::Stdout), .. }, .. })
+                | Self::Subscribe(SubscribeArgs { receive: ReceiveArgs { output: Some(SinkSpec::Stdout), .. }, .. })
         )
     }
 }

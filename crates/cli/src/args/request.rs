@@ -48,6 +48,13 @@ pub(crate) struct RequestArgs {
     /// multicast), home (of the same hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
+    #[command(flatten)]
+    pub(crate) receive: ReceiveArgs,
+}
+
+/// How long to wait, and what becomes of what comes: the same for `roost request` and `roost subscribe`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReceiveArgs {
     /// How long to wait for a provider
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
@@ -156,22 +163,8 @@ pub(crate) struct SubscribeArgs {
     /// hub), area (below the hub's parent) or anywhere
     #[arg(long, value_name = "HOW-FAR", default_value_t = Scope::Anywhere, conflicts_with = "provider")]
     pub(crate) scope: Scope,
-    /// How long to wait for a provider
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
-    pub(crate) timeout: Duration,
-    /// Where the data goes: a file, - for stdout, udp://HOST:PORT or, for video, rtp://HOST:PORT;
-    /// without it the data is received, checked and measured only
-    #[arg(short, long, value_name = "TO")]
-    pub(crate) output: Option<SinkSpec>,
-    /// With -o rtp://…: where to write what tells a player of it, once the stream comes
-    #[arg(long, value_name = "FILE", requires = "output")]
-    pub(crate) sdp: Option<PathBuf>,
-    /// How a track is written: as JSON lines, or in the form its source gave it
-    #[arg(long, value_enum, default_value_t = Form::Json, requires = "output")]
-    pub(crate) form: Form,
-    /// With --json: a line each second that says how far it is
-    #[arg(long)]
-    pub(crate) progress: bool,
+    #[command(flatten)]
+    pub(crate) receive: ReceiveArgs,
 }
 
 impl From<&SubscribeArgs> for RequestArgs {
@@ -189,16 +182,12 @@ impl From<&SubscribeArgs> for RequestArgs {
             mode: Mode::Forward,
             reflect: Reflect::Always,
             scope: args.scope,
-            timeout: args.timeout,
-            output: args.output.clone(),
-            sdp: args.sdp.clone(),
-            form: args.form,
-            progress: args.progress,
+            receive: args.receive.clone(),
         }
     }
 }
 
-/// See [`RequestArgs::form`].
+/// See [`ReceiveArgs::form`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// One JSON object per line

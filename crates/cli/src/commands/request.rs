@@ -19,8 +19,8 @@ use crate::progress::Progress;
 
 /// Asks and receives until the transfer is over, one way or the other.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
-    suits_output(args.service, args.output.as_ref(), std::io::stdout().is_terminal())?;
-    if args.sdp.is_some() && !matches!(args.output, Some(SinkSpec::Rtp(_))) {
+    suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
+    if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
     let client = connect(socket).await?;
@@ -29,12 +29,12 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
     };
-    let form = match args.form {
+    let form = match args.receive.form {
         Form::Json => TrackForm::JsonLines,
         Form::Raw => TrackForm::Raw,
     };
-    let keeping = Keeping::begin(args.service, args.output.as_ref(), form, output).await?;
-    let keeping = keeping.telling(args.sdp.as_deref());
+    let keeping = Keeping::begin(args.service, args.receive.output.as_ref(), form, output).await?;
+    let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
     let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
     let mut transfer = Transfer { args, output, progress, keeping };
@@ -95,7 +95,7 @@ fn query(args: &RequestArgs, area: Area) -> RequestQuery {
         profile: args.profile.map(Into::into),
         class: args.class.map(Into::into),
         reflect: args.reflect.into(),
-        timeout: args.timeout,
+        timeout: args.receive.timeout,
         ..RequestQuery::new(args.service, area)
     }
 }
@@ -132,7 +132,7 @@ impl Transfer<'_> {
                     self.progress.accepted(&accepted);
                     self.keeping.open(&accepted).await?;
                 }
-                Frame::Event(RequestEvent::Progress(_)) if self.args.progress && self.output.is_json() => {
+                Frame::Event(RequestEvent::Progress(_)) if self.args.receive.progress && self.output.is_json() => {
                     self.output.json(&self.progress.event())?;
                 }
                 Frame::Event(RequestEvent::Finished(summary)) => {
@@ -194,12 +194,12 @@ fn report(
     keeping: &Keeping<'_>,
     output: Output,
 ) -> Outcome {
-    let data_on_stdout = args.output == Some(SinkSpec::Stdout);
+    let data_on_stdout = args.receive.output == Some(SinkSpec::Stdout);
     if output.is_json() {
         let report = Report {
             schema: SCHEMA,
             service: args.service.name(),
-            output: args.output.as_ref().map(ToString::to_string),
+            output: args.receive.output.as_ref().map(ToString::to_string),
             rate_bits_per_second: rate(args, summary),
             resumed_at: keeping.resumed_at,
             summary,
@@ -262,7 +262,7 @@ fn describe(args: &RequestArgs, summary: &Summary, name: Option<String>, keeping
 }
 
 fn destination(args: &RequestArgs, kept: Option<&Kept>) -> Option<String> {
-    let target = args.output.as_ref()?;
+    let target = args.receive.output.as_ref()?;
     Some(match &kept?.finished {
         Finished::Written { bytes: count, .. } => format!("written     {} to {target}", bytes(*count)),
         Finished::ReaderGone => format!("closed      the reader of {target} closed early and has only a part"),
@@ -289,7 +289,7 @@ fn duration(millis: f64) -> String {
 }
 
 fn suggest(args: &RequestArgs, area: Area, output: Output) {
-    if args.output.is_some() || output.is_json() {
+    if args.receive.output.is_some() || output.is_json() {
         return;
     }
     let target = match args.service {
