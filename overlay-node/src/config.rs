@@ -132,8 +132,8 @@ pub(crate) fn settings() -> Vec<Setting> {
             "max_streams",
             Kind::Count(u16::MAX as u32),
             "8",
-            "Streams (video, track) provided at once; further requests go to the next provider.",
-            "As many as the uplink and the camera bear.",
+            "Copies of streams (video, track) that the node sends at once: one to each requester served by itself, and of a reflected stream one to each super node, or receiver without one, that has it from here. Further requests go to the next provider.",
+            "As many as the uplink and the camera bear. A reflected stream mostly takes one, however many watch it.",
             true,
         ),
         row(
@@ -152,7 +152,9 @@ pub(crate) fn settings() -> Vec<Setting> {
             "Requesters may ask for more or less.",
             false,
         ),
-        Place::setting("Where the node takes in and sends streams that super nodes reflect; off: it does neither."),
+        Place::setting(
+            "The address at which the node takes in and sends streams that super nodes reflect; off: it does neither, and serves each requester by itself.",
+        ),
         row(
             "inbox",
             Kind::Path,

@@ -172,7 +172,9 @@ fn places(row: impl Fn(&'static str, Value, String, &'static str, &'static str) 
 /// The rows that say how a super node reflects streams.
 fn reflection(row: impl Fn(&'static str, Value, String, &'static str, &'static str) -> Setting) -> [Setting; 4] {
     [
-        Place::setting("Where the super node takes in streams and sends them on; off: it reflects none."),
+        Place::setting(
+            "The address at which the super node takes in streams and sends them on; off: it reflects none, and passes requests for copies on.",
+        ),
         row(
             "media_uplink",
             Value::Rate,
