@@ -4,6 +4,9 @@
 
 pub mod ffmpeg;
 pub mod fuzz;
+pub mod hostile;
 pub mod lab;
+pub mod liar;
 pub mod network;
 pub mod process;
+pub mod streams;

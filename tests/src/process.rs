@@ -38,6 +38,15 @@ pub fn free_pair() -> u16 {
     wait_until(Duration::from_secs(10), pair).expect("two free ports")
 }
 
+/// Sends a process that a test has started a signal by number-free name.
+///
+/// # Panics
+/// When it has ended.
+pub fn signal(process: u32, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "could not send SIG{name}");
+}
+
 /// A daemon or a helper program that is killed when it goes out of scope.
 pub struct Process {
     child: Child,
@@ -62,6 +71,21 @@ impl Process {
         self.child.id()
     }
 
+    /// Whether it has not been ended here.
+    pub fn is_running(&self) -> bool {
+        Path::new(&format!("/proc/{}", self.id())).exists()
+    }
+
+    /// The memory that it has, KiB.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let words = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says it");
+        words.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
     /// Ends it at once, as a crash would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -70,8 +94,7 @@ impl Process {
 
     /// Sends it a signal by number-free name (`TERM`, `HUP`, `STOP`, `CONT`).
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "could not send SIG{name}");
+        signal(self.id(), name);
     }
 
     /// Waits for its end; the exit code, or `None` when `within` has passed or a signal ended it.

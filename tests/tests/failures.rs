@@ -1,7 +1,6 @@
 //! What dies, and what goes on.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -160,7 +159,7 @@ fn what_a_leaving_daemon_does_not_finish_is_broken_off_in_order() {
 fn strangers_bytes_are_counted_and_harm_nobody() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
-    let memory_before = resident_kib(hub.process.id());
+    let memory_before = hub.process.resident_kib();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut state = 1_u64;
     let mut random = |len: usize| -> Vec<u8> {
@@ -183,17 +182,11 @@ fn strangers_bytes_are_counted_and_harm_nobody() {
     }
     thread::sleep(Duration::from_millis(200));
     let _node = network.node("n", "1,1", &["--super", &hub.endpoint("udp")]);
-    let grown = resident_kib(hub.process.id()).saturating_sub(memory_before);
+    let grown = hub.process.resident_kib().saturating_sub(memory_before);
     assert!(grown < 64 * 1024, "{grown} KiB more after garbage");
     assert!(!hub.process.log().contains("panicked"), "{}", hub.process.log());
 }
 
 fn socket_address(endpoint: &str) -> String {
     endpoint.split_once("://").unwrap().1.to_owned()
-}
-
-fn resident_kib(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

@@ -1,75 +1,10 @@
 //! Streams that super nodes reflect, with the real daemons.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-
-use roost_tests::network::{Client, Daemon, Network, PATIENCE};
+use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::wait_until;
+use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to};
 use serde_json::Value;
-
-/// One who watches, until its time is over.
-struct Watcher {
-    child: Child,
-    file: PathBuf,
-}
-
-impl Watcher {
-    /// `roost subscribe` at a node, or `roost request`, of the video at 5,5.
-    fn start(network: &Network, node: &Daemon, name: &str, command: &str, length: &str) -> Self {
-        let file = network.path(name);
-        let mut roost = node.command(&[command, "video", "--at", "5,5", "--for", length, "--json", "-o"]);
-        let child = roost.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Self { child, file }
-    }
-
-    /// What it says in the end, as it should, and what it has written.
-    fn summary(self) -> (Value, Vec<u8>) {
-        let output = self.child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        (report["summary"].clone(), std::fs::read(self.file).unwrap())
-    }
-}
-
-/// The one stream at a daemon, as soon as it is as wanted.
-fn stream(daemon: &Client, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let look = || {
-        let streams = daemon.json(&["streams"])["streams"].as_array()?.clone();
-        streams.into_iter().find(|stream| is_so(stream))
-    };
-    wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{what}: {:#}\n{}", daemon.json(&["streams"]), daemon.log()))
-}
-
-/// The stream at a daemon once so many have it from there, and it flows.
-fn sent_to(daemon: &Client, count: usize) -> Value {
-    stream(daemon, &format!("sent to {count}"), |stream| {
-        let to = stream["downstreams"].as_array().unwrap();
-        to.len() == count && to.iter().all(|to| to["received"].as_u64() > Some(0))
-    })
-}
-
-fn nothing_flows(daemon: &Client) {
-    let is_over = || daemon.json(&["streams"])["streams"].as_array().unwrap().is_empty().then_some(());
-    assert!(wait_until(PATIENCE, is_over).is_some(), "{:#}", daemon.json(&["streams"]));
-}
-
-fn kinds(stream: &Value) -> Vec<&str> {
-    let mut kinds: Vec<&str> =
-        stream["downstreams"].as_array().unwrap().iter().map(|to| to["kind"].as_str().unwrap()).collect();
-    kinds.sort_unstable();
-    kinds
-}
-
-/// Whole transport packets, and as much as a summary says.
-fn is_whole(summary: &Value, written: &[u8]) {
-    assert_eq!(summary["reflected"], true, "{summary}");
-    assert_eq!((summary["lost"].as_u64(), summary["duplicates"].as_u64()), (Some(0), Some(0)), "{summary}");
-    assert!(summary["packets"].as_u64() > Some(100), "{summary}");
-    assert_eq!(summary["bytes"].as_u64(), Some(written.len() as u64), "{summary}");
-    assert!(written.chunks(188).all(|packet| packet.len() == 188 && packet[0] == 0x47));
-}
 
 #[test]
 fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
@@ -82,10 +17,9 @@ fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
     let watchers = [watch("one", 0, "6s"), watch("two", 1, "6s")];
     let mut leaver = watch("three", 1, "60s");
     let published = sent_to(&provider, 1);
-    assert_eq!((&published["published"], kinds(&published)), (&Value::Bool(true), vec!["reflector"]));
+    assert_eq!((&published["published"], kinds(&published)), (&Value::Bool(true), vec!["reflector".to_owned()]));
     assert_eq!(kinds(&sent_to(&hub, 2)), ["subscriber", "subscriber"]);
-    leaver.child.kill().unwrap();
-    leaver.child.wait().unwrap();
+    leaver.kill();
     for (summary, written) in watchers.into_iter().map(Watcher::summary) {
         is_whole(&summary, &written);
     }

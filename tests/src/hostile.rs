@@ -1,0 +1,129 @@
+//! What tests do to reflected streams: a small network, and sockets that are nobody's in it.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use roost_reflector::Header;
+
+use crate::liar::Liar;
+use crate::network::{Client, Daemon, Network};
+use crate::streams::Watcher;
+
+/// What a super node may take more of memory while it is harmed, KiB: a stream's cache, and what its threads hold.
+const GROWTH_KIB: u64 = 32 * 1024;
+/// Datagrams that fit the smallest buffer of a socket.
+pub const SALVO: usize = 16;
+/// How long the reader needs for them.
+pub const PAUSE: Duration = Duration::from_millis(4);
+
+/// A super node, a provider of the video at 5,5, and nodes.
+pub struct Scene {
+    /// Where the daemons' files are.
+    pub network: Network,
+    /// The super node.
+    pub hub: Daemon,
+    /// The provider, of a track as well.
+    pub provider: Daemon,
+    /// The others.
+    pub nodes: Vec<Daemon>,
+    memory_kib: u64,
+}
+
+impl Scene {
+    /// Starts them; nobody watches yet.
+    pub fn new(nodes: &[&str]) -> Self {
+        let network = Network::new();
+        let hub = network.supernode("sn1", &[]);
+        let endpoint = hub.endpoint("udp");
+        let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video,track"]);
+        let nodes = nodes.iter().map(|name| network.node(name, "1,1", &["--super", &endpoint])).collect();
+        let memory_kib = hub.process.resident_kib();
+        Self { network, hub, provider, nodes, memory_kib }
+    }
+
+    /// A node of the group at the super node that says what it likes.
+    ///
+    /// # Panics
+    /// When the super node does not let it in.
+    pub fn liar(&self) -> Liar {
+        let hub = self.hub.endpoint("udp");
+        let at = hub.strip_prefix("udp://").and_then(|at| at.parse().ok()).expect("an address");
+        Liar::at(&self.network.identity("liar", "node"), at)
+    }
+
+    /// One of the nodes watches.
+    pub fn watch(&self, node: usize, length: &str) -> Watcher {
+        Watcher::start(&self.network, &self.nodes[node], &format!("file-{node}"), "subscribe", length)
+    }
+
+    /// The daemons that were not ended are well, and the super node has not grown much.
+    ///
+    /// # Panics
+    /// When that is not so.
+    pub fn stands(&self) {
+        let grown = self.hub.process.resident_kib().saturating_sub(self.memory_kib);
+        assert!(grown < GROWTH_KIB, "{grown} KiB more");
+        let all = self.nodes.iter().chain([&self.hub, &self.provider]);
+        for daemon in all.filter(|daemon| daemon.process.is_running()) {
+            assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+            assert!(daemon.metric("roost_media_up", "") > 0.0, "{}", daemon.log());
+        }
+    }
+}
+
+/// Where a daemon takes streams in.
+///
+/// # Panics
+/// When it takes none.
+pub fn media(daemon: &Client) -> SocketAddr {
+    daemon.json(&["streams"])["media"].as_str().and_then(|at| at.parse().ok()).expect("it has a relay")
+}
+
+/// A daemon dies, and somebody else has the address of its media.
+///
+/// # Panics
+/// When the system does not give it.
+pub fn take_over(daemon: &mut Daemon) -> UdpSocket {
+    let address = media(daemon);
+    daemon.process.kill();
+    UdpSocket::bind(address).expect("the address is free")
+}
+
+/// How many datagrams a daemon's relay has not taken, for this reason or, if that is empty, any.
+pub fn rejected(daemon: &Client, reason: &str) -> f64 {
+    daemon.metric("roost_media_rejected_total", reason)
+}
+
+/// Sends datagrams no faster than they are read.
+///
+/// # Panics
+/// When the system refuses one.
+pub fn send_all(from: &UdpSocket, datagrams: &[Vec<u8>], to: SocketAddr) {
+    for some in datagrams.chunks(SALVO) {
+        for datagram in some {
+            from.send_to(datagram, to).expect("it is sent");
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// What comes to an address for a while, as whoever has it now is sent it.
+///
+/// # Panics
+/// When the system does not let it be waited for.
+pub fn captured(socket: &UdpSocket, time: Duration) -> Vec<Vec<u8>> {
+    let (end, mut buffer, mut all) = (Instant::now() + time, [0; 2000], Vec::new());
+    socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
+    while Instant::now() < end {
+        if let Ok(length) = socket.recv(&mut buffer) {
+            all.push(buffer[..length].to_vec());
+        }
+    }
+    all
+}
+
+/// The packets of streams among datagrams.
+pub fn packets_of(datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    datagrams.iter().filter(|datagram| Header::decode(datagram).is_ok()).cloned().collect()
+}

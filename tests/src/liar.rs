@@ -1,0 +1,84 @@
+//! A member of the group that says what it likes: an identity, an association, and no daemon.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use roost_identity::{Identity, Policy};
+use roost_proto::wire::Message;
+use roost_proto::{Address, Channel, DialId, LinkId, NodeId, RoleSet, Scheme};
+use roost_transport::{Config, Event, Limits, Transport};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::network::PATIENCE;
+
+/// A hostile node at a hub.
+pub struct Liar {
+    /// Who it is.
+    pub node: NodeId,
+    hub: LinkId,
+    transport: Transport,
+    heard: Receiver<Event>,
+    /// Carries what comes and goes meanwhile.
+    runtime: Runtime,
+}
+
+impl Liar {
+    /// Reaches a hub over UDP, as the node with this identity.
+    ///
+    /// # Panics
+    /// When the hub does not let it in within [`PATIENCE`].
+    pub fn at(identity: &Path, hub: SocketAddr) -> Self {
+        let identity = Arc::new(Identity::load(identity).expect("an identity"));
+        let policy = Policy::new(&identity).expect("its group's policy");
+        let (node, listen, limits) = (identity.node(), Vec::new(), Limits::default());
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits };
+        let (transport, mut events) = runtime.block_on(roost_transport::bind(config)).expect("a transport");
+        let (tell, heard) = channel();
+        runtime.spawn(async move {
+            let mut some = Vec::new();
+            while events.recv_many(&mut some, 64).await > 0 {
+                // The test may be over.
+                some.drain(..).for_each(|event| drop(tell.send(event)));
+            }
+        });
+        runtime
+            .block_on(async { transport.dial(DialId(1), vec![Address::single(Scheme::Udp, hub)], RoleSet::ALL, None) });
+        let link = loop {
+            match heard.recv_timeout(PATIENCE).expect("the hub answers") {
+                Event::Up { link, .. } => break link,
+                Event::DialFailed { reason, .. } => panic!("the hub is not reached: {reason}"),
+                _ => {}
+            }
+        };
+        Self { node, hub: link, transport, heard, runtime }
+    }
+
+    /// Says something to the hub; it may be lost, as datagrams may.
+    ///
+    /// # Panics
+    /// When there is no association any more.
+    pub fn say(&self, message: &Message) {
+        let sent = self.runtime.block_on(async {
+            let sent = self.transport.send(self.hub, Channel::Datagram, message.encode());
+            self.transport.flush();
+            sent
+        });
+        sent.expect("the association is up");
+    }
+
+    /// What the hub has said, up to now and for so long.
+    pub fn hear(&self, time: Duration) -> Vec<Message> {
+        let (end, mut messages) = (Instant::now() + time, Vec::new());
+        loop {
+            match self.heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Event::Message { message, .. }) => messages.extend(Message::decode(&message).ok()),
+                Ok(_) => {}
+                Err(_) => return messages,
+            }
+        }
+    }
+}

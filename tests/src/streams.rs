@@ -1,0 +1,111 @@
+//! Streams that super nodes reflect with the built-in video at 5,5: who watches, and what flows where.
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::network::{Client, Daemon, Network, PATIENCE};
+use crate::process::{signal, wait_until};
+
+/// One who watches, until its time is over.
+pub struct Watcher {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Watcher {
+    /// `roost subscribe` at a node, or `roost request`, of the video at 5,5.
+    pub fn start(network: &Network, node: &Daemon, name: &str, command: &str, length: &str) -> Self {
+        let file = network.path(name);
+        let mut roost = node.command(&[command, "video", "--at", "5,5", "--for", length, "--json", "-o"]);
+        let child = roost.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("roost starts");
+        Self { child, file }
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends the command a signal by number-free name.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    /// What it says in the end, as it should, and what it has written.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn summary(self) -> (Value, Vec<u8>) {
+        let output = self.child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (report["summary"].clone(), std::fs::read(self.file).expect("what it wrote"))
+    }
+}
+
+/// The one stream at a daemon, as soon as it is as wanted.
+///
+/// # Panics
+/// When it is not within [`PATIENCE`], and where the daemon says something else than that it should.
+pub fn stream(daemon: &Client, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let look = || streams(daemon).into_iter().find(|stream| is_so(stream));
+    wait_until(PATIENCE, look).unwrap_or_else(|| panic!("{what}: {:#?}\n{}", streams(daemon), daemon.log()))
+}
+
+/// All streams at a daemon.
+pub fn streams(daemon: &Client) -> Vec<Value> {
+    list(&daemon.json(&["streams"])["streams"])
+}
+
+/// To whom a stream is sent on.
+pub fn downstreams(stream: &Value) -> Vec<Value> {
+    list(&stream["downstreams"])
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().expect("a list").clone()
+}
+
+/// The stream at a daemon once so many have it from there, and it flows.
+pub fn sent_to(daemon: &Client, count: usize) -> Value {
+    stream(daemon, &format!("sent to {count}"), |stream| {
+        let to = downstreams(stream);
+        to.len() == count && to.iter().all(|to| to["received"].as_u64() > Some(0))
+    })
+}
+
+/// Waits until a daemon has no stream any more.
+///
+/// # Panics
+/// When it has after [`PATIENCE`].
+pub fn nothing_flows(daemon: &Client) {
+    let is_over = || streams(daemon).is_empty().then_some(());
+    assert!(wait_until(PATIENCE, is_over).is_some(), "{:#?}", streams(daemon));
+}
+
+/// What those are to whom a stream is sent on, sorted.
+pub fn kinds(stream: &Value) -> Vec<String> {
+    let mut kinds: Vec<String> =
+        downstreams(stream).iter().filter_map(|to| to["kind"].as_str()).map(str::to_owned).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Whole transport packets, and as much as a summary says.
+///
+/// # Panics
+/// When they are not.
+pub fn is_whole(summary: &Value, written: &[u8]) {
+    assert_eq!(summary["reflected"], true, "{summary}");
+    assert_eq!((summary["lost"].as_u64(), summary["duplicates"].as_u64()), (Some(0), Some(0)), "{summary}");
+    assert!(summary["packets"].as_u64() > Some(100), "{summary}");
+    assert_eq!(summary["bytes"].as_u64(), Some(written.len() as u64), "{summary}");
+    assert!(written.chunks(188).all(|packet| packet.len() == 188 && packet[0] == 0x47));
+}
