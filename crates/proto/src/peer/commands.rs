@@ -7,6 +7,9 @@ use crate::wire::Reason;
 
 impl Peer {
     pub(super) fn on_command(&mut self, command: Command) {
+        if needs_home(&command) && self.attach.hasten(&mut self.core) {
+            self.settle();
+        }
         let Self { core, attach, requests, provide, watches, pings, pushes, rooms, .. } = self;
         match command {
             Command::Request { ticket, wanted } => requests.request(core, attach, ticket, wanted),
@@ -97,4 +100,18 @@ impl Peer {
         core.emit(Event::Left);
         self.left = true;
     }
+}
+
+/// Whether the home is asked or told something for it.
+fn needs_home(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Request { .. }
+            | Command::Lookup { .. }
+            | Command::Watch { .. }
+            | Command::Enter { .. }
+            | Command::Move { .. }
+            | Command::Resubscribe { .. }
+            | Command::Reconfigure { .. }
+    )
 }

@@ -47,7 +47,7 @@ impl Peer {
             Message::Anew => attach.on_anew(core, link),
             Message::Later(after_ms) => attach.on_later(core, link, Duration::from_millis(after_ms.into())),
             Message::Redirect(addresses) if core.is_hub(link) => attach.on_redirect(core, link, addresses),
-            Message::HandOver if core.is_hub(link) => attach.depart(core, link),
+            Message::HandOver if core.is_hub(link) => attach.on_hand_over(core, link),
             Message::Ping(token) => core.send(link, &Message::Pong(token)),
             Message::Pong(_) => {}
             Message::Forward(forward) => provide.on_forward(core, link, forward),

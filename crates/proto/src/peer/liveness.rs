@@ -66,6 +66,9 @@ impl Attach {
     }
 
     pub(super) fn on_renew_timer(&mut self, core: &mut Core) {
+        if self.hasten(core) {
+            return;
+        }
         let State::Linked(home) = &self.state else { return };
         if home.exchange.is_some() {
             return core.set(Timer::Renew, std::time::Duration::from_secs(1));

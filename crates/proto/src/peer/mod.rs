@@ -252,6 +252,7 @@ impl Peer {
                     attach.suspect(core, since);
                 }
             }
+            Timer::Depart(link) => attach.depart(core, link),
             Timer::Deadline(id) => requests.on_deadline(core, id),
             Timer::Report(id) => requests.on_report_timer(core, id),
             Timer::Receive(id) => requests.on_receive_timer(core, attach, id),

@@ -29,6 +29,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause, if no other hub can be reached.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// Within how long the nodes of a hub that leaves turn away from it: much less than it waits for that.
+const SPREAD: Duration = Duration::from_secs(1);
+
 /// How long a dial may take that the driver does not answer.
 const DIAL_LIMIT: Duration = Duration::from_secs(20);
 
@@ -261,10 +264,32 @@ impl Attach {
         self.ask(core, Question::Adopt(held), 1, core.now);
     }
 
-    /// A hub says that it leaves. If it is the home, on to another one; the
+    /// A hub says to all its nodes at once that it leaves. It goes on for some seconds, so they turn to
+    /// their stand-bys one after the other, each when it needs a home or its time has come.
+    pub(super) fn on_hand_over(&mut self, core: &mut Core, link: LinkId) {
+        match &self.state {
+            State::Linked(Home { link: home, attached: Some(_), exchange: None, .. }) if *home == link => {
+                let wait = Duration::from_nanos(core.random.below(SPREAD.as_nanos() as u64));
+                if !core.timers.is_set(Timer::Depart(link)) {
+                    core.set(Timer::Depart(link), wait);
+                }
+            }
+            // It takes no record any more.
+            _ => self.depart(core, link),
+        }
+    }
+
+    /// A home is needed: one that leaves is left now. Returns whether it was.
+    pub(super) fn hasten(&mut self, core: &mut Core) -> bool {
+        let leaving = self.home().filter(|home| core.timers.is_set(Timer::Depart(*home)));
+        leaving.inspect(|home| self.depart(core, *home)).is_some()
+    }
+
+    /// A hub leaves. If it is the home, on to another one; the
     /// association stays up for what is still relayed over it, until the hub
     /// closes it.
     pub(super) fn depart(&mut self, core: &mut Core, link: LinkId) {
+        core.timers.clear(Timer::Depart(link));
         if matches!(&self.state, State::Linked(home) if home.link == link) {
             self.former = Some(link);
             self.move_on(core, None, "the hub is leaving".to_owned());

@@ -20,6 +20,8 @@ pub(super) enum Timer {
     StandBy,
     /// Nothing was heard of a request.
     Ask(RequestId),
+    /// It is this node's turn to go from a hub that leaves.
+    Depart(LinkId),
     /// A request is given up.
     Deadline(RequestId),
     /// A flow's receiver reports.
@@ -70,6 +72,7 @@ impl Timer {
             Self::Exchange => "the home has not answered",
             Self::StandBy => "tend the stand-by",
             Self::Ask(_) => "a request is unanswered",
+            Self::Depart(_) => "go from a hub that leaves",
             Self::Deadline(_) => "a request's deadline",
             Self::Report(_) => "report on a flow",
             Self::Receive(_) => "a provider may be silent",

@@ -182,6 +182,34 @@ fn planned_hand_over_loses_no_request() {
     });
 }
 
+/// Nodes that want nothing leave it one after the other, before the hub is gone.
+#[test]
+fn a_crowd_turns_away_from_a_hub_that_leaves_within_a_second_and_not_at_once() {
+    const NODES: usize = 60;
+    for_seeds(2, |seed| {
+        let mut world = World::new(seed);
+        let hubs = world.mesh(2);
+        world.run(2 * SECOND);
+        let nodes: Vec<HostId> = (0..NODES).map(|n| world.node((n as i32, 0), &[Service::Video], &hubs)).collect();
+        world.settle();
+        world.run(10 * SECOND);
+        let leaving = world.home(nodes[0]).unwrap();
+        let stays = hubs.iter().copied().find(|hub| *hub != leaving).unwrap();
+        let moving: Vec<HostId> = nodes.iter().copied().filter(|node| world.home(*node) == Some(leaving)).collect();
+        world.leave_hub(leaving);
+        let (mut adopted, mut most) = (world.hub_at(stays).counters().adoptions, 0);
+        let first = adopted;
+        for _ in 0..12 {
+            world.run(100 * MS);
+            let now = world.hub_at(stays).counters().adoptions;
+            (most, adopted) = (most.max(now - adopted), now);
+        }
+        assert_eq!(adopted - first, moving.len() as u64, "seed {seed}");
+        assert!(moving.len() > 20 && most <= moving.len() as u64 / 3, "seed {seed}: {most} of {}", moving.len());
+        assert!(moving.iter().all(|node| world.is_attached(*node)), "seed {seed}");
+    });
+}
+
 #[test]
 fn restart_with_an_old_epoch_while_the_home_is_dead() {
     for_seeds(4, |seed| {
