@@ -150,7 +150,7 @@ impl Asked {
         let request = self.message(core, id);
         core.send(link, &request);
         core.trace_sent(self.ticket, id, link);
-        core.set(Timer::Ask(id), pause(core.pto(link), self.tries, self.deadline.since(core.now)));
+        core.set(Timer::Ask(id), pause(core.pto(link), self.tries, self.due().since(core.now)));
         self.phase = Phase::Waiting;
         self.via = Some(link);
         self.taking.hub = core.links.get(link).map(|link| link.peer.node);
@@ -169,7 +169,7 @@ impl Asked {
             service: wanted.service,
             area: self.taking.aim.map_or(wanted.area, |(_, cell)| Area::At(cell)),
             mode: wanted.mode,
-            deadline_ms: millis(self.deadline.since(core.now)),
+            deadline_ms: millis(self.due().since(core.now)),
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),
             scope: Some(wanted.scope).filter(|scope| *scope != Scope::Anywhere),

@@ -139,7 +139,7 @@ impl Requests {
         let wanted = &asked.wanted;
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let fits = |address: &&crate::address::Address| wanted.transports.contains(address.scheme);
-        let params = asked.params();
+        let (params, due) = (asked.params(), asked.due());
         let inquiring = asked.ways.link.get_or_insert_default();
         let inquiry = Inquiry {
             id,
@@ -149,7 +149,7 @@ impl Requests {
             mode: wanted.mode,
             requester: core.node,
             reply_to: attach.record().addresses.iter().filter(fits).cloned().collect(),
-            deadline_ms: millis(asked.deadline.since(core.now)),
+            deadline_ms: millis(due.since(core.now)),
             attempt: inquiring.attempts,
             count: wanted.count,
             params: Some(params).filter(|params| *params != Params::default()),

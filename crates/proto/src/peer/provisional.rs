@@ -13,6 +13,7 @@ use super::core::Core;
 use super::requests::Requests;
 use super::timers::Timer;
 use crate::ids::{LinkId, NodeId};
+use crate::time::Time;
 use crate::wire::{Keys, Offer, Opening};
 
 /// How often a hub's word is taken for one request.
@@ -29,6 +30,8 @@ pub(super) struct Foretold {
     times: u32,
     /// Whose stream, once that was opened.
     pub(super) provider: Option<NodeId>,
+    /// Until when that is to be confirmed.
+    until: Option<Time>,
 }
 
 impl Requests {
@@ -58,8 +61,8 @@ impl Requests {
         let scheme = via.address.scheme;
         let Opening { reflected, bits_per_second, format, cell } = opening;
         // The time of a second word counts from the first.
-        asked.deadline = asked.deadline.min(core.now + CONFIRMATION);
-        core.timers.set(Timer::Deadline(id), asked.deadline);
+        asked.taking.foretold.until.get_or_insert(core.now + CONFIRMATION);
+        core.timers.set(Timer::Deadline(id), asked.due());
         let before = asked.taking.foretold.provider.replace(provider);
         if before != Some(provider) {
             let duration_ms = asked.params().duration_ms.unwrap_or_default();
@@ -75,10 +78,38 @@ impl Requests {
 }
 
 impl Asked {
+    /// Until when an acceptance is of use: no longer than what was foretold may go on without one.
+    pub(super) fn due(&self) -> Time {
+        self.taking.foretold.until.map_or(self.deadline, |until| until.min(self.deadline))
+    }
+
+    /// It is accepted. If nothing comes of that, others have the time that the request has.
+    pub(super) fn confirm(&mut self) {
+        self.taking.foretold.until = None;
+    }
+
     /// Whether a reflected stream of this provider would be an answer, and there is none yet.
     fn awaits(&self, provider: NodeId) -> bool {
         let taking = &self.taking;
         let is_open = matches!(self.phase, Phase::Waiting | Phase::Pending);
         is_open && taking.wanted && taking.replaces.is_none() && taking.leg.is_some() && self.may_be_of(provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Area;
+    use crate::peer::Wanted;
+    use crate::service::Service;
+
+    #[test]
+    fn what_was_foretold_shortens_a_request_until_it_is_confirmed() {
+        let (now, deadline) = (Time::ZERO, Duration::from_secs(30));
+        let mut asked = Asked::new(Ticket(1), Wanted::new(Service::Video, Area::Anywhere), now, deadline);
+        asked.taking.foretold.until = Some(now + CONFIRMATION);
+        assert_eq!(asked.due(), now + CONFIRMATION);
+        asked.confirm();
+        assert_eq!(asked.due(), now + deadline);
     }
 }

@@ -76,6 +76,7 @@ impl Requests {
         let before = self.replace(core, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let before = before.or(asked.taking.foretold.provider);
+        asked.confirm();
         let (whole, is_resumed) = match &mut offer {
             Offer::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
             Offer::Stream { .. } => (None, false),

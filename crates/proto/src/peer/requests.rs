@@ -131,7 +131,7 @@ impl Requests {
         asked.hedge = None;
         asked.numbers += 1;
         asked.phase = Phase::Homeless;
-        core.timers.set(Timer::Deadline(id), asked.deadline);
+        core.timers.set(Timer::Deadline(id), asked.due());
         self.draw_leg(core, &mut asked);
         if asked.taking.replaces.is_none() {
             self.tickets.insert(asked.ticket, id);
