@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use roost_proto::Time;
-use roost_proto::hub::{Carried, Command, Hub, MAX_CARRIED};
+use roost_proto::hub::{Carried, Command, Hub, MAX_CARRIED, MAX_RECEIVERS};
 use roost_proto::reflection::{Grant, Kind, StreamId};
 use roost_reflector::Relay;
 use roost_reflector::relay::{Event, StreamStatus};
@@ -19,9 +19,6 @@ const TELL: Duration = Duration::from_secs(1);
 /// After so many of these it is told what the relay carries also though nothing but rates has changed:
 /// it then forgets what it granted in vain.
 const REFRESH: u32 = 10;
-
-/// The most receivers of which the machine is told, of all streams together: it remembers no more.
-const MAX_TOLD: usize = 4_096;
 
 /// What a hub asks of its relay.
 pub(super) enum Order {
@@ -49,7 +46,7 @@ impl HubEnds {
     /// Tells the machine what has changed.
     fn tell(&mut self, now: Time, relay: &Relay) {
         let residual = relay.residual().map_or(u32::MAX, kbps);
-        let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_TOLD);
+        let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_RECEIVERS);
         for status in relay.streams(now) {
             let nodes = status.members.iter().filter(|member| member.kind == Kind::Subscriber).count();
             subscribers += u32::try_from(nodes).unwrap_or(u32::MAX);

@@ -81,7 +81,7 @@ pub use config::{Config, Kind, Limits};
 pub use counters::{Counters, Outcome};
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use reflect::{Carried, MAX_CARRIED, Policy, Reflection};
+pub use reflect::{Carried, MAX_CARRIED, MAX_RECEIVERS, Policy, Reflection};
 pub use status::{IndexEntry, PeerStatus, Status};
 pub use tree::Relation;
 

@@ -1,7 +1,8 @@
 //! Whether there is room for one more copy of a stream.
 
 use super::pledges::{MAX_PLEDGES_EACH, Pledge};
-use super::{BEGINNING, Copy, Policy, Reflecting};
+use super::takers::MAX_COPIES_EACH;
+use super::{BEGINNING, Copy, Policy, Receiver, Reflecting};
 use crate::hub::Hub;
 use crate::hub::requests::Key;
 use crate::ids::NodeId;
@@ -49,26 +50,45 @@ impl Hub {
         let Reflecting { pledges, subscribers, .. } = &self.reflecting;
         let is_subscriber = copy.kind == Kind::Subscriber;
         let (pledged, pledged_kbps) = if is_subscriber { pledges.of(requester) } else { (0, 0) };
+        if pledged >= MAX_PLEDGES_EACH || is_subscriber && !self.is_modest(requester, (pledged, pledged_kbps), kbps) {
+            return false;
+        }
         let is_fair = |mine: u32, one: u32, left: u32| {
             left >= one && (mine == 0 || mine.saturating_add(one) <= left.saturating_add(mine) / 2)
         };
         let policy = self.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
         let left = self.left_kbps();
         let has_room = match policy {
-            Policy::Residual if left == u32::MAX => return pledged < MAX_PLEDGES_EACH,
+            Policy::Residual if left == u32::MAX => return true,
             Policy::Residual => is_fair(pledged_kbps, kbps, left),
             Policy::Count(most) => {
                 let left = most.saturating_sub(subscribers.saturating_add(pledges.subscribers()));
                 !is_subscriber || is_fair(pledged as u32, 1, left)
             }
         };
-        has_room && pledged < MAX_PLEDGES_EACH && !pledges.is_full()
+        has_room && !pledges.is_full()
+    }
+
+    /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
+    /// than half of all that there is room for leaves them the last eighth.
+    fn is_modest(&self, requester: NodeId, (pledged, pledged_kbps): (usize, u32), kbps: u32) -> bool {
+        let Reflecting { sent, sent_kbps, takers, pledges, .. } = &self.reflecting;
+        let begun = takers.of(requester).filter(|receiver| sent.contains(receiver));
+        let rate = |(_, service, provider): &Receiver| self.rate(*service, Some(*provider));
+        let (begun, begun_kbps) =
+            begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
+        let left = self.left_kbps();
+        let is_limited = left != u32::MAX && self.config.reflection.is_some_and(|of| of.policy == Policy::Residual);
+        let all = left.saturating_add(pledges.kbps()).saturating_add(*sent_kbps);
+        let has_more_than_half = begun_kbps.saturating_add(pledged_kbps).saturating_add(kbps) > all / 2;
+        let leaves_some = left >= kbps.saturating_add(all / 8);
+        let is_first = begun + pledged == 0;
+        begun + pledged < MAX_COPIES_EACH && (is_first || !is_limited || !has_more_than_half || leaves_some)
     }
 
     /// Whether it has the copy already, or is about to.
     pub(super) fn is_receiver(&self, copy: &Copy) -> bool {
-        let pledged = |receiver| self.reflecting.pledges.receivers().any(|other| other == receiver);
-        self.reflecting.is_sent(copy) || copy.receiver().is_some_and(pledged)
+        self.reflecting.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reflecting.pledges.has(receiver))
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.

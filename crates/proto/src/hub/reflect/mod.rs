@@ -12,6 +12,7 @@ mod aim;
 mod keys;
 mod pledges;
 mod spill;
+mod takers;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 use keys::Deposits;
 use pledges::Pledges;
 pub(super) use spill::Spill;
+use takers::Takers;
 
 use super::requests::{Asked, Choice, Key};
 use super::{Event, Hub};
@@ -41,9 +43,9 @@ const MAX_REFLECTING: u8 = 3;
 /// beyond is not preferred.
 pub const MAX_CARRIED: usize = 256;
 
-/// The most receivers that are remembered so that a second request of theirs
-/// takes no more room; the others are counted again.
-const MAX_RECEIVERS: usize = 16_384;
+/// The most receivers, of all streams together, of which the owner says that they are sent something:
+/// a second request of theirs takes no more room. The others are counted again.
+pub const MAX_RECEIVERS: usize = 4_096;
 
 /// How long room is kept for a copy that was granted: until then it should have begun, on a
 /// satellite path as well, and the owner have said so. If it comes another way meanwhile nobody says
@@ -90,6 +92,13 @@ pub struct Carried {
     pub to: Vec<SocketAddr>,
 }
 
+impl Carried {
+    /// What all its copies take, kbit/s.
+    fn all_kbps(&self) -> u32 {
+        self.kbps.saturating_mul(u32::try_from(self.to.len()).unwrap_or(u32::MAX))
+    }
+}
+
 /// What the hub knows of its relay.
 #[derive(Debug)]
 pub(super) struct Reflecting {
@@ -101,6 +110,9 @@ pub(super) struct Reflecting {
     carried: Vec<Carried>,
     /// Who is sent whose stream.
     sent: BTreeSet<Receiver>,
+    /// What that takes, kbit/s.
+    sent_kbps: u32,
+    takers: Takers,
     pledges: Pledges,
     /// What opens them, sealed.
     deposits: Deposits,
@@ -140,6 +152,8 @@ impl Reflecting {
             subscribers: 0,
             carried: Vec::new(),
             sent: BTreeSet::new(),
+            sent_kbps: 0,
+            takers: Takers::default(),
             pledges: Pledges::default(),
             deposits: Deposits::default(),
         }
@@ -192,6 +206,8 @@ impl Hub {
             stream.to.iter().filter_map(move |to| Some((*to, service, provider?))).collect::<Vec<_>>()
         };
         reflecting.sent = streams.iter().flat_map(sent).take(MAX_RECEIVERS).collect();
+        reflecting.sent_kbps = streams.iter().fold(0, |sum, stream| sum.saturating_add(stream.all_kbps()));
+        reflecting.takers.keep(now, |receiver| reflecting.sent.contains(receiver));
         // Of a copy whose provider is not known the address has to do.
         let to: BTreeSet<_> = reflecting.sent.iter().map(|(to, service, _)| (*to, *service)).collect();
         let sent = &reflecting.sent;
@@ -254,7 +270,11 @@ impl Hub {
         let cell = held.flatten();
         let (their_tag, kind, begin) = (reflect.tag, kind_of(reflect), self.begin(to, reflect, asked.link));
         let grant = Grant { tag, to, their_tag, kind, service, cell, provider, begin };
+        let requester = asked.requester;
         self.reflecting.pledges.renew(now, key, provider);
+        if let Some(provider) = provider.filter(|_| kind == Kind::Subscriber) {
+            self.reflecting.takers.note(now, requester, (to, service, provider));
+        }
         self.events.push_back(Event::Reflect(grant));
     }
 

@@ -22,7 +22,10 @@ pub(super) const MAX_PLEDGES_EACH: usize = 128;
 pub(super) struct Pledges {
     all: BTreeMap<Key, Pledge>,
     timers: BTreeSet<(Time, Key)>,
-    /// What all of them take, kbit/s.
+    /// The copies of which it is known whose they are, with the pledges for each: one copy takes room once,
+    /// as long as one of those who asked for it waits.
+    shared: BTreeMap<Receiver, BTreeSet<Key>>,
+    /// What all copies take, kbit/s.
     kbps: u64,
     /// How many of them are for nodes.
     subscribers: u32,
@@ -64,24 +67,39 @@ impl Pledges {
 
     /// Who is pledged what, as far as it is known of whom.
     pub(super) fn receivers(&self) -> impl Iterator<Item = Receiver> + '_ {
-        self.all.values().filter_map(|pledge| pledge.copy.receiver())
+        self.shared.keys().copied()
+    }
+
+    pub(super) fn has(&self, receiver: Receiver) -> bool {
+        self.shared.contains_key(&receiver)
     }
 
     /// Enters a pledge in place of the one before of the same request, and of
-    /// another request for the same copy.
-    pub(super) fn insert(&mut self, key: Key, pledge: Pledge) {
+    /// another request of the same requester for the same copy.
+    pub(super) fn insert(&mut self, key: Key, mut pledge: Pledge) {
         self.release(key);
-        let receiver = pledge.copy.receiver();
-        let same = |(_, other): &(&Key, &Pledge)| receiver.is_some() && other.copy.receiver() == receiver;
-        if let Some(other) = self.all.iter().find(same).map(|(other, _)| *other) {
+        let others = pledge.copy.receiver().and_then(|receiver| self.shared.get(&receiver)).into_iter().flatten();
+        let is_same = |other: &&Key| self.all.get(other).is_some_and(|other| other.requester == pledge.requester);
+        if let Some(other) = others.copied().find(|other| is_same(&other)) {
             self.release(other);
         }
         if self.is_full() {
             return;
         }
-        self.kbps += u64::from(pledge.kbps);
-        self.subscribers += u32::from(pledge.copy.kind == Kind::Subscriber);
         self.timers.insert((pledge.until, key));
+        let first = pledge.copy.receiver().and_then(|receiver| {
+            let all = self.shared.entry(receiver).or_default();
+            let first = all.first().copied();
+            all.insert(key);
+            first
+        });
+        if let Some(first) = first.and_then(|first| self.all.get(&first)) {
+            // What is counted is taken off with the last one.
+            (pledge.kbps, pledge.copy.kind) = (first.kbps, first.copy.kind);
+        } else {
+            self.kbps += u64::from(pledge.kbps);
+            self.subscribers += u32::from(pledge.copy.kind == Kind::Subscriber);
+        }
         self.all.insert(key, pledge);
     }
 
@@ -93,10 +111,19 @@ impl Pledges {
         }
     }
 
-    /// The request has ended.
+    /// The request has ended. Its copy takes room still if somebody else waits for it.
     pub(super) fn release(&mut self, key: Key) {
         let Some(pledge) = self.all.remove(&key) else { return };
         self.timers.remove(&(pledge.until, key));
+        if let Some(receiver) = pledge.copy.receiver()
+            && let Some(all) = self.shared.get_mut(&receiver)
+        {
+            all.remove(&key);
+            if !all.is_empty() {
+                return;
+            }
+            self.shared.remove(&receiver);
+        }
         self.kbps -= u64::from(pledge.kbps);
         self.subscribers -= u32::from(pledge.copy.kind == Kind::Subscriber);
     }
@@ -111,5 +138,40 @@ impl Pledges {
         while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.release(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+    use crate::service::Service;
+
+    fn pledge(requester: u8, to: u8) -> (Key, Pledge) {
+        let (requester, provider) = (NodeId::from_bytes([requester; 16]), Some(NodeId::from_bytes([99; 16])));
+        let to = ([10, 0, 0, to], 9_000).into();
+        let copy = Copy { to, kind: Kind::Subscriber, service: Service::Video, provider };
+        (
+            Key { asker: requester, id: RequestId(1) },
+            Pledge { copy, requester, kbps: 700, until: Time::ZERO + BEGINNING },
+        )
+    }
+
+    #[test]
+    fn a_copy_takes_room_once_and_as_long_as_one_of_those_who_asked_for_it_waits() {
+        let mut pledges = Pledges::default();
+        let asked = [pledge(1, 7), pledge(2, 7), pledge(3, 8)];
+        asked.iter().for_each(|(key, pledge)| pledges.insert(*key, *pledge));
+        assert_eq!((pledges.kbps(), pledges.subscribers()), (1_400, 2));
+        pledges.release(asked[1].0);
+        assert_eq!((pledges.kbps(), pledges.subscribers()), (1_400, 2), "the first one waits for it still");
+        pledges.insert(asked[1].0, asked[1].1);
+        pledges.release(asked[0].0);
+        assert_eq!((pledges.kbps(), pledges.subscribers()), (1_400, 2), "the second one does");
+        // Another request of the same node takes the place of the one before.
+        pledges.insert(Key { id: RequestId(2), ..asked[1].0 }, asked[1].1);
+        assert_eq!((pledges.all.len(), pledges.kbps()), (2, 1_400));
+        pledges.expire(Time::ZERO + BEGINNING);
+        assert_eq!((pledges.kbps(), pledges.subscribers(), pledges.shared.len()), (0, 0, 0));
     }
 }

@@ -1,0 +1,66 @@
+//! Which copies are whose: what was granted to each node, as long as the relay sends it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{MAX_RECEIVERS, Receiver};
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// The most copies that one node is sent, with those that it was granted: a room of 64 members with
+/// four streams each.
+pub(super) const MAX_COPIES_EACH: usize = 256;
+
+/// Until then a copy that was granted has begun, and the owner has said so: longer than its relay waits for it.
+const BEGINNING: Duration = Duration::from_secs(15);
+
+/// The copies that were granted to nodes. One that finds no place here counts for nobody.
+#[derive(Debug, Default)]
+pub(super) struct Takers {
+    /// When each was granted last.
+    of: BTreeMap<NodeId, BTreeMap<Receiver, Time>>,
+    count: usize,
+}
+
+impl Takers {
+    pub(super) fn note(&mut self, now: Time, node: NodeId, receiver: Receiver) {
+        let is_known = self.of.get(&node).is_some_and(|copies| copies.contains_key(&receiver));
+        if is_known || self.count < 2 * MAX_RECEIVERS {
+            self.count += usize::from(!is_known);
+            self.of.entry(node).or_default().insert(receiver, now);
+        }
+    }
+
+    /// Forgets those that are not sent, unless they may begin yet.
+    pub(super) fn keep(&mut self, now: Time, is_sent: impl Fn(&Receiver) -> bool) {
+        for copies in self.of.values_mut() {
+            copies.retain(|receiver, granted| is_sent(receiver) || now.since(*granted) < BEGINNING);
+        }
+        self.of.retain(|_, copies| !copies.is_empty());
+        self.count = self.of.values().map(BTreeMap::len).sum();
+    }
+
+    /// What a node was granted.
+    pub(super) fn of(&self, node: NodeId) -> impl Iterator<Item = &Receiver> {
+        self.of.get(&node).into_iter().flat_map(BTreeMap::keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::Service;
+
+    #[test]
+    fn of_ten_thousand_some_are_kept_as_long_as_they_are_sent() {
+        let (mut takers, now) = (Takers::default(), Time::ZERO);
+        let node = |number: u8| NodeId::from_bytes([number; 16]);
+        let receiver = |port: u16| (([10, 0, 0, 1], port).into(), Service::Video, node(99));
+        (0..10_000).for_each(|port| takers.note(now, node((port % 50) as u8), receiver(port)));
+        assert_eq!(takers.count, 2 * MAX_RECEIVERS);
+        takers.keep(now + BEGINNING, |sent| *sent == receiver(7));
+        assert_eq!((takers.count, takers.of(node(7)).collect::<Vec<_>>()), (1, vec![&receiver(7)]));
+        takers.keep(now + BEGINNING, |_| false);
+        assert!(takers.of.is_empty());
+    }
+}

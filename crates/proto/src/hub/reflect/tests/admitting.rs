@@ -1,0 +1,180 @@
+//! Whether there is room for one more copy, and for whom.
+
+use super::*;
+
+#[test]
+fn without_room_a_copy_is_refused_and_one_that_is_there_is_not() {
+    let mut bench = bench();
+    let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(a, naming(1, 1)));
+    let last = bench.ask(b, naming(1, 1));
+    assert_eq!(refused(&last), (b, Reason::Saturated));
+    assert!(matches!(last[0].1, Message::Decline(Decline { retry_after_ms: Some(5_000), .. })));
+    assert_eq!((bench.hub.counters().grants, bench.hub.counters().saturated), (1, 1));
+    forwarded(&bench.ask(a, naming(2, 1)));
+    // What the relay measures counts, both of what is left and of what a copy takes.
+    carries_to(&mut bench, 1, &[2]);
+    has_left(&mut bench, 650);
+    forwarded(&bench.ask(b, naming(2, 1)));
+    forwarded(&bench.ask(b, naming(3, 1)));
+    let c = bench.requester(4);
+    assert_eq!(refused(&bench.ask(c, naming(1, 1))), (c, Reason::Saturated));
+}
+
+#[test]
+fn what_is_granted_and_has_not_begun_is_not_granted_again() {
+    let mut bench = bench();
+    let (_, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(a, naming(1, 1)));
+    // The relay has nothing of it yet, and tells of all the room that there was.
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
+    // It has begun, and is not measured yet.
+    let begun = Carried { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
+    tell(&mut bench, Command::Carries { streams: vec![begun] });
+    has_left(&mut bench, 600);
+    assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
+    // It has ended.
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    bench.wait(BEGINNING);
+    has_left(&mut bench, VIDEO_KBPS + 600);
+    forwarded(&bench.ask(b, naming(3, 1)));
+}
+
+#[test]
+fn a_receiver_is_forgotten_with_its_stream() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(asker, subscribe(1)));
+    has_left(&mut bench, 0);
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    forwarded(&bench.ask(asker, subscribe(2)));
+    bench.wait(BEGINNING);
+    tell(&mut bench, Command::Carries { streams: Vec::new() });
+    assert_eq!(refused(&bench.ask(asker, subscribe(3))), (asker, Reason::Saturated));
+}
+
+#[test]
+fn so_many_subscribers_are_a_limit_of_their_own() {
+    let mut bench = reflecting(1, Policy::Count(2));
+    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    has_left(&mut bench, 0);
+    let askers = [2, 3, 4].map(|number| bench.requester(number));
+    forwarded(&bench.ask(askers[0], subscribe(1)));
+    forwarded(&bench.ask(askers[1], subscribe(1)));
+    assert_eq!(refused(&bench.ask(askers[2], subscribe(1))), (askers[2], Reason::Saturated));
+    let carry = Carry { service: Service::Video, params: wanted(1), ..carried(1) };
+    the_forward(&bench.say(peer, &Message::Carry(carry)));
+}
+
+#[test]
+fn room_that_was_granted_is_free_again_when_the_request_ends_without_a_stream() {
+    let ends: [fn(&mut Bench, LinkId, LinkId, &Forward); 4] = [
+        |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
+        |bench, _, asker, forward| {
+            bench.say(asker, &Message::Stop { id: forward.id, reason: Reason::Cancelled });
+        },
+        |bench, _, asker, _| drop(bench.down(asker)),
+        |bench, _, _, _| drop(bench.wait(BEGINNING)),
+    ];
+    for end in ends {
+        let mut bench = bench();
+        let (provider, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
+        has_left(&mut bench, VIDEO_KBPS);
+        let (_, forward) = forwarded(&bench.ask(a, naming(1, 1)));
+        assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
+        end(&mut bench, provider, a, &forward);
+        forwarded(&bench.ask(b, naming(2, 1)));
+    }
+}
+
+/// A copy of a stream of node 1 at a port of its own.
+fn at_port(id: u32, port: u16) -> Request {
+    let mut asked = naming(id, 1);
+    if let Some(Params { reflect: Some(reflect), .. }) = &mut asked.params {
+        reflect.to.set_port(port);
+    }
+    asked
+}
+
+#[test]
+fn one_node_does_not_take_all_the_room_by_asking() {
+    for (policy, residual_kbps) in [(Policy::Residual, 8 * VIDEO_KBPS), (Policy::Count(8), 0)] {
+        let mut bench = reflecting(1, policy);
+        let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
+        has_left(&mut bench, residual_kbps);
+        let granted =
+            (1..100).filter(|id| matches!(bench.ask(greedy, at_port(*id, *id as u16))[0].1, Message::Forward(_)));
+        assert_eq!(granted.count(), 4, "{policy:?}");
+        the_forward(&bench.ask(other, naming(1, 1)));
+    }
+    let mut bench = bench();
+    let (_, greedy) = (bench.provider(1), bench.requester(2));
+    for id in 1..200 {
+        bench.ask(greedy, at_port(id, id as u16));
+    }
+    assert_eq!(bench.hub.counters().grants, pledges::MAX_PLEDGES_EACH as u64);
+}
+
+#[test]
+fn an_idle_hub_forgets_who_never_took_what_was_granted() {
+    let mut bench = bench();
+    let (_, asker) = (bench.provider(1), bench.requester(2));
+    forwarded(&bench.ask(asker, naming(1, 1)));
+    bench.wait(BEGINNING);
+    has_left(&mut bench, 0);
+    assert_eq!(refused(&bench.ask(asker, naming(2, 1))), (asker, Reason::Saturated));
+    assert_eq!(bench.hub.reflecting.next_due(), None);
+}
+
+/// What the owner says of copies of node 1's stream that one node is sent, and of what is left.
+fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
+    let to = to.iter().map(|(host, port)| ([10, 0, 0, *host], *port).into()).collect();
+    let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
+    tell(bench, Command::Carries { streams: vec![Carried { service: Service::Video, cell, provider, kbps, to }] });
+    has_left(bench, left);
+}
+
+#[test]
+fn who_has_more_than_half_of_the_room_leaves_the_last_eighth_to_others() {
+    const ALL: u16 = 16;
+    let mut bench = bench();
+    let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    has_left(&mut bench, u32::from(ALL) * VIDEO_KBPS);
+    let mut begun = Vec::new();
+    for port in 1..=2 * ALL {
+        if matches!(bench.ask(greedy, at_port(port.into(), port))[0].1, Message::Forward(_)) {
+            begun.push((2, port));
+        }
+        is_sent(&mut bench, &begun, u32::from(ALL - begun.len() as u16) * VIDEO_KBPS);
+    }
+    assert_eq!(begun.len(), 14, "each copy has begun before the next one is asked for");
+    let last = bench.ask(greedy, at_port(99, 99));
+    assert_eq!(refused(&last), (greedy, Reason::Saturated));
+    forwarded(&bench.ask(other, naming(1, 1)));
+    // What one has again it need not leave.
+    forwarded(&bench.ask(greedy, at_port(100, 1)));
+    // What it is not sent any more does not count.
+    is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);
+    bench.wait(Duration::from_secs(20));
+    is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);
+    forwarded(&bench.ask(greedy, at_port(101, 101)));
+}
+
+#[test]
+fn one_node_is_sent_so_many_copies_also_where_room_has_no_limit() {
+    let mut bench = bench();
+    let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
+    let mut begun = Vec::new();
+    for port in 1..=2 * takers::MAX_COPIES_EACH as u16 {
+        if matches!(bench.ask(greedy, at_port(port.into(), port)).first(), Some((_, Message::Forward(_)))) {
+            begun.push((2, port));
+        }
+        is_sent(&mut bench, &begun, u32::MAX);
+        bench.wait(Duration::from_millis(20));
+    }
+    assert_eq!(begun.len(), takers::MAX_COPIES_EACH);
+    forwarded(&bench.ask(other, naming(1, 1)));
+}
