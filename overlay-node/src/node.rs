@@ -103,15 +103,7 @@ impl Program for OverlayNode {
         let owner = |mailbox: &Mailbox<Peer>| {
             let (tickets, mailbox) = (Arc::clone(&tickets), mailbox.clone());
             let ending = Ending { tickets: Arc::clone(&tickets), tallies: tallies.clone(), mailbox: mailbox.clone() };
-            let ends = NodeEnds::new(ending.clone(), Arc::clone(&shared), metrics.too_long.clone());
-            let (noted, ended) = (Arc::clone(&shared), ending.clone());
-            let gone = move |sentence: String| {
-                ended.end_all(&sentence);
-                noted.note_error(sentence);
-            };
-            let start =
-                |bound: Bound| Ok((bound.address(), Media::start(bound, relay::Config::default(), ends, gone)?));
-            relay = bound.map(start).transpose();
+            relay = bound.map(|bound| start_relay(bound, &ending, &shared, &metrics)).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(_, media)| media.clone());
             NodeOwner {
                 desk: Desk { inbox, tickets, mailbox: mailbox.clone() },
@@ -132,6 +124,22 @@ impl Program for OverlayNode {
         let service = Node { shared, mailbox, tickets, providers, shelf, metrics, tallies, relay, media_metrics };
         Ok(Running { service, driver })
     }
+}
+
+/// Starts the relay, where reflected streams begin and end: with its address.
+fn start_relay(
+    bound: Bound,
+    ending: &Ending,
+    shared: &Arc<Shared>,
+    metrics: &NodeMetrics,
+) -> std::io::Result<(SocketAddr, Media<NodeEnds>)> {
+    let ends = NodeEnds::new(ending.clone(), Arc::clone(shared), metrics.too_long.clone());
+    let (noted, ended) = (Arc::clone(shared), ending.clone());
+    let gone = move |sentence: String| {
+        ended.end_all(&sentence);
+        noted.note_error(sentence);
+    };
+    Ok((bound.address(), Media::start(bound, relay::Config::default(), ends, gone)?))
 }
 
 /// Takes part in multicast, if that is set.

@@ -66,6 +66,17 @@ impl Owner<Peer> for NodeOwner {
                     self.metrics.served(service, bytes, reason);
                 }
             }
+            Event::Left => return Next::Stop,
+            event => self.reflect(event),
+        }
+        Next::Continue
+    }
+}
+
+impl NodeOwner {
+    /// What is about streams that super nodes reflect; the rest is for those who wait.
+    fn reflect(&mut self, event: Event) {
+        match event {
             Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
             Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
             Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
@@ -86,14 +97,10 @@ impl Owner<Peer> for NodeOwner {
                 }
             }
             Event::Key { ticket, epoch, secret } => self.watching.order(Order::Key { ticket, epoch, secret }),
-            Event::Left => return Next::Stop,
             event => self.reply(event),
         }
-        Next::Continue
     }
-}
 
-impl NodeOwner {
     /// The home is lost; or, without one, another attempt has come to nothing.
     fn detached(&mut self, reason: &str) {
         let what = if self.shared.state() == State::Attaching { "cannot attach" } else { "detached from the hub" };

@@ -39,8 +39,6 @@ impl HubOwner {
 
 impl Owner<Hub> for HubOwner {
     fn take(&mut self, event: Event) -> Next {
-        // Other hubs are of the same role.
-        let hub = self.shared.role().title();
         match event {
             Event::Attached { peer, address } => {
                 tracing::debug!(node = ?peer.node, name = peer.name, %address, "a node is connected");
@@ -48,6 +46,24 @@ impl Owner<Hub> for HubOwner {
             Event::Detached { node, reason } => tracing::debug!(?node, reason, "a node is no longer connected"),
             Event::Published { node, cell, services } => tracing::debug!(?node, %cell, ?services, "a record is held"),
             Event::Gone { node, cause } => tracing::debug!(?node, cause, "a record is gone"),
+            Event::Reflect(grant) => {
+                if let Some(relay) = &self.relay {
+                    relay.post(Order::Grant(grant));
+                }
+            }
+            Event::Left => return Next::Stop,
+            event => self.tell_of_others(event),
+        }
+        Next::Continue
+    }
+}
+
+impl HubOwner {
+    /// What an operator wants to know of other hubs, and of neighbours that do what they may not.
+    fn tell_of_others(&mut self, event: Event) {
+        // Other hubs are of the same role.
+        let hub = self.shared.role().title();
+        match event {
             Event::PeerUp { peer, .. } => {
                 self.unreachable.clear();
                 if let Some(suppressed) = self.peers.admit() {
@@ -89,15 +105,8 @@ impl Owner<Hub> for HubOwner {
                     self.shared.note_error(format!("another daemon uses the identity of {name}"));
                 }
             }
-            Event::Reflect(grant) => {
-                if let Some(relay) = &self.relay {
-                    relay.post(Order::Grant(grant));
-                }
-            }
-            Event::Left => return Next::Stop,
             // An event of a later version of the machine.
             _ => {}
         }
-        Next::Continue
     }
 }

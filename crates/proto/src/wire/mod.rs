@@ -19,6 +19,7 @@
 //! | any → any | `Decline`, `Pending`, `Ping`, `Pong` |
 
 mod bytes_codec;
+mod check;
 mod flow;
 mod link;
 mod lookup;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::RETRY_AFTER;
-use super::table::{Choice, Key, Stage};
+use super::asked::{Choice, Stage};
+use super::table::Key;
 use crate::delivery::Delivery;
 use crate::hub::{Hub, Sender};
 use crate::ids::{LinkId, NodeId, RequestId};

@@ -1,8 +1,9 @@
 //! Requests that other hubs pass on, and hubs that go.
 
 use super::DEFAULT_CONSIDERED;
+use super::asked::{Asked, Choice, Stage};
 use super::hand::REPEAT_PAUSE;
-use super::table::{Asked, Choice, Key, Stage};
+use super::table::Key;
 use crate::directory::{Aim, Query};
 use crate::grid::Area;
 use crate::hub::route::Course;

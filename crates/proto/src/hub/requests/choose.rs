@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::seek::Waiter;
-use super::table::{Asked, Choice, Key, Stage};
+use super::asked::{Asked, Choice, Stage};
+use super::table::Key;
 use crate::block::Patch;
 use crate::directory::{Query, Rank};
 use crate::grid::Area;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::table::{Asked, Choice, Key, Stage};
+use super::asked::{Asked, Choice, Stage};
+use super::table::Key;
 use crate::address::{Address, SchemeSet};
 use crate::hub::route::HOPS;
 use crate::hub::seek::ASKS;

@@ -6,7 +6,8 @@
 //! Of a request that is answered directly a hub hears trouble only. So one that
 //! was handed on, and of which nothing was heard until its deadline, was served.
 
-use super::table::{Choice, Key, Stage};
+use super::asked::{Choice, Stage};
+use super::table::Key;
 use crate::hub::{Hub, Sender};
 use crate::time::Time;
 use crate::wire::Reason;

@@ -5,6 +5,7 @@
 //! entry is a memory of what was tried, kept until the requester's deadline.
 
 mod answers;
+mod asked;
 mod carry;
 mod choose;
 mod hand;
@@ -22,8 +23,9 @@ use super::{Hub, Kind, MAX_PER_WAKE, Sender};
 use crate::ids::{NodeId, Nonce};
 use crate::time::Time;
 use crate::wire::{Mode, Reason, Request};
-use table::Stage;
-pub(super) use table::{Asked, Choice, Key, Requests};
+use asked::Stage;
+pub(super) use asked::{Asked, Choice};
+pub(super) use table::{Key, Requests};
 
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;

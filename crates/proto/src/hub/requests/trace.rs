@@ -1,7 +1,8 @@
 //! Telling who traces a request what becomes of it here, and passing on what
 //! becomes of it further on.
 
-use super::table::{Asked, Choice, Key, Stage};
+use super::asked::{Asked, Choice, Stage};
+use super::table::Key;
 use crate::hub::{Hub, Sender};
 use crate::ids::NodeId;
 use crate::machine::{Channel, Traffic};

@@ -1,0 +1,313 @@
+//! One request: what is known of it, how far it has come, whom to try next.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::address::{Address, SchemeSet};
+use crate::grid::{Area, Cell};
+use crate::hub::Sender;
+use crate::hub::reflect::{Granted, Spill};
+use crate::hub::route::{Course, HOPS};
+use crate::ids::{LinkId, NodeId, Nonce, RequestId};
+use crate::service::Service;
+use crate::time::Time;
+use crate::wire::{Carry, Mode, Params, Reason, Reflect, Request, Way};
+
+/// The longest that a request is remembered, whatever its deadline.
+const MAX_DEADLINE: Duration = Duration::from_secs(60);
+
+/// One request.
+#[derive(Debug)]
+pub(in crate::hub) struct Asked {
+    /// The neighbour that asked and over which link: the requester or another hub.
+    pub(in crate::hub) neighbour: NodeId,
+    pub(in crate::hub) link: LinkId,
+    /// From another hub: what it says of the request.
+    pub(super) carried: Option<Carried>,
+    /// Where the provider is to be, if that is one cell: other hubs can then
+    /// be asked one after the other.
+    pub(super) cell: Option<Cell>,
+    pub(in crate::hub) requester: NodeId,
+    pub(in crate::hub) nonce: Nonce,
+    pub(in crate::hub) service: Service,
+    pub(super) mode: Mode,
+    pub(in crate::hub) params: Option<Params>,
+    /// From a node: the only provider that it means.
+    named: Option<NodeId>,
+    /// What was granted of a stream to reflect, as it was last handed on.
+    pub(in crate::hub) granted: Option<Granted>,
+    /// Another hub is to reflect it: this one has no room, or none for the way to it.
+    pub(in crate::hub) elsewhere: bool,
+    /// The hub that reflects what is of a provider here.
+    pub(in crate::hub) spill: Option<Spill>,
+    /// From another hub: where the provider is to answer. Otherwise the
+    /// requester's record says it.
+    pub(super) reply_to: Vec<Address>,
+    /// When it came.
+    pub(super) came: Time,
+    pub(super) until: Time,
+    pub(super) choices: VecDeque<Choice>,
+    /// What is tried after the other hubs: own providers that are full or silent.
+    pub(super) rest: Vec<Choice>,
+    /// Whether the other hubs are among the choices already.
+    pub(super) climbed: bool,
+    /// How it goes on to other hubs; `None` if it is not to leave this one.
+    pub(super) course: Option<Course>,
+    pub(super) stage: Stage,
+    /// The gravest reason so far why nobody serves it.
+    pub(in crate::hub) reason: Reason,
+    /// When the first of the providers that are busy may be free, as they say.
+    pub(super) retry_after_ms: Option<u32>,
+    /// How many reports on it were sent, if it is traced.
+    pub(super) reports: u8,
+}
+
+/// What another hub says of a request that it passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Carried {
+    /// To how many further hubs it may go.
+    pub(super) hops: u8,
+    /// The only provider that is meant.
+    pub(super) provider: Option<NodeId>,
+}
+
+/// Whom to try next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::hub) enum Choice {
+    /// A provider of this hub's.
+    Node(NodeId),
+    /// Another hub, which way; a provider that it has named before, and where;
+    /// and how often it was asked in vain.
+    Hub { hub: NodeId, way: Way, named: Option<(NodeId, Cell)>, silences: u8 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Other hubs are being asked what they have.
+    Seeking,
+    /// The provider is being dialled over a transport that the request wants.
+    Dialling(Choice),
+    /// The provider has it, or another hub.
+    Handed {
+        to: Choice,
+        /// The relayed flow, if the hub carries the answer.
+        relay: Option<RequestId>,
+        /// When, or when it was repeated.
+        sent: Time,
+        /// Whether it was repeated without a word since.
+        repeated: bool,
+        accepted: bool,
+        /// When the hub should have said that it has it; `None` if it has, or
+        /// is none.
+        hop_due: Option<Time>,
+    },
+    /// Nobody serves it; said again whenever the requester asks again.
+    Refused { retry_after_ms: Option<u32> },
+}
+
+impl Asked {
+    /// What a node asks.
+    pub(super) fn by_node(now: Time, from: Sender, request: &Request) -> Self {
+        Self {
+            neighbour: from.node,
+            link: from.link,
+            carried: None,
+            cell: if let Area::At(cell) = request.area { Some(cell) } else { None },
+            requester: from.node,
+            nonce: request.nonce,
+            service: request.service,
+            mode: request.mode,
+            params: request.params.map(unreflected),
+            named: Params::reflect_of(request.params).and_then(|reflect| reflect.provider),
+            granted: None,
+            elsewhere: false,
+            spill: None,
+            reply_to: Vec::new(),
+            came: now,
+            until: until(now, request.deadline_ms),
+            choices: VecDeque::new(),
+            rest: Vec::new(),
+            climbed: false,
+            course: Course::of(request.scope.unwrap_or_default()),
+            stage: Stage::Seeking,
+            reason: Reason::NotFound,
+            retry_after_ms: None,
+            reports: 0,
+        }
+    }
+
+    /// What another hub passes on.
+    pub(super) fn by_hub(now: Time, from: Sender, carry: Carry) -> Self {
+        let Carry { hops, provider, .. } = carry;
+        Self {
+            neighbour: from.node,
+            link: from.link,
+            carried: Some(Carried { hops: hops.min(HOPS), provider }),
+            cell: Some(carry.cell),
+            requester: carry.requester,
+            nonce: carry.nonce,
+            service: carry.service,
+            mode: if carry.reply_to.is_empty() { Mode::Relay } else { Mode::Forward },
+            params: carry.params,
+            named: None,
+            granted: None,
+            elsewhere: false,
+            spill: None,
+            came: now,
+            until: until(now, carry.deadline_ms),
+            reply_to: carry.reply_to,
+            choices: VecDeque::new(),
+            rest: Vec::new(),
+            climbed: false,
+            course: Some(Course::from(carry.way, from.node)),
+            stage: Stage::Seeking,
+            reason: Reason::NotFound,
+            retry_after_ms: None,
+            reports: 0,
+        }
+    }
+
+    /// Whether it has not passed as many hubs as it may.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.carried.is_none_or(|carried| carried.hops > 0)
+    }
+
+    /// Whether another hub passes on this very request, and not one that was refused
+    /// with a wish that may be met elsewhere.
+    pub(super) fn is_same(&self, carry: &Carry) -> bool {
+        let hops = |params| Params::reflect_of(params).map(|reflect| reflect.hops);
+        let anew = matches!(self.stage, Stage::Refused { .. }) && hops(self.params) != hops(carry.params);
+        self.nonce == carry.nonce && self.meant() == carry.provider && !anew
+    }
+
+    /// The only provider that is meant.
+    pub(in crate::hub) fn meant(&self) -> Option<NodeId> {
+        self.carried.and_then(|carried| carried.provider).or(self.named)
+    }
+
+    /// Where the provider should be, if that is known.
+    pub(in crate::hub) fn aim(&self) -> Option<Cell> {
+        let named = match self.stage {
+            Stage::Handed { to: Choice::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
+            _ => None,
+        };
+        named.or(self.cell)
+    }
+
+    /// Where a copy is wanted.
+    pub(in crate::hub) fn copy_wanted(&self) -> Option<Reflect> {
+        self.spill.map(|spill| spill.reflect).or(Params::reflect_of(self.params))
+    }
+
+    /// The neighbour that has it and answers to the requester, a hub or the provider.
+    pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
+        match self.stage {
+            Stage::Handed { to, relay: None, .. } => Some(to.neighbour()),
+            _ => None,
+        }
+    }
+
+    /// The hub that was asked to reflect something in this one's place, and
+    /// whose stream.
+    pub(in crate::hub) fn handed_to_spill(&self) -> Option<(NodeId, NodeId)> {
+        match self.stage {
+            Stage::Handed { to: Choice::Hub { hub, way: Way::Back, named, .. }, .. } => {
+                named.map(|(provider, _)| (hub, provider))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a provider's home wants the stream reflected in its place.
+    pub(in crate::hub) fn is_spilled_here(&self) -> bool {
+        self.is_carried() && self.course.is_some_and(|course| course.way == Way::Back)
+    }
+
+    /// Whether a reflected stream is wanted.
+    pub(super) fn is_reflected(&self) -> bool {
+        Params::reflect_of(self.params).is_some()
+    }
+
+    pub(in crate::hub) fn transports(&self) -> SchemeSet {
+        self.params.and_then(|params| params.transports).unwrap_or(SchemeSet::ALL)
+    }
+
+    /// Whether another hub asked.
+    pub(in crate::hub) fn is_carried(&self) -> bool {
+        self.carried.is_some()
+    }
+
+    /// Whether the hub carries the answer from the start.
+    pub(super) fn is_relay(&self) -> bool {
+        self.mode == Mode::Relay
+    }
+
+    /// Whether it can be forgotten for the sake of a newer one: what follows
+    /// goes on without the hub, or is nothing.
+    pub(super) fn is_forgettable(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Handed { relay: None, hop_due: None, .. }
+                | Stage::Handed { accepted: true, .. }
+                | Stage::Refused { .. }
+        )
+    }
+
+    pub(super) fn relay(&self) -> Option<RequestId> {
+        match self.stage {
+            Stage::Handed { relay, .. } => relay,
+            _ => None,
+        }
+    }
+
+    /// Whose number the hub that passed the request on calls it by.
+    pub(super) fn named_requester(&self) -> Option<NodeId> {
+        (self.is_carried() && !self.is_relay()).then_some(self.requester)
+    }
+}
+
+impl Choice {
+    /// The neighbour that gets the request.
+    pub(super) fn neighbour(self) -> NodeId {
+        match self {
+            Self::Node(node) => node,
+            Self::Hub { hub, .. } => hub,
+        }
+    }
+
+    /// The provider, if it is one of this hub's.
+    pub(in crate::hub) fn node(self) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Hub { .. } => None,
+        }
+    }
+
+    /// The provider, if that is known.
+    pub(in crate::hub) fn provider(self) -> Option<NodeId> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Hub { named, .. } => named.map(|(node, _)| node),
+        }
+    }
+
+    /// Whether another hub is to reflect what is of a provider here.
+    pub(in crate::hub) fn is_spill(self) -> bool {
+        matches!(self, Self::Hub { way: Way::Back, .. })
+    }
+
+    /// Another hub that has not been asked yet.
+    pub(super) fn hub((hub, way): (NodeId, Way)) -> Self {
+        Self::Hub { hub, way, named: None, silences: 0 }
+    }
+}
+
+/// When an acceptance is of no use any more.
+fn until(now: Time, deadline_ms: u32) -> Time {
+    now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
+}
+
+/// What a node asks has been reflected by nobody yet, whatever it says.
+fn unreflected(params: Params) -> Params {
+    Params { reflect: params.reflect.map(|reflect| Reflect { hops: 0, ..reflect }), ..params }
+}
