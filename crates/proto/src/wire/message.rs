@@ -205,8 +205,8 @@ pub enum Message {
     /// Too many publish at once: publish again after so many milliseconds.
     #[n(33)]
     Later(#[n(0)] u32),
-    /// The hub is leaving: turn to the stand-by now. What is under way goes on
-    /// over this association until the hub closes it.
+    /// The hub is leaving: turn to the stand-by, within a second, so that not all do
+    /// at once. What is under way goes on over this association until the hub closes it.
     #[n(34)]
     HandOver,
     /// Who is in the group of super nodes, in the words of the membership
