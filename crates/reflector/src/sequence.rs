@@ -61,6 +61,13 @@ impl Sequence {
         Some((flags, payload))
     }
 
+    /// What comes from now on has nothing to do with what came before: that is not waited for, and
+    /// what waits is dropped.
+    pub fn restart(&mut self) {
+        (self.next, self.beginning) = (None, Beginning::default());
+        self.waiting.clear();
+    }
+
     /// When something waits no longer.
     pub fn poll_deadline(&self) -> Option<Time> {
         self.waiting.first_key_value().map(|(_, (since, ..))| *since + self.patience)

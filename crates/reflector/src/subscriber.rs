@@ -94,14 +94,17 @@ impl Subscriber {
 
     /// Takes an epoch's secret, which the publisher has told. The two latest epochs are kept: an earlier one
     /// changes nothing, and one that is known keeps its key, so that its packets are still taken only
-    /// once. What else was foretold is forgotten.
-    pub fn add_epoch(&mut self, epoch: Epoch, secret: &Secret) {
+    /// once. What else was foretold is forgotten; answers whether something was.
+    pub fn add_epoch(&mut self, epoch: Epoch, secret: &Secret) -> bool {
+        let before = self.openers.len();
         self.openers.retain(|opener| match &opener.unconfirmed {
             Some(foretold) => opener.epoch == epoch && foretold == secret,
             None => true,
         });
+        let is_forgotten = self.openers.len() < before;
         self.openers.iter_mut().for_each(|opener| opener.unconfirmed = None);
         self.insert(epoch, secret, None);
+        is_forgotten
     }
 
     /// Whether the publisher has told an epoch's secret.
@@ -201,7 +204,9 @@ mod tests {
 
     fn subscriber(epochs: std::ops::RangeInclusive<u32>) -> Subscriber {
         let mut subscriber = Subscriber::new(STREAM);
-        epochs.for_each(|epoch| subscriber.add_epoch(Epoch(epoch), &secret(epoch)));
+        for epoch in epochs {
+            subscriber.add_epoch(Epoch(epoch), &secret(epoch));
+        }
         subscriber
     }
 

@@ -113,7 +113,11 @@ impl Watched {
     /// Takes what opens an epoch, and opens what waited for it.
     fn key(&mut self, now: Time, (epoch, secret): (Epoch, &Secret), is_confirmed: bool, scratch: &mut Vec<u8>) {
         if is_confirmed {
-            self.subscriber.add_epoch(epoch, secret);
+            if self.subscriber.add_epoch(epoch, secret) {
+                // Old footage, perhaps: what lies between it and what is live is not lost.
+                self.sequence.restart();
+                self.opening = Opening::default();
+            }
         } else {
             self.subscriber.foretell_epoch(epoch, secret);
         }
@@ -360,6 +364,41 @@ mod tests {
         assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
         watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
         assert!(watched.sealed.is_empty());
+    }
+
+    /// What lies between old footage and what is live is neither waited for nor lost, and what is
+    /// live comes once.
+    #[test]
+    fn the_providers_word_begins_anew_after_old_footage() {
+        let (now, stream) = (Time::ZERO, StreamId(9));
+        let [old, live] = [(Epoch(5), Secret::from_bytes([1; 32])), (Epoch(6), Secret::from_bytes([2; 32]))];
+        let mut publisher = Publisher::new(now, stream, old.0, &old.1, Limits::default()).unwrap();
+        let mut packets = Vec::new();
+        for number in 0..40_u8 {
+            if number == 19 {
+                publisher.announce(now, &live.1).unwrap();
+            }
+            let mut packet = BytesMut::new();
+            let sealed = now + Duration::from_secs(if number < 20 { 0 } else { 600 });
+            publisher.seal(sealed, 0, Flags::default(), &[number], &mut packet).unwrap();
+            packets.push(packet);
+        }
+        let (mut watched, mut scratch, mut came) = (Watched::new(stream), Vec::new(), Vec::new());
+        let drain = |watched: &mut Watched, came: &mut Vec<u8>| {
+            came.extend(std::iter::from_fn(|| watched.sequence.poll(now)).map(|(_, payload)| payload[0]));
+        };
+        watched.key(now, (old.0, &old.1), false, &mut scratch);
+        // A hub shows what it has kept, then what comes, some of it twice, and what it has kept again.
+        for number in [0, 1, 2, 30, 31, 31, 30, 3] {
+            watched.open(now, &packets[number], &mut scratch);
+            drain(&mut watched, &mut came);
+        }
+        watched.key(now, (live.0, &live.1), true, &mut scratch);
+        for number in [4, 32, 33, 31, 34] {
+            watched.open(now, &packets[number], &mut scratch);
+            drain(&mut watched, &mut came);
+        }
+        assert_eq!((came, watched.sequence.skipped()), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
     }
 
     /// What the relay says at this time.
