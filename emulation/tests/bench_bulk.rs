@@ -29,6 +29,16 @@ fn an_object_crosses_a_path_by_each_of_our_controls_and_by_the_kernels_tcp() {
 }
 
 #[test]
+fn a_receiver_with_little_room_gets_a_window_in_each_round_trip() {
+    let senders = ["tcp-cubic", "tcp-32k"];
+    let (report, code) = measured(&["--path", "thin-clean", "--seconds", "8", "--sender", &senders.join(",")]);
+    assert_eq!(code, Some(0), "{report}");
+    let steady = |at: usize| report["rows"][at]["steady_ratio"].as_f64().unwrap();
+    // 32 KB in 150 ms are 1.75 of 10 Mbit/s; how exactly a system keeps to it differs.
+    assert!(steady(0) > 0.5 && (0.1..0.3).contains(&steady(1)), "{report}");
+}
+
+#[test]
 fn udt4_is_measured_or_it_is_said_what_is_missing() {
     let (report, code) = measured(&["--path", "regional", "--seconds", "3", "--sender", "udt4"]);
     match report["rows"].get(0) {

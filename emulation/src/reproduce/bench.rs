@@ -104,9 +104,19 @@ fn measures(rows: &[Value], by: &[&str]) -> Measures {
     let mut all = Measures::new();
     for row in rows.iter().filter_map(Value::as_object) {
         let name: Vec<String> = by.iter().map(|field| text(row, field)).collect();
-        let figures = row.iter().filter(|(field, _)| !by.contains(&field.as_str()));
-        let figures = figures.filter_map(|(field, value)| Some((field, value.as_f64()?)));
-        all.extend(figures.map(|(field, value)| (format!("{}.{field}", name.join(".")), value)));
+        for (field, value) in row.iter().filter(|(field, _)| !by.contains(&field.as_str())) {
+            let mut name = name.clone();
+            name.push(field.clone());
+            match value {
+                // Of a look at something, and the like.
+                Value::Object(parts) => all.extend(
+                    parts
+                        .iter()
+                        .filter_map(|(part, value)| Some((format!("{}.{part}", name.join(".")), value.as_f64()?))),
+                ),
+                value => all.extend(value.as_f64().map(|value| (name.join("."), value))),
+            }
+        }
     }
     all
 }
@@ -135,5 +145,13 @@ mod tests {
         let names: Vec<&str> = measures.keys().map(String::as_str).collect();
         assert_eq!(names, ["thin.rate.10.goodput_ratio", "thin.tcp.5.goodput_ratio", "thin.tcp.5.runs"]);
         assert_eq!(measures["thin.rate.10.goodput_ratio"], 0.9);
+    }
+
+    #[test]
+    fn a_row_by_itself_and_what_is_inside_it_have_their_own_names() {
+        let rows = [json!({"what": "count", "counted": 7, "most": {"count": 7, "lost": 0.0, "why": "none"}})];
+        let measures = measures(&rows, &[]);
+        let names: Vec<&str> = measures.keys().map(String::as_str).collect();
+        assert_eq!(names, ["counted", "most.count", "most.lost"]);
     }
 }

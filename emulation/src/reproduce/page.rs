@@ -200,7 +200,8 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
 /// The study's figures; what the seed found stands below those that it is about.
 fn figures(found: Found<'_>, judged: &[Judgement]) -> Vec<Figure> {
     let study = found.study;
-    if !study.points.iter().all(|point| point.make.is_real_time()) {
+    let is_one_command = matches!(study.points.as_slice(), [point] if point.make.is_real_time());
+    if !is_one_command {
         return study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect();
     }
     // One place and many measures: those of one figure are side by side.

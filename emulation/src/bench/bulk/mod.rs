@@ -61,6 +61,8 @@ pub enum Sender {
     TcpCubic,
     /// The same with BBR.
     TcpBbr,
+    /// With cubic and a window of about 32 KB: TCP as it was where nobody had tuned it.
+    Tcp32k,
     /// UDT4 as Debian has it, unencrypted.
     Udt4,
     /// `quic://` with this congestion control.
@@ -69,9 +71,10 @@ pub enum Sender {
 
 impl Sender {
     /// All of them, in the order in which they are measured.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::TcpCubic,
         Self::TcpBbr,
+        Self::Tcp32k,
         Self::Udt4,
         Self::Quic(Congestion::Cubic),
         Self::Quic(Congestion::Rate),
@@ -84,6 +87,7 @@ impl Sender {
         match self {
             Self::TcpCubic => "tcp-cubic",
             Self::TcpBbr => "tcp-bbr",
+            Self::Tcp32k => "tcp-32k",
             Self::Udt4 => "udt4",
             Self::Quic(Congestion::Cubic) => "cubic",
             Self::Quic(Congestion::Rate) => "rate",
@@ -95,7 +99,7 @@ impl Sender {
     /// What a packet of it carries at most, bytes.
     const fn payload(self) -> f64 {
         match self {
-            Self::TcpCubic | Self::TcpBbr => 1448.0,
+            Self::TcpCubic | Self::TcpBbr | Self::Tcp32k => 1448.0,
             Self::Udt4 => 1456.0,
             // Without the headers, the tag, and the frame's and the chunk's heads.
             Self::Quic(_) => 1410.0,
@@ -224,7 +228,7 @@ impl Flow<'_> {
 
     fn send(&self, from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
         match self.sender {
-            Sender::TcpCubic => tcp::send(self, to, "cubic"),
+            Sender::TcpCubic | Sender::Tcp32k => tcp::send(self, to, "cubic"),
             Sender::TcpBbr => tcp::send(self, to, "bbr"),
             Sender::Udt4 => self.udt4()?.send(self, to),
             Sender::Quic(congestion) => ours::send(self, &self.tools.members.sender, (from, to), congestion),
@@ -233,7 +237,8 @@ impl Flow<'_> {
 
     fn receive(&self, at: Ipv4Addr, arrivals: &Arrivals) -> io::Result<()> {
         match self.sender {
-            Sender::TcpCubic | Sender::TcpBbr => tcp::receive(self, arrivals),
+            Sender::TcpCubic | Sender::TcpBbr => tcp::receive(self, None, arrivals),
+            Sender::Tcp32k => tcp::receive(self, Some(tcp::ROOM_32K), arrivals),
             Sender::Udt4 => self.udt4()?.receive(self, arrivals),
             Sender::Quic(congestion) => ours::receive(self, &self.tools.members.receiver, at, congestion, arrivals),
         }

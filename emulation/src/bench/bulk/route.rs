@@ -28,9 +28,11 @@ pub struct Route {
 
 impl Route {
     /// Those on which one object goes by itself.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self { name: "thin", mbit: 10, rtt_ms: 150, loss: 0.005, seconds: 45 },
         Self { name: "regional", mbit: 40, rtt_ms: 17, loss: 0.004, seconds: 45 },
+        Self { name: "thin-clean", mbit: 10, rtt_ms: 150, loss: 0.0, seconds: 30 },
+        Self { name: "regional-clean", mbit: 40, rtt_ms: 17, loss: 0.0, seconds: 30 },
         Self { name: "satellite", mbit: 20, rtt_ms: 600, loss: 0.001, seconds: 45 },
         Self { name: "clean", mbit: 200, rtt_ms: 100, loss: 0.0, seconds: 16 },
         Self { name: "nearly-clean", mbit: 200, rtt_ms: 100, loss: 0.0001, seconds: 16 },

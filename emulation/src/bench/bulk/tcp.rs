@@ -16,6 +16,10 @@ const BLOCK: usize = 64 << 10;
 /// Room for several times what the longest path holds: the least, the first and the most.
 const BUFFERS: &str = "4096 131072 67108864";
 
+/// A receive buffer with which the window is about 32 KB, bytes: the system takes twice as much,
+/// and the window may fill six tenths of that (half, before Linux 6.6).
+pub(super) const ROOM_32K: usize = 27_000;
+
 /// Lets TCP in this host have as much under way as a long fat path holds.
 pub(super) fn prepare() {
     // Where the system refuses it the usual most is 4 to 6 MB, which is enough for these paths.
@@ -51,9 +55,13 @@ pub(super) fn send(flow: &Flow<'_>, to: Ipv4Addr, congestion: &str) -> io::Resul
     Ok(())
 }
 
-/// Receives until all is over.
-pub(super) fn receive(flow: &Flow<'_>, arrivals: &Arrivals) -> io::Result<()> {
+/// Receives until all is over; with `room` for so many bytes, or for as many as the path holds.
+pub(super) fn receive(flow: &Flow<'_>, room: Option<usize>, arrivals: &Arrivals) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, flow.port))?;
+    if let Some(room) = room {
+        // Inherited by what it accepts.
+        sockopt::set_socket_recv_buffer_size(&listener, room)?;
+    }
     listener.set_nonblocking(true)?;
     let mut stream = loop {
         match listener.accept() {

@@ -19,6 +19,8 @@ pub struct Row {
     pub offload: bool,
     /// Datagrams per second at all sinks, at the highest rate with hardly any loss.
     pub delivered_pps: f64,
+    /// The payload of these, Mbit/s.
+    pub delivered_mbps: f64,
     /// Processor time of the reflector for each of them, nanoseconds.
     pub ns_per_packet: f64,
     /// Delay to the last target that half of the datagrams keep to, at 0.7 of that rate.
@@ -81,12 +83,14 @@ impl Row {
     /// From the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
     pub(super) fn of(cell: &Cell, best: &Seen, calm: &Seen, video: Option<&Seen>) -> Self {
         let [first, last] = &calm.delays;
+        let delivered_pps = (best.received as f64 / best.seconds).round();
         Self {
             implementation: cell.implementation,
             targets: cell.targets,
             bytes: cell.bytes,
             offload: cell.offload,
-            delivered_pps: (best.received as f64 / best.seconds).round(),
+            delivered_pps,
+            delivered_mbps: (delivered_pps * cell.bytes as f64 * 8.0 / 1e6).round(),
             ns_per_packet: (best.cpu * 1e9 / best.received.max(1) as f64).round(),
             p50_us: part(last, 50),
             p99_us: part(last, 99),
@@ -111,6 +115,7 @@ mod tests {
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
         assert_eq!(row["offload"], false);
         assert_eq!((row["delivered_pps"].as_f64(), row["ns_per_packet"].as_f64()), (Some(20_000.0), Some(500.0)));
+        assert_eq!(row["delivered_mbps"].as_f64(), Some(32.0));
         assert_eq!((row["p50_us"].as_u64(), row["p99_us"].as_u64()), (Some(50), Some(99)));
         assert_eq!(row["first_p50_us"].as_u64(), Some(2));
         let video = &row["video"];

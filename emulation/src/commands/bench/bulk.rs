@@ -21,16 +21,16 @@ const ELSEWHERE: [(&str, [f64; 3]); 5] = [
 /// `emulate bench bulk`.
 #[derive(Debug, Args)]
 pub(crate) struct BulkArgs {
-    /// Only this path: thin, regional, satellite, clean, nearly-clean, or shared for two at once;
-    /// may be given more than once
+    /// Only this path: thin, regional, the same two without losses as thin-clean and regional-clean,
+    /// satellite, clean, nearly-clean, or shared for two at once; may be given more than once
     #[arg(long, value_name = "PATH", value_delimiter = ',', value_parser = routes)]
     path: Vec<Route>,
-    /// Only this sender: tcp-cubic, tcp-bbr, udt4, or quic with cubic, rate, udt, bbr; may be
-    /// given more than once
+    /// Only this sender: tcp-cubic, tcp-bbr, tcp-32k whose window is no larger, udt4, or
+    /// quic with cubic, rate, udt, bbr; may be given more than once
     #[arg(long, value_name = "SENDER", value_delimiter = ',')]
     sender: Vec<Sender>,
-    /// How long each run sends; two at once at least 20 s. Without it 45 on the first three paths,
-    /// 16 on the clean ones, 30 on that which is shared
+    /// How long each run sends; two at once at least 20 s. Without it 45 on paths that
+    /// lose much, 16 on the clean ones, 30 on the others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
     seconds: Option<u32>,
     /// How many runs each row is made of, whose losses differ
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn all_is_measured_unless_something_is_named() {
-        assert_eq!(chosen("").len(), 5 * 7 + 7 + 6);
+        assert_eq!(chosen("").len(), 7 * 8 + 8 + 7);
         assert_eq!(chosen("--path thin,clean --sender rate"), ["thin rate", "clean rate"]);
         assert_eq!(chosen("--path shared --sender rate"), ["shared rate+rate", "shared tcp-cubic+rate"]);
         assert_eq!(chosen("--path moon").len() + chosen("--sender sctp").len(), 0);
