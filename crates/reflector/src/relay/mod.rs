@@ -33,6 +33,7 @@ mod known;
 mod leg;
 mod member;
 mod packets;
+mod pause;
 mod random;
 mod status;
 mod stream;

@@ -6,7 +6,6 @@ use std::ops::Bound;
 use roost_proto::Time;
 use roost_proto::reflection::StreamId;
 
-use super::stream::PAUSE;
 use super::timers::Timer;
 use super::{Event, Relay};
 use crate::fan::{Outcome, Transmit};
@@ -159,8 +158,8 @@ impl Relay {
             if let Some(due) = stream.gaps.poll_deadline() {
                 self.timers.advance(Timer::Repair(*id), due);
             }
-            if stream.begins_to_run() {
-                self.timers.set(Timer::Pause(*id), now + PAUSE);
+            if let Some(due) = stream.begins_to_run() {
+                self.timers.set(Timer::Pause(*id), due);
             }
         }
         for stream in wants_key {

@@ -11,6 +11,7 @@ use roost_proto::{Cell, NodeId, Service};
 
 use super::leg::{Leg, ROOTLESS};
 use super::member::Member;
+use super::pause::Pause;
 use crate::fan::{Config, TargetId, Transmit};
 use crate::fec::{Decoder, Encoder, MAX_PARITY, Parity};
 use crate::gaps::Gaps;
@@ -25,9 +26,6 @@ const KEY_FRAME: Duration = Duration::from_secs(1);
 const MOVING_AGAIN: Duration = Duration::from_secs(5);
 /// How often it is looked who gets parity.
 const PARITY: Duration = Duration::from_secs(1);
-/// After so long without a packet receivers are told which was the last: they cannot know that it was lost.
-/// Longer than between frames of most videos, and a fraction of how long packets are kept for repairs.
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// The most parity that waits: of the packets of one batch.
 const MAX_PARITIES: usize = 4 * MAX_PARITY as usize;
 /// The most ways of asking for a stream that are remembered.
@@ -84,8 +82,7 @@ pub(super) struct Stream {
     parities: VecDeque<Parity>,
     parity_turn: Option<SocketAddr>,
     key_frame: Option<Time>,
-    /// Whether it is waited for a pause, and which counter was the next at the last one.
-    pause: (bool, u64),
+    pause: Pause,
     /// When its downstreams, or its watcher, were told that it needs another way.
     moving: Option<Time>,
     pub(super) is_lost: bool,
@@ -113,7 +110,7 @@ impl Stream {
             parities: VecDeque::new(),
             parity_turn: None,
             key_frame: None,
-            pause: (false, 0),
+            pause: Pause::default(),
             moving: None,
             is_lost: false,
             rootless: None,
@@ -194,21 +191,14 @@ impl Stream {
         asks
     }
 
-    /// Whether packets have come since the last pause, and nothing waits for the next yet: then it does.
-    pub(super) fn begins_to_run(&mut self) -> bool {
-        let (waits, last) = self.pause;
-        let begins = !waits && self.reflector.next() != last && !self.members.is_empty();
-        self.pause.0 |= begins;
-        begins
+    /// When to look for a pause after what has come, unless it is waited for already.
+    pub(super) fn begins_to_run(&mut self) -> Option<Time> {
+        self.pause.runs(self.reflector.last(), self.reflector.next(), !self.members.is_empty())
     }
 
     /// Looks whether there is a pause; answers when to look again, if there is none.
     pub(super) fn look_for_pause(&mut self, now: Time) -> Option<Time> {
-        let due = Some(self.reflector.last() + PAUSE).filter(|due| *due > now);
-        if due.is_none() {
-            self.pause = (false, self.reflector.next());
-        }
-        due
+        self.pause.look(now, self.reflector.last(), self.reflector.next())
     }
 
     /// The counter after the last packet that this downstream has been sent; 0 if it lags behind.
