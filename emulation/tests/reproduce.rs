@@ -59,6 +59,15 @@ fn the_plan_of_a_run_repeats_it() {
     let point = folder.path().join("out/runs/sproull-overhead/1-super-node_sensor");
     let kept: Value = serde_json::from_str(&fs::read_to_string(point.join("seed-1.json")).unwrap()).unwrap();
     assert!(point.join("seed-1/events.jsonl").is_file());
+
+    // Records of a run that is kept without any: they broke off, or are of something else.
+    fs::remove_dir_all(point.join("seed-1")).unwrap();
+    fs::remove_file(point.join("seed-1.json")).unwrap();
+    assert!(reproduce(folder.path(), &[]).status.success());
+    fs::create_dir(point.join("seed-1")).unwrap();
+    let again = reproduce(folder.path(), &["--keep-records"]);
+    assert!(said(&again).contains("3 runs are there, 1 are to be made"), "{}", said(&again));
+    assert!(point.join("seed-1/events.jsonl").is_file() && !point.join("seed-1.part").exists());
     let repeated = Command::new(env!("CARGO_BIN_EXE_emulate"))
         .args(["simulate", "plan.toml", "--seed", "1", "--json"])
         .current_dir(&point)

@@ -56,8 +56,8 @@ enum Only {
 }
 
 impl Only {
-    fn has(self, study: &Study) -> bool {
-        study.points.iter().all(|point| point.make.is_real_time()) == (self == Self::Emulated)
+    fn of(self, study: Study) -> Option<Study> {
+        study.only(self == Self::Emulated)
     }
 }
 
@@ -65,7 +65,9 @@ impl Only {
 pub(crate) fn run(args: &ReproduceArgs, output: Output) -> Outcome {
     let scale = Scale::new(args.quick, args.seeds);
     let mut studies = reproduce::chosen(&args.studies, scale).map_err(|name| unknown(&name, scale))?;
-    studies.retain(|study| args.only.is_none_or(|only| only.has(study)));
+    if let Some(only) = args.only {
+        studies = studies.into_iter().filter_map(|study| only.of(study)).collect();
+    }
     if args.list {
         return list(&studies, output);
     }
@@ -135,7 +137,11 @@ impl Bar {
 
     fn tell(&mut self, at: Progress<'_>) {
         if at.made == 0 {
-            self.output.say(format!("{} runs are there, {} are to be made", at.found, at.of));
+            let again = match at.again {
+                0 => String::new(),
+                again => format!(", {again} of them again, for they were not valid or lacked something"),
+            };
+            self.output.say(format!("{} runs are there, {} are to be made{again}", at.found, at.of));
             self.steps = Some(Steps::start(self.output, "reproduce", at.of));
             return;
         }

@@ -2,7 +2,7 @@
 //! `emulate bench` measures, held against what they say.
 
 use super::claim::{At, Claim, Estimator};
-use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+use super::study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// The line of a study whose figures are all of one command.
 const LINE: &str = "measured";
@@ -11,7 +11,10 @@ const PLACE: f64 = 1.0;
 
 /// All of them.
 pub(super) fn studies(scale: Scale) -> Vec<Study> {
-    vec![throughput(scale), migration(scale), wars(scale), windows(scale), dre(scale), sizes(scale)]
+    // It takes a minute for each number of reflectors.
+    let capacity = (!scale.is_quick).then(|| capacity(scale));
+    let rest = [migration(scale), wars(scale), windows(scale), dre(scale), sizes(scale)];
+    [throughput(scale)].into_iter().chain(capacity).chain(rest).collect()
 }
 
 /// Runs of one command. In real time: a quick one is made once.
@@ -135,6 +138,62 @@ fn throughput(scale: Scale) -> Study {
             .claim(),
         ],
         ..of("erum-throughput", Paper::Erum, by_size(&["ours", "c-gso"], &sizes, args, &[], scale))
+    }
+}
+
+/// Row by row of Tables 2 and 3: super nodes, what is printed there, and what equation (4) gives.
+const ROWS: [(f64, &str, f64, f64); 4] =
+    [(1.0, "5", 5.0, 6.0), (2.0, "7", 7.0, 7.0), (4.0, "8", 8.0, 8.0), (8.0, "9", 9.0, 9.0)];
+
+fn capacity(scale: Scale) -> Study {
+    let hubs = ROWS.map(|row| row.0 as u32);
+    let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
+    let most = |what: &str, hubs| Estimator::Mean(At::new(what, hubs, "most.count"));
+    // Counted, not timed: once is enough.
+    let once = Scale { seeds: 1, ..scale };
+    let printed = ROWS.map(|(hubs, seed, least, by_equation)| Claim {
+        id: format!("erum-table3-{hubs}"),
+        figure: "Table 3",
+        sentence: format!("{hubs} reflectors serve {seed} clients who all send, each by its own reflector."),
+        seed,
+        ours: most("count", hubs),
+        unit: Unit::Count,
+        size: (least, by_equation),
+        direction: (least - 1.0, f64::INFINITY),
+        why: "",
+    });
+    let shared = ROWS.map(|(hubs, seed, least, _)| Claim {
+        id: format!("erum-table3-{hubs}-residual"),
+        figure: "Table 3",
+        sentence: format!(
+            "{hubs} reflectors serve {seed} such clients, where ours place them by what uplinks have left."
+        ),
+        seed,
+        ours: most("residual", hubs),
+        unit: Unit::Count,
+        size: (least, f64::INFINITY),
+        direction: (least - 1.0, f64::INFINITY),
+        why: "",
+    });
+    Study {
+        title: "How many clients a mesh of reflectors serves",
+        about: "Real daemons in a room where everyone sends and everyone receives; each super node's link carries 30.17 \
+                streams, as 905 Mbit/s carry those of 30. The most for whom nobody loses a hundredth: each client by its \
+                own super node (count), and placed by what uplinks have left (residual).",
+        inferred: vec![
+            "Streams are smaller than 30 Mbit/s, and links in proportion: what counts is how many there are.",
+            "Equation (4) gives one more than is printed for 1, 3 and 5 reflectors; both count as met. Table 2 has one \
+             client more, who only receives.",
+            "The limit is that of copies that all super nodes share evenly.",
+        ],
+        axis: "super nodes",
+        has_kinds: false,
+        plots: vec![Plot {
+            limit: Some(Limit { series: "residual", measure: "balanced" }),
+            ..plot("Table 3", "Clients who all send and all receive", "most.count", Unit::Count)
+        }],
+        claims: [printed, shared].concat(),
+        ..of("erum-capacity", Paper::Erum, by_size(&["count", "residual"], &hubs, args, &[], once))
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `completed.ceiling` | services if requests took no time at all |
 //! | `traffic.ports`, `traffic.offered` | bytes, as switches and as hosts count them; with `.each` for each completed service |
 //! | `overhead.each` | bytes that found and arranged services, for each completed one |
+//! | `hub.cpu` | the part of a processor that the busiest hub used, where daemons ran |
 //! | `first_contacts` | the part of requests that began with a handshake |
 //! | `video.mean`, `.p50`, `.p95` | latency as the seed counts it, milliseconds; so for each service |
 //! | `video.warm.mean`, `video.cold.mean` | the same over associations that were up, and not |
@@ -47,6 +48,9 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     let traffic = &metrics.traffic;
     put("traffic.ports", traffic.port_bytes.map(|bytes| bytes as f64));
     put("traffic.offered", traffic.offered_bytes.map(|bytes| bytes as f64));
+    let hubs = metrics.nodes.iter().filter(|node| node.is_hub());
+    // Virtual time has no processors.
+    put("hub.cpu", hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max).filter(|_| shares.is_none()));
     put("traffic.ports.each", traffic.port_per_service);
     put("traffic.offered.each", traffic.offered_per_service);
     // Through a server all of it goes by a hub, data too.

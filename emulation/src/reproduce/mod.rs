@@ -11,7 +11,10 @@
 //! | `measures` | what is kept of a run |
 //! | `store` | where it is kept, and what it was made of |
 //! | `runner` | makes what is missing |
-//! | `bench` | runs of `emulate bench`, in a process of their own |
+//! | `process` | another process of this program |
+//! | `bench` | runs of `emulate bench` |
+//! | `emulated` | runs of `emulate run` |
+//! | `daemons` | the study of real daemons: the super node's processor, emulation beside simulation |
 //! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
 //! | `beyond` | what the papers leave to the future |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
@@ -21,8 +24,11 @@ mod bench;
 mod benches;
 mod beyond;
 mod claim;
+mod daemons;
+mod emulated;
 mod measures;
 mod page;
+mod process;
 mod runner;
 mod sproull;
 mod store;
@@ -41,7 +47,7 @@ pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// All studies, in the order of the page.
 pub fn catalogue(scale: Scale) -> Vec<Study> {
-    [sproull::studies(scale), benches::studies(scale), beyond::studies(scale)].concat()
+    [sproull::studies(scale), vec![daemons::study(scale)], benches::studies(scale), beyond::studies(scale)].concat()
 }
 
 /// The studies whose names, or the names of whose claims, begin with one of
@@ -78,6 +84,8 @@ pub struct Made {
 pub struct Progress<'a> {
     /// Runs that were there already.
     pub found: usize,
+    /// Of those that are to be made, runs that were there and were not valid, or lacked something.
+    pub again: usize,
     /// Runs made, and how many there are to be made.
     pub made: usize,
     /// See `made`.
@@ -117,10 +125,7 @@ impl<'a> Found<'a> {
 
 impl Values for Found<'_> {
     fn at(&self, at: &At) -> BTreeMap<u64, f64> {
-        let is_there = |run: &&Made| {
-            let point = &self.study.points[run.point];
-            point.series == at.series && point.x.total_cmp(&at.x).is_eq() && run.kept.valid
-        };
+        let is_there = |run: &&Made| self.study.points[run.point].is_at(at) && run.kept.valid;
         let value = |run: &Made| Some((run.seed, *run.kept.measures.get(&at.measure)?));
         self.runs().filter(is_there).filter_map(value).collect()
     }
@@ -160,8 +165,11 @@ mod tests {
                 let mut folders = BTreeSet::new();
                 for point in &study.points {
                     assert!(folders.insert(point.folder()), "{} has two points in {}", study.id, point.folder());
-                    let Make::Virtual { plan, network } = &point.make else { continue };
-                    let network = network.clone().unwrap_or_default();
+                    let (plan, network) = match &point.make {
+                        Make::Virtual { plan, network } => (plan, network.clone().unwrap_or_default()),
+                        Make::Emulated { plan } => (plan, String::new()),
+                        Make::Bench { .. } => continue,
+                    };
                     std::fs::write(folder.path().join("network.toml"), network).unwrap();
                     let file = Path::new(folder.path()).join("plan.toml");
                     if let Err(error) = Prepared::from_text(plan, &file) {
@@ -181,18 +189,9 @@ mod tests {
             let unlike: BTreeSet<&&str> = ids.iter().collect();
             assert_eq!(unlike.len(), ids.len(), "{ids:?}");
             for study in &studies {
-                let is_run = |at: &At| {
-                    let there = |point: &Point| point.series == at.series && point.x.total_cmp(&at.x).is_eq();
-                    study.points.iter().any(there)
-                };
                 let has_line = |series: &str| study.points.iter().any(|point| point.series == series);
                 for claim in &study.claims {
-                    let is_sound = match &claim.ours {
-                        Estimator::Mean(at) => is_run(at),
-                        Estimator::Ratio(of, to) => is_run(of) && is_run(to),
-                        Estimator::Crossing { above, below, .. } => has_line(above) && has_line(below),
-                    };
-                    assert!(is_sound, "{} is about what is not run", claim.id);
+                    assert!(study.shows(claim), "{} is about what is not run", claim.id);
                     let ((low, high), (least, most)) = (claim.size, claim.direction);
                     assert!(least <= low && low <= high && high <= most, "{}: size within direction", claim.id);
                 }
@@ -200,6 +199,15 @@ mod tests {
                 limits.for_each(|limit| assert!(has_line(limit.series), "{}", study.id));
             }
         }
+    }
+
+    #[test]
+    fn a_study_of_both_kinds_has_the_claims_of_what_is_left() {
+        let study = daemons::study(Scale::new(true, None));
+        let parts = [true, false].map(|real_time| study.clone().only(real_time).unwrap());
+        assert_eq!(parts.each_ref().map(|part| part.points.len()), [1, 1]);
+        assert_eq!(parts.each_ref().map(|part| part.claims.len()), [1, 0]);
+        assert!(benches::studies(Scale::new(true, None)).into_iter().all(|study| study.only(false).is_none()));
     }
 
     #[test]

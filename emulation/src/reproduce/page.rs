@@ -309,10 +309,14 @@ fn table(page: &mut Page, found: Found<'_>) {
 }
 
 /// What tables show beside what is drawn.
-const ALSO: [(&str, Unit, &str); 3] = [
+const ALSO: [(&str, Unit, &str); 7] = [
     ("first_contacts", Unit::Part, "first contacts"),
     ("overhead.each", Unit::Bytes, "overhead a service"),
     ("track.excess.p95", Unit::Times, "warm first byte of a track over its limit, p95"),
+    ("printed", Unit::Count, "Table 3, as printed"),
+    ("printed_receive_only", Unit::Count, "Table 2, as printed"),
+    ("counted", Unit::Count, "equation (4)"),
+    ("balanced", Unit::Count, "shared evenly"),
 ];
 
 fn heading(measure: &str, study: &Study) -> String {
@@ -332,6 +336,10 @@ fn runs(page: &mut Page, found: Found<'_>) {
             let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
             format!("emulate simulate {} --seed {}", plan.display(), first.seed)
         }
+        Make::Emulated { .. } => {
+            let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
+            format!("emulate run {} --seed {}", plan.display(), first.seed)
+        }
         Make::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
     };
     page.markup("<details>");
@@ -339,7 +347,11 @@ fn runs(page: &mut Page, found: Found<'_>) {
     page.element("pre", "", &again);
     let mut rows = Rows::new(&["run", "seed", "<trace", "<verdict"]);
     for run in found.runs() {
-        let verdict = if run.kept.valid { "<valid".to_owned() } else { format!("!{}", run.kept.reasons.join(" ")) };
+        let verdict = match run.kept.lacks.as_slice() {
+            _ if !run.kept.valid => format!("!{}", run.kept.reasons.join(" ")),
+            [] => "<valid".to_owned(),
+            lacks => format!("<valid, without what could not be measured: {}", lacks.join("; ")),
+        };
         let trace = format!("<{}", run.kept.trace_hash.as_deref().unwrap_or("–"));
         let cells = [run.seed.to_string(), trace, verdict];
         rows.row("", &study.points[run.point].folder(), cells.iter().map(String::as_str));

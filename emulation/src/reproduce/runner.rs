@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bench::{self, Bench};
-use super::measures;
 use super::store::{Kept, Store, StoreError, made_of};
 use super::study::{Make, Study};
 use super::{Made, Progress};
-use crate::experiment::{Prepared, RunError, with_values};
+use super::{emulated, measures};
+use crate::experiment::{self, Prepared, RunError, with_values};
 use crate::report;
 use crate::sim::{self, Detail, Outcome, SimulateError};
 
@@ -65,6 +65,13 @@ enum Work {
         /// Where its records go, if they are to be kept.
         records: Option<PathBuf>,
     },
+    Emulate {
+        prepared: Arc<Prepared>,
+        plan: PathBuf,
+        /// Where its records go, and whether they stay there.
+        records: PathBuf,
+        keeps: bool,
+    },
     Bench {
         args: Vec<String>,
         by: &'static [&'static str],
@@ -77,6 +84,17 @@ impl Task {
         let Work::Simulate { prepared, .. } = &self.work else { return 0.0 };
         let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
         prepared.placement.nodes.len() as f64 * lasts
+    }
+
+    /// Whether what was kept of such a run counts as it.
+    fn is_done_by(&self, kept: &Kept) -> bool {
+        let has = |folder: &Path| kept.has_records && folder.is_dir();
+        match &self.work {
+            // Made again it would be the same, valid or not.
+            Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
+            Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
+            Work::Bench { .. } => kept.is_whole(),
+        }
     }
 }
 
@@ -94,27 +112,28 @@ pub fn run(
     interrupt: &AtomicBool,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Made>, RunnerError> {
-    let (mut made, mut open) = (Vec::new(), Vec::new());
+    let (mut made, mut open, mut again) = (Vec::new(), Vec::new(), 0);
     for (study, one) in studies.iter().enumerate() {
         for task in tasks(study, one, store, keep_records)? {
             let point = &one.points[task.point];
-            let is_there = match &task.work {
-                Work::Simulate { records: Some(folder), .. } => folder.is_dir(),
-                _ => true,
-            };
-            match store.find(one.id, &point.folder(), task.seed, &task.made_of).filter(|_| is_there) {
-                Some(kept) => made.push(Made { study, point: task.point, seed: task.seed, kept }),
-                None => open.push(task),
+            match store.find(one.id, &point.folder(), task.seed, &task.made_of) {
+                Some(kept) if task.is_done_by(&kept) => {
+                    made.push(Made { study, point: task.point, seed: task.seed, kept });
+                }
+                kept => {
+                    again += usize::from(kept.is_some_and(|kept| !kept.is_whole()));
+                    open.push(task);
+                }
             }
         }
     }
     let mut session =
-        Session { studies, store, progress, began: Instant::now(), found: made.len(), of: open.len(), made };
+        Session { studies, store, progress, began: Instant::now(), found: made.len(), again, of: open.len(), made };
     session.tell(0.0, 0, "");
     let (virtual_ones, real): (Vec<Task>, Vec<Task>) =
         open.into_iter().partition(|task| matches!(task.work, Work::Simulate { .. }));
     session.simulate_all(virtual_ones, interrupt)?;
-    session.bench_all(&real, interrupt)?;
+    session.measure_all(&real, interrupt)?;
     session.made.sort_by_key(|run| (run.study, run.point, run.seed));
     Ok(session.made)
 }
@@ -127,6 +146,7 @@ struct Session<'a, 'p> {
     began: Instant,
     /// Runs that were there, and how many are to be made.
     found: usize,
+    again: usize,
     of: usize,
     /// All that there are by now.
     made: Vec<Made>,
@@ -148,26 +168,19 @@ impl Session<'_, '_> {
     }
 
     /// Those in real time, one at a time.
-    fn bench_all(&mut self, tasks: &[Task], interrupt: &AtomicBool) -> Result<(), RunnerError> {
+    fn measure_all(&mut self, tasks: &[Task], interrupt: &AtomicBool) -> Result<(), RunnerError> {
         self.began = Instant::now();
         for (number, task) in (1..).zip(tasks) {
-            let Work::Bench { args, by } = &task.work else { continue };
-            let result = match bench::run(args, by, task.seed, interrupt) {
+            match measure(task, interrupt) {
                 Ok(None) => return Err(RunnerError::Interrupted),
-                Ok(Some(Bench { measures, reasons })) => {
-                    let valid = reasons.is_empty();
-                    Kept { valid, reasons, ..Kept::new(task.made_of.clone(), measures) }
-                }
+                Ok(Some(kept)) => self.keep(task, Ok(kept), f64::from(number) / tasks.len() as f64)?,
                 Err(error) => {
                     // This machine may lack what it needs: the rest is worth a page, and the
                     // same command tries it again.
-                    let kept = Kept::new(task.made_of.clone(), measures::Measures::new());
-                    let kept = Kept { valid: false, reasons: vec![error], ..kept };
+                    let kept = Kept::new(task.made_of.clone(), measures::Measures::new()).doubted(vec![error]);
                     self.made.push(Made { study: task.study, point: task.point, seed: task.seed, kept });
-                    continue;
                 }
-            };
-            self.keep(task, Ok(result), f64::from(number) / tasks.len() as f64)?;
+            }
         }
         Ok(())
     }
@@ -187,7 +200,7 @@ impl Session<'_, '_> {
     fn tell(&mut self, part: f64, made: usize, last: &str) {
         let took = self.began.elapsed().as_secs_f64();
         let left = (part > 0.0).then(|| Duration::from_secs_f64(took * (1.0 - part).max(0.0) / part));
-        (self.progress)(Progress { found: self.found, made, of: self.of, left, last });
+        (self.progress)(Progress { found: self.found, again: self.again, made, of: self.of, left, last });
     }
 }
 
@@ -217,7 +230,8 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
     for (at, point) in one.points.iter().enumerate() {
         let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of };
         let (plan, network) = match &point.make {
-            Make::Virtual { plan, network } => (plan, network),
+            Make::Virtual { plan, network } => (plan, network.as_ref()),
+            Make::Emulated { plan } => (plan, None),
             Make::Bench { args, by } => {
                 let made_of = made_of(&[&args.join(" ")]);
                 let work = || Work::Bench { args: args.clone(), by };
@@ -236,12 +250,30 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
         for seed in 1..=point.seeds {
             let seeded = with_seed(plan, &file, seed).map_err(wrong)?;
             let prepared = Prepared::from_text(&seeded, &file).map_err(wrong)?;
-            let made_of = made_of(&[&prepared.effective(), &prepared.network_file()]);
-            let records = keep_records.then(|| store.folder().join(&here).join(format!("seed-{seed}")));
-            tasks.push(task(seed, Work::Simulate { prepared: Arc::new(prepared), records }, made_of));
+            let prepared = Arc::new(prepared);
+            let records = store.folder().join(&here).join(format!("seed-{seed}"));
+            let (effective, network) = (prepared.effective(), prepared.network_file());
+            let (work, made_of) = if point.make.is_real_time() {
+                let daemons = daemons(&prepared);
+                let plan = file.clone();
+                (
+                    Work::Emulate { prepared, plan, records, keeps: keep_records },
+                    made_of(&[&effective, &network, &daemons]),
+                )
+            } else {
+                let records = keep_records.then_some(records);
+                (Work::Simulate { prepared, records }, made_of(&[&effective, &network]))
+            };
+            tasks.push(task(seed, work, made_of));
         }
     }
     Ok(tasks)
+}
+
+/// What the daemons of a run are; nothing where they are missing, which the run will say.
+fn daemons(prepared: &Prepared) -> String {
+    let hashes = experiment::hashes(prepared.plan.architecture).unwrap_or_default();
+    hashes.into_values().collect::<Vec<_>>().join(" ")
 }
 
 fn with_seed(plan: &str, file: &Path, seed: u64) -> Result<String, RunError> {
@@ -277,19 +309,94 @@ fn simulate(task: &Task) -> Result<Kept, SimulateError> {
     };
     let (outcome, results) = match records {
         None => sim::simulate_and_keep(prepared, Detail::default())?,
-        Some(folder) => {
-            // What is there broke off, or is of something else.
-            let removed = std::fs::remove_dir_all(folder);
-            drop(removed);
-            let outcome = sim::simulate_into(prepared, Detail::default(), folder)?;
-            let results = report::read(folder).map_err(|error| RunError::Failed(error.to_string()))?;
-            (outcome, results)
-        }
+        Some(folder) => recorded(folder, |part| {
+            let outcome = sim::simulate_into(prepared, Detail::default(), part)?;
+            let results = report::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
+            Ok::<_, SimulateError>((outcome, results))
+        })?,
     };
     let Outcome { shares, trace_hash, .. } = outcome;
     let measures = measures::of(prepared, &results, Some(shares));
     let verdict = results.run.verdict;
     let trace_hash = Some(format!("{trace_hash:016x}"));
-    let (valid, reasons) = (verdict.valid, verdict.reasons);
-    Ok(Kept { valid, reasons, trace_hash, ..Kept::new(task.made_of.clone(), measures) })
+    let kept = Kept::new(task.made_of.clone(), measures).doubted(verdict.reasons);
+    Ok(Kept { trace_hash, has_records: records.is_some(), ..kept })
+}
+
+/// A run in real time; `None` if somebody interrupted.
+fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> {
+    let kept = |measures, reasons| Kept::new(task.made_of.clone(), measures).doubted(reasons);
+    match &task.work {
+        Work::Simulate { .. } => Err("it is not in real time".to_owned()),
+        Work::Bench { args, by } => {
+            let bench = bench::run(args, by, task.seed, interrupt)?;
+            Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))
+        }
+        Work::Emulate { prepared, plan, records, keeps } => {
+            let run = recorded(records, |part| emulated::run(prepared, plan, task.seed, part, interrupt))?;
+            if !keeps {
+                let removed = std::fs::remove_dir_all(records);
+                drop(removed);
+            }
+            Ok(run.map(|(measures, verdict)| Kept { has_records: *keeps, ..kept(measures, verdict.reasons) }))
+        }
+    }
+}
+
+/// Has records written beside where they are to be, and moved there when they are whole.
+fn recorded<T, E>(folder: &Path, write: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
+    let part = folder.with_extension("part");
+    // What is there broke off, or is of something else.
+    let removed = std::fs::remove_dir_all(&part);
+    drop(removed);
+    let written = write(&part)?;
+    let removed = std::fs::remove_dir_all(folder);
+    drop(removed);
+    // Where they cannot be moved they are not there, and the run is made again.
+    let moved = std::fs::rename(&part, folder);
+    drop(moved);
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scale, chosen};
+    use super::*;
+
+    #[test]
+    fn what_was_measured_in_part_or_cannot_be_trusted_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "a", false);
+        let studies = chosen(&["wars-window".to_owned()], Scale::new(true, None)).unwrap();
+        let point = &studies[0].points[0];
+        let task = tasks(0, &studies[0], &store, false).unwrap().remove(0);
+        let whole = Kept::new(task.made_of.clone(), measures::Measures::new());
+        let doubted = whole.clone().doubted(vec!["doubted".to_owned()]);
+        let partial = Kept { lacks: vec!["udt4".to_owned()], ..whole.clone() };
+        for (kept, expected) in [(whole, (1, 0, 0)), (doubted, (0, 1, 1)), (partial, (0, 1, 1))] {
+            store.keep(studies[0].id, &point.folder(), 1, kept.clone()).unwrap();
+            let mut told = Vec::new();
+            // Interrupted before anything is measured, so that only what is found is told.
+            let interrupt = AtomicBool::new(true);
+            let ended = run(&studies, &store, false, &interrupt, &mut |at| told.push((at.found, at.again, at.of)));
+            assert_eq!((told[0], ended.is_err()), (expected, expected.2 > 0), "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn records_that_broke_off_are_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = folder.path().join("seed-1");
+        let broken = recorded(&records, |part| {
+            std::fs::create_dir(part).unwrap();
+            Err::<(), _>("interrupted")
+        });
+        assert!(broken.is_err() && !records.exists());
+        let whole: Result<(), ()> = recorded(&records, |part| {
+            assert!(!part.exists());
+            std::fs::create_dir(part).unwrap();
+            Ok(())
+        });
+        assert!(whole.is_ok() && records.is_dir());
+    }
 }

@@ -49,6 +49,12 @@ pub struct Kept {
     pub reasons: Vec<String>,
     /// The fingerprint of all packets and messages, of a run in virtual time.
     pub trace_hash: Option<String>,
+    /// What of it could not be measured on this machine.
+    #[serde(default)]
+    pub lacks: Vec<String>,
+    /// Whether it has left records beside this.
+    #[serde(default)]
+    pub(super) has_records: bool,
     /// Its figures.
     pub measures: Measures,
 }
@@ -64,8 +70,27 @@ pub struct StoreError {
 
 impl Kept {
     pub(super) fn new(made_of: String, measures: Measures) -> Self {
-        let (valid, reasons, trace_hash) = (true, Vec::new(), None);
-        Self { schema: SCHEMA, made_of, programs: String::new(), valid, reasons, trace_hash, measures }
+        Self {
+            schema: SCHEMA,
+            made_of,
+            programs: String::new(),
+            valid: true,
+            reasons: Vec::new(),
+            trace_hash: None,
+            lacks: Vec::new(),
+            has_records: false,
+            measures,
+        }
+    }
+
+    /// The same, which cannot be trusted if there are reasons.
+    pub(super) fn doubted(self, reasons: Vec<String>) -> Self {
+        Self { valid: reasons.is_empty(), reasons, ..self }
+    }
+
+    /// Whether it can be trusted and nothing of it is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.valid && self.lacks.is_empty()
     }
 }
 

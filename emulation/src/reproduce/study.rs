@@ -1,6 +1,6 @@
 //! What a study is: what is run, what is drawn of it, what is claimed.
 
-use super::claim::Claim;
+use super::claim::{At, Claim, Estimator};
 
 /// Where a study's claims are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,6 +112,11 @@ pub enum Make {
         /// The topology's, where no generator makes it: the plan names it `network.toml`.
         network: Option<String>,
     },
+    /// By `emulate run`, with the real daemons on an emulated network, from a plan as above.
+    Emulated {
+        /// The plan's text.
+        plan: String,
+    },
     /// By `emulate bench` with these arguments, in real time and with nothing beside it.
     Bench {
         /// The arguments, but for the seed.
@@ -124,11 +129,36 @@ pub enum Make {
 impl Make {
     /// Whether it takes as long as it says, and is not the same twice.
     pub const fn is_real_time(&self) -> bool {
-        matches!(self, Self::Bench { .. })
+        matches!(self, Self::Emulated { .. } | Self::Bench { .. })
+    }
+}
+
+impl Study {
+    /// Whether a claim is about what is run.
+    pub fn shows(&self, claim: &Claim) -> bool {
+        let is_run = |at: &At| self.points.iter().any(|point| point.is_at(at));
+        let has_line = |series: &str| self.points.iter().any(|point| point.series == series);
+        match &claim.ours {
+            Estimator::Mean(at) => is_run(at),
+            Estimator::Ratio(of, to) => is_run(of) && is_run(to),
+            Estimator::Crossing { above, below, .. } => has_line(above) && has_line(below),
+        }
+    }
+
+    /// What of it is made in real time, or what is not, with the claims about that; `None` if nothing is.
+    pub fn only(mut self, real_time: bool) -> Option<Self> {
+        self.points.retain(|point| point.make.is_real_time() == real_time);
+        let shown: Vec<Claim> = self.claims.iter().filter(|claim| self.shows(claim)).cloned().collect();
+        (!self.points.is_empty()).then_some(Self { claims: shown, ..self })
     }
 }
 
 impl Point {
+    /// Whether it is at this place of this line.
+    pub(super) fn is_at(&self, at: &At) -> bool {
+        self.series == at.series && self.x.total_cmp(&at.x).is_eq()
+    }
+
     /// A place in virtual time that is called by its value.
     pub(super) fn virtual_run(series: &str, x: f64, plan: String, scale: Scale) -> Self {
         let name = crate::report::words::three(x);

@@ -1,0 +1,93 @@
+//! The real daemons on an emulated network: what virtual time has no notion of, the
+//! super node's processor, and whether both come to the same.
+
+use super::claim::{At, Claim, Estimator};
+use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+
+const EMULATED: &str = "emulated";
+const SIMULATED: &str = "simulated";
+/// By how much completions and medians of latencies may differ.
+const COMPLETIONS: f64 = 0.05;
+const LATENCIES: f64 = 0.1;
+
+/// The tree of 92 with one super node, both ways.
+pub(super) fn study(scale: Scale) -> Study {
+    let (nodes, duration) = if scale.is_quick { (11, "40s") } else { (92, "2m") };
+    let x = f64::from(nodes);
+    let plan = format!(
+        "name = \"sproull-daemons\"\ntopology = {{ tree = {{ nodes = {nodes} }} }}\narchitecture = \"super-node\"\n\
+         duration = \"{duration}\"\nsuper_nodes = 1\nlinktest = false\n"
+    );
+    let simulated = Point::virtual_run(SIMULATED, x, plan.clone(), scale);
+    // In real time: a quick one is made once.
+    let seeds = if scale.is_quick { 1 } else { scale.seeds };
+    let emulated = Point { series: EMULATED.to_owned(), make: Make::Emulated { plan }, seeds, ..simulated.clone() };
+    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
+    Study {
+        id: "sproull-daemons",
+        paper: Paper::Sproull,
+        title: "The real daemons, and the same run in virtual time",
+        about: "The tree with one super node, as real programs over an emulated network on this machine, and the same \
+                plan with the same seeds in virtual time. Runs are short, for many programs share few processors.",
+        inferred: vec![
+            "The super node's processor is one of this machine, not a Pentium III of 850 MHz.",
+            "Medians, for a processor that is late makes a few requests very late. They agree if completions differ by \
+             5 % at most and medians by 10 %.",
+        ],
+        axis: "nodes",
+        has_kinds: true,
+        points: vec![emulated, simulated],
+        plots: vec![
+            plot("processor", "Processor time of the super node, of one processor", "hub.cpu", Unit::Part),
+            plot("both ways", "Services completed", "completed", Unit::Count),
+            plot("both ways", "Video: to the first byte, median", "video.p50", Unit::Ms),
+            plot("both ways", "Track: to the first byte, median", "track.p50", Unit::Ms),
+            plot("both ways", "Image: to the last byte, median", "image.p50", Unit::Ms),
+            plot("both ways", "Sensor: to the last byte, median", "sensor.p50", Unit::Ms),
+        ],
+        claims: vec![
+            processor(x),
+            agree(
+                "agree-completed",
+                "Emulation and simulation complete as many services.",
+                "completed",
+                COMPLETIONS,
+                x,
+            ),
+            agree("agree-video", "A video begins after as long.", "video.p50", LATENCIES, x),
+            agree("agree-track", "A track begins after as long.", "track.p50", LATENCIES, x),
+            agree("agree-image", "An image takes as long.", "image.p50", LATENCIES, x),
+            agree("agree-sensor", "A sensor's answer takes as long.", "sensor.p50", LATENCIES, x),
+        ],
+    }
+}
+
+fn processor(x: f64) -> Claim {
+    Claim {
+        id: "sproull-cpu".to_owned(),
+        figure: "processor",
+        sentence: "A super node that serves 91 nodes saturates one processor, at 99 %.".to_owned(),
+        seed: "99 %",
+        ours: Estimator::Mean(At::new(EMULATED, x, "hub.cpu")),
+        unit: Unit::Part,
+        size: (0.9, 1.1),
+        direction: (0.0, 1.1),
+        why: "A request is a few packets of a compiled program here, and XML in Java there; and the processor is one \
+              of twenty years later. The super node is not what ends growth at this size.",
+    }
+}
+
+/// Not of the paper: whether what is said in virtual time can be believed.
+fn agree(id: &str, sentence: &str, measure: &str, band: f64, x: f64) -> Claim {
+    Claim {
+        id: format!("sproull-{id}"),
+        figure: "both ways",
+        sentence: sentence.to_owned(),
+        seed: "none: 1 × is what they should be",
+        ours: Estimator::Ratio(At::new(EMULATED, x, measure), At::new(SIMULATED, x, measure)),
+        unit: Unit::Times,
+        size: (1.0 - band, 1.0 + band),
+        direction: (0.5, 2.0),
+        why: "Processors take time in emulation and none in simulation.",
+    }
+}

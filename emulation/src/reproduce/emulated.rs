@@ -1,0 +1,32 @@
+//! Runs of `emulate run`: the real daemons on an emulated network, as records that become figures.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::measures::{self, Measures};
+use super::process;
+use crate::experiment::Prepared;
+use crate::report;
+use crate::report::record::Verdict;
+
+/// Runs a plan with a seed, its records in `folder`, which is not there.
+///
+/// # Errors
+/// A sentence, if it recorded nothing; `None` if `interrupt` was set.
+pub(super) fn run(
+    prepared: &Prepared,
+    plan: &Path,
+    seed: u64,
+    folder: &Path,
+    interrupt: &AtomicBool,
+) -> Result<Option<(Measures, Verdict)>, String> {
+    let seed = seed.to_string();
+    let words =
+        ["run".as_ref(), plan.as_os_str(), "-o".as_ref(), folder.as_os_str(), "--seed".as_ref(), OsStr::new(&seed)];
+    let ended = process::run(&words, interrupt).map_err(|error| format!("cannot run emulate run: {error}"))?;
+    let Some(ended) = ended else { return Ok(None) };
+    let results = report::read(folder)
+        .map_err(|error| format!("emulate run {} left no records: {} ({error})", plan.display(), ended.said.trim()))?;
+    Ok(Some((measures::of(prepared, &results, None), results.run.verdict)))
+}

@@ -1,0 +1,102 @@
+//! Another process of this program, whose end is waited for.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long one that is interrupted has to take its lab down.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The most that it may print, bytes.
+const MAX_OUTPUT: u64 = 16 << 20;
+
+/// One that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    /// Its output.
+    pub(super) printed: String,
+    /// What it said beside that, of errors above all.
+    pub(super) said: String,
+}
+
+/// Runs `emulate WORDS` to its end; `None` if `interrupt` was set, and then it has ended as well.
+///
+/// # Errors
+/// When it cannot be started or waited for.
+pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Result<Option<Ended>> {
+    // Files that are gone with this process: a pipe would hold up who prints much.
+    let (mut printed, mut said) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(printed.try_clone()?)
+        .stderr(said.try_clone()?)
+        .spawn()?;
+    let Some(status) = wait(&mut child, interrupt, PATIENCE)? else { return Ok(None) };
+    Ok(Some(Ended { status, printed: read(&mut printed)?, said: read(&mut said)? }))
+}
+
+/// Its end; `None` if somebody interrupted. Then it has so long to end by itself.
+fn wait(child: &mut Child, interrupt: &AtomicBool, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let mut until: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((!interrupt.load(Ordering::Relaxed)).then_some(status));
+        }
+        match until {
+            None if interrupt.load(Ordering::Relaxed) => {
+                // From a terminal it has had the signal as well.
+                if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                    // One that is gone needs no signal.
+                    let _ = kill_process(id, Signal::INT);
+                }
+                until = Some(Instant::now() + patience);
+            }
+            Some(until) if Instant::now() >= until => {
+                child.kill()?;
+                child.wait()?;
+                return Ok(None);
+            }
+            _ => {}
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn read(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_does_not_heed_an_interruption_is_ended() {
+        let deaf = ["-c", "trap '' INT; echo deaf; exec sleep 60"];
+        let mut child = Command::new("sh").args(deaf).stdout(Stdio::piped()).spawn().unwrap();
+        let mut word = [0; 5];
+        child.stdout.take().unwrap().read_exact(&mut word).unwrap();
+        let begun = Instant::now();
+        assert!(wait(&mut child, &AtomicBool::new(true), Duration::from_millis(200)).unwrap().is_none());
+        assert!(begun.elapsed() < Duration::from_secs(30) && child.try_wait().unwrap().is_some());
+    }
+
+    #[test]
+    fn one_that_ends_has_its_status() {
+        let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let status = wait(&mut child, &AtomicBool::new(false), PATIENCE).unwrap();
+        assert_eq!(status.and_then(|status| status.code()), Some(3));
+    }
+}
