@@ -148,7 +148,8 @@ impl Claim {
         let value = value.map(six_digits);
         let interval = interval.map(|(low, high)| (six_digits(low), six_digits(high)));
         let (low, high) = interval.or(value.map(|value| (value, value))).unwrap_or((f64::NAN, f64::NAN));
-        let within = |(from, to): (f64, f64)| low >= from && high <= to;
+        // Nothing that is measured is less than nothing: only the interval of a few values may reach there.
+        let within = |(from, to): (f64, f64)| (from <= 0.0 || low >= from) && high <= to;
         let verdict = match () {
             () if within(self.size) => Verdict::Reproduced,
             () if within(self.direction) => Verdict::Differs,
@@ -322,6 +323,15 @@ mod tests {
         assert!(met.why.starts_with("Ours: 2.20 × (1.96 – 2.46 ×); the seed's: 2 ×.") && met.why.ends_with("reason."));
         assert_eq!(judge((1.9, f64::INFINITY), (1.0, f64::INFINITY)).verdict, Verdict::Reproduced);
         assert_eq!(judge((0.0, 0.5), (0.0, 1.0)).verdict, Verdict::Not);
+    }
+
+    #[test]
+    fn an_interval_below_nothing_is_no_reason() {
+        let values = ByHand(vec![("p2p", 92.0, vec![10.0, 20.0, 40.0])]);
+        let mean = Estimator::Mean(At::new("p2p", 92.0, "m"));
+        let judged = claim(mean, (0.0, 85.0), (0.0, 1000.0)).judge(&values);
+        assert!(judged.interval.is_some_and(|(low, _)| low < 0.0));
+        assert_eq!(judged.verdict, Verdict::Reproduced);
     }
 
     #[test]
