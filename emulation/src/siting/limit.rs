@@ -86,7 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Three nodes in a star whose legs take 10, 20 and 40 ms, at 1 Mbit/s; the hub is beside the first.
+    /// Three nodes in a star whose legs take 10, 20 and 40 ms, at 1 Mbit/s; the super node is beside
+    /// the first, and the server's leg takes 80 ms.
     const NETWORK: &str = "
 [[host]]
 name = ['node1', 'node2', 'node3', 'server']
@@ -98,12 +99,15 @@ step = [1, 0]
 name = 'net'
 members = ['node1', 'node2', 'node3', 'server']
 rate = '1Mbit'
-leg = [{ host = 'node1', delay = '10ms' }, { host = 'node2', delay = '20ms' }, { host = 'node3', delay = '40ms' }]
+leg = [
+  { host = 'node1', delay = '10ms' }, { host = 'node2', delay = '20ms' }, { host = 'node3', delay = '40ms' },
+  { host = 'server', delay = '80ms' },
+]
 ";
 
-    fn prepared(architecture: &str) -> (tempfile::TempDir, Prepared) {
+    fn prepared(architecture: &str, network: &str) -> (tempfile::TempDir, Prepared) {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("net.toml"), NETWORK).unwrap();
+        std::fs::write(folder.path().join("net.toml"), network).unwrap();
         let plan = format!(
             "topology = 'net.toml'\narchitecture = '{architecture}'\nduration = '10s'\n{}",
             if architecture == "super-node" { "super_nodes = ['node1']" } else { "server = 'server'" }
@@ -112,39 +116,53 @@ leg = [{ host = 'node1', delay = '10ms' }, { host = 'node2', delay = '20ms' }, {
         (folder, prepared)
     }
 
-    #[test]
-    fn a_triangle_is_as_long_as_its_sides() {
-        let (_folder, prepared) = prepared("super-node");
-        let limits = Limits::of(&prepared);
-        let sizes = &limits.exchanges;
-        let sent = |bytes: f64| 2.0 * bytes * 8.0 / 1e3;
-        // From the second over the first to the third, and from there to the second.
-        let propagation = (20.0 + 10.0) + (10.0 + 40.0) + (40.0 + 20.0);
-        let first = sizes.flows[1].rounds[1][0];
-        let expected = propagation + sent(sizes.request[0]) + sent(sizes.forward[0]) + sent(first);
-        let limit = limits.first_byte_ms(1, 2, Service::ALL[1]).unwrap();
-        assert!((limit - expected).abs() < 0.01, "{limit} {expected}");
-        // Beside the hub nothing is between the request and the hub.
-        let near = propagation - 50.0 - 20.0 + 30.0 + sent(sizes.forward[0]) + sent(first);
-        let limit = limits.first_byte_ms(0, 2, Service::ALL[1]).unwrap();
-        assert!((limit - (10.0 + 40.0 + 40.0 + 10.0 + near - (propagation - 50.0 - 20.0 + 30.0))).abs() < 0.01);
+    /// Milliseconds to send bytes over two legs.
+    fn sent(bytes: f64) -> f64 {
+        2.0 * bytes * 8.0 / 1e3
     }
 
     #[test]
-    fn the_last_byte_of_an_object_comes_at_the_rate_of_the_slowest_link() {
-        let (_folder, prepared) = prepared("super-node");
+    fn a_triangle_is_as_long_as_its_sides() {
+        let (_folder, prepared) = prepared("super-node", NETWORK);
+        let limits = Limits::of(&prepared);
+        let sizes = &limits.exchanges;
+        let data = sizes.flows[1].rounds[1][0];
+        let asked = sent(sizes.request[0]);
+        // From the second over the first to the third, and from there to the second.
+        let expected = (20.0 + 10.0) + (10.0 + 40.0) + (40.0 + 20.0) + asked + sent(sizes.forward[0]) + sent(data);
+        let limit = limits.first_byte_ms(1, 2, Service::ALL[1]).unwrap();
+        assert!((limit - expected).abs() < 0.01, "{limit} {expected}");
+        // Beside the super node nothing is between the request and it.
+        let expected = (10.0 + 40.0) + (40.0 + 10.0) + sent(sizes.forward[0]) + sent(data);
+        let limit = limits.first_byte_ms(0, 2, Service::ALL[1]).unwrap();
+        assert!((limit - expected).abs() < 0.01 && asked > 0.1, "{limit} {expected}");
+    }
+
+    #[test]
+    fn the_last_byte_of_an_object_comes_at_the_rate_of_the_slowest_link_that_data_crosses() {
+        // The provider's leg has half of the others' rate; the super node's a tenth, which only questions cross.
+        let network = NETWORK
+            .replace("delay = '40ms'", "delay = '40ms', rate = '500kbit'")
+            .replace("delay = '10ms'", "delay = '10ms', rate = '100kbit'");
+        let (_folder, prepared) = prepared("super-node", &network);
         let limits = Limits::of(&prepared);
         let [first, last] = [limits.first_byte_ms(1, 2, Service::Image), limits.latency_ms(1, 2, Service::Image)];
         let all: f64 = limits.exchanges.flows[2].rounds[1].iter().sum();
         let rest = last.unwrap() - first.unwrap();
-        assert!((rest - (all - FRAME_BYTES) * 8.0 / 1e3).abs() < 0.01, "{rest}");
+        assert!((rest - (all - FRAME_BYTES) * 8.0 / 500.0).abs() < 0.01, "{rest}");
         assert!(all > 100_000.0);
     }
 
     #[test]
     fn through_a_server_all_goes_back_the_way_that_it_came() {
-        let (_folder, prepared) = prepared("client-server");
-        let limit = Limits::of(&prepared).first_byte_ms(1, 2, Service::ALL[1]).unwrap();
-        assert!(limit > 2.0 * (20.0 + 40.0), "{limit}");
+        let (_folder, prepared) = prepared("client-server", NETWORK);
+        let limits = Limits::of(&prepared);
+        let sizes = &limits.exchanges;
+        // Straight from the third to the second it would be 160 ms less.
+        let propagation = (20.0 + 80.0) + (80.0 + 40.0) + (40.0 + 80.0) + (80.0 + 20.0);
+        let data = sizes.flows[1].rounds[1][0];
+        let expected = propagation + sent(sizes.request[0]) + sent(sizes.forward[0]) + 2.0 * sent(data);
+        let limit = limits.first_byte_ms(1, 2, Service::ALL[1]).unwrap();
+        assert!((limit - expected).abs() < 0.01, "{limit} {expected}");
     }
 }
