@@ -32,13 +32,13 @@ pub enum OpenError {
     /// It is of another stream.
     #[error("a packet of another stream")]
     OtherStream,
-    /// Its key is not here yet, or no more.
+    /// Its key is not here yet.
     #[error("a packet of an epoch without a key")]
     UnknownEpoch,
     /// It was taken before: a network's copy, a second way, or somebody who replays it.
     #[error("a packet that was taken already")]
     Duplicate,
-    /// It is so late that nobody can tell whether it was taken.
+    /// It is so late that nobody can tell whether it was taken, or of an epoch whose key is kept no more.
     #[error("a packet far behind")]
     Behind,
     /// It was not sealed with the stream's key, or was changed on its way.
@@ -57,7 +57,7 @@ pub struct Counts {
     pub unknown_epoch: u64,
     /// Taken before.
     pub duplicate: u64,
-    /// Behind the window of 1024 packets.
+    /// Behind the window of 1024 packets, or the epochs that are kept.
     pub behind: u64,
     /// Not sealed with the key, or changed.
     pub forged: u64,
@@ -154,8 +154,9 @@ impl Subscriber {
         if header.stream != self.stream {
             return Err(OpenError::OtherStream);
         }
+        let is_past = self.openers.len() == EPOCHS && header.epoch < self.openers[0].epoch;
         let opener = self.openers.iter_mut().find(|opener| opener.epoch == header.epoch);
-        let opener = opener.ok_or(OpenError::UnknownEpoch)?;
+        let opener = opener.ok_or(if is_past { OpenError::Behind } else { OpenError::UnknownEpoch })?;
         match opener.window.look(header.counter) {
             Known::New => {}
             Known::Taken => return Err(OpenError::Duplicate),
@@ -222,7 +223,8 @@ mod tests {
     #[test]
     fn only_the_stream_and_the_epochs_of_the_key_are_opened() {
         let packet = packets(1, 100).remove(0);
-        assert_eq!(subscriber(51..=52).open(&mut packet.clone()), Err(OpenError::UnknownEpoch));
+        assert_eq!(subscriber(51..=51).open(&mut packet.clone()), Err(OpenError::UnknownEpoch));
+        assert_eq!(subscriber(51..=52).open(&mut packet.clone()), Err(OpenError::Behind));
         let mut other = Subscriber::new(StreamId(10));
         other.add_epoch(FIRST, &secret(FIRST.0));
         assert_eq!(other.open(&mut packet.clone()), Err(OpenError::OtherStream));
@@ -311,7 +313,7 @@ mod tests {
                     }
                     Err(OpenError::Duplicate) => prop_assert!(opened.contains(&number)),
                     // Two epochs later.
-                    Err(error) => prop_assert_eq!(error, OpenError::UnknownEpoch),
+                    Err(error) => prop_assert_eq!(error, OpenError::Behind),
                 }
             }
             prop_assert_eq!(subscriber.counts().opened, opened.len() as u64);

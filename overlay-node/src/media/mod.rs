@@ -10,6 +10,7 @@ mod opening;
 mod publish;
 mod tally;
 mod watch;
+mod watched;
 mod watching;
 
 use std::collections::BTreeMap;

@@ -4,21 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use bytes::Bytes;
 use roost_proto::Time;
 use roost_proto::peer::{Command, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
-use roost_reflector::{OpenError, Relay, Sequence, Subscriber};
+use roost_reflector::Relay;
 
-use super::opening::Opening;
+use super::watched::{Missed, Watched};
 use super::watching::Ending;
-
-/// How long what comes waits for what is missing before it: as long as super nodes keep packets to
-/// repair others with.
-const PATIENCE: Duration = Duration::from_millis(300);
-
-/// How much of a stream waits for its key, bytes: half a second of 16 Mbit/s.
-const MAX_SEALED_BYTES: usize = 1 << 20;
 
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);
@@ -66,83 +58,6 @@ impl Request {
     /// waited for; answers whether there has to be another way.
     fn is_missed(&self, now: Time, relay: &mut Relay, tag: Tag) -> bool {
         self.tags.back() == Some(&tag) && (self.accepted == Some(tag) || relay.expect(now, tag).is_err())
-    }
-}
-
-/// One stream, of which several requests may be served.
-struct Watched {
-    subscriber: Subscriber,
-    sequence: Sequence,
-    /// What came before the key that opens it.
-    sealed: VecDeque<Bytes>,
-    sealed_bytes: usize,
-    /// What who comes later begins with.
-    opening: Opening,
-    /// Who watches, and what had been lost and had come twice before.
-    requests: BTreeMap<Ticket, Missed>,
-}
-
-/// What is not counted for a request, or is in addition: both wrap around.
-#[derive(Clone, Copy, Debug, Default)]
-struct Missed {
-    lost: u64,
-    duplicates: u64,
-}
-
-impl Watched {
-    fn new(stream: StreamId) -> Self {
-        Self {
-            subscriber: Subscriber::new(stream),
-            sequence: Sequence::new(PATIENCE),
-            sealed: VecDeque::new(),
-            sealed_bytes: 0,
-            opening: Opening::default(),
-            requests: BTreeMap::new(),
-        }
-    }
-
-    fn keep_sealed(&mut self, packet: &[u8]) {
-        self.sealed_bytes += packet.len();
-        self.sealed.push_back(Bytes::copy_from_slice(packet));
-        while self.sealed_bytes > MAX_SEALED_BYTES {
-            let Some(oldest) = self.sealed.pop_front() else { return };
-            self.sealed_bytes -= oldest.len();
-        }
-    }
-
-    /// Takes what opens an epoch, and opens what waited for it.
-    fn key(&mut self, now: Time, (epoch, secret): (Epoch, &Secret), is_confirmed: bool, scratch: &mut Vec<u8>) {
-        if is_confirmed {
-            if self.subscriber.add_epoch(epoch, secret) {
-                // Old footage, perhaps: what lies between it and what is live is not lost.
-                self.sequence.restart();
-                self.opening = Opening::default();
-            }
-        } else {
-            self.subscriber.foretell_epoch(epoch, secret);
-        }
-        self.sealed_bytes = 0;
-        for packet in std::mem::take(&mut self.sealed) {
-            self.open(now, &packet, scratch);
-        }
-    }
-
-    /// Opens a packet, which comes in its turn.
-    fn open(&mut self, now: Time, packet: &[u8], scratch: &mut Vec<u8>) {
-        scratch.clear();
-        scratch.extend_from_slice(packet);
-        match self.subscriber.open(scratch) {
-            Ok(opened) => {
-                let payload = Bytes::copy_from_slice(opened.payload);
-                let header = opened.header;
-                self.sequence.push(now, header.counter, opened.catch_up, header.flags, payload);
-            }
-            Err(OpenError::UnknownEpoch) => self.keep_sealed(packet),
-            // What was foretold may be wrong.
-            Err(OpenError::Forged) if !self.subscriber.is_confirmed() => self.keep_sealed(packet),
-            // Counted by the subscriber.
-            Err(_) => {}
-        }
     }
 }
 
@@ -324,11 +239,26 @@ impl Watches {
         if now >= self.measures {
             self.measures = now + MEASURED;
             self.note_jitter(relay);
+            self.ask_for_keys(now);
         }
         let due = |watched: &Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
         let late: Vec<StreamId> =
             self.streams.iter().filter(|(_, watched)| due(watched)).map(|(stream, _)| *stream).collect();
         late.into_iter().for_each(|stream| self.hand_over(now, stream));
+    }
+
+    /// Has the providers of streams that nothing opens any more say once more what does.
+    fn ask_for_keys(&mut self, now: Time) {
+        for watched in self.streams.values_mut() {
+            if !watched.has_lost_its_key(now) {
+                continue;
+            }
+            // The others await their provider's word.
+            let confirmed = |ticket: &Ticket| self.requests.get(ticket).is_some_and(|request| request.is_confirmed);
+            for ticket in watched.requests.keys().copied().filter(confirmed) {
+                self.ending.mailbox.post(Command::Resubscribe { ticket, lost: true });
+            }
+        }
     }
 
     fn note_jitter(&self, relay: &Relay) {
@@ -341,65 +271,11 @@ impl Watches {
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
     use roost_reflector::relay::{Config, Event};
-    use roost_reflector::{Flags, Limits, Publisher};
 
     use super::*;
 
     const TAG: Tag = Tag(5);
-
-    #[test]
-    fn what_came_under_a_wrongly_foretold_key_is_opened_once_the_right_one_is_told() {
-        let (now, stream, epoch) = (Time::ZERO, StreamId(9), Epoch(5));
-        let [right, wrong] = [1, 2].map(|byte| Secret::from_bytes([byte; 32]));
-        let mut publisher = Publisher::new(now, stream, epoch, &right, Limits::default()).unwrap();
-        let mut packet = BytesMut::new();
-        publisher.seal(now, 0, Flags::default(), b"live", &mut packet).unwrap();
-        let (mut watched, mut scratch) = (Watched::new(stream), Vec::new());
-        watched.key(now, (epoch, &wrong), false, &mut scratch);
-        watched.open(now, &packet, &mut scratch);
-        assert_eq!(watched.sequence.poll(now), None);
-        watched.key(now, (epoch, &right), true, &mut scratch);
-        assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
-        watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
-        assert!(watched.sealed.is_empty());
-    }
-
-    /// What lies between old footage and what is live is neither waited for nor lost, and what is
-    /// live comes once.
-    #[test]
-    fn the_providers_word_begins_anew_after_old_footage() {
-        let (now, stream) = (Time::ZERO, StreamId(9));
-        let [old, live] = [(Epoch(5), Secret::from_bytes([1; 32])), (Epoch(6), Secret::from_bytes([2; 32]))];
-        let mut publisher = Publisher::new(now, stream, old.0, &old.1, Limits::default()).unwrap();
-        let mut packets = Vec::new();
-        for number in 0..40_u8 {
-            if number == 19 {
-                publisher.announce(now, &live.1).unwrap();
-            }
-            let mut packet = BytesMut::new();
-            let sealed = now + Duration::from_secs(if number < 20 { 0 } else { 600 });
-            publisher.seal(sealed, 0, Flags::default(), &[number], &mut packet).unwrap();
-            packets.push(packet);
-        }
-        let (mut watched, mut scratch, mut came) = (Watched::new(stream), Vec::new(), Vec::new());
-        let drain = |watched: &mut Watched, came: &mut Vec<u8>| {
-            came.extend(std::iter::from_fn(|| watched.sequence.poll(now)).map(|(_, payload)| payload[0]));
-        };
-        watched.key(now, (old.0, &old.1), false, &mut scratch);
-        // A hub shows what it has kept, then what comes, some of it twice, and what it has kept again.
-        for number in [0, 1, 2, 30, 31, 31, 30, 3] {
-            watched.open(now, &packets[number], &mut scratch);
-            drain(&mut watched, &mut came);
-        }
-        watched.key(now, (live.0, &live.1), true, &mut scratch);
-        for number in [4, 32, 33, 31, 34] {
-            watched.open(now, &packets[number], &mut scratch);
-            drain(&mut watched, &mut came);
-        }
-        assert_eq!((came, watched.sequence.skipped()), (vec![0, 1, 2, 3, 30, 31, 32, 33, 34], 0));
-    }
 
     /// What the relay says at this time.
     fn said(relay: &mut Relay, now: Time) -> Option<Event> {

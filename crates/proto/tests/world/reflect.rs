@@ -222,11 +222,11 @@ impl World {
         }
     }
 
-    /// Those whose stream has had no way for a while say so.
+    /// Those whose stream has had no way for a while, or that cannot open it, say so.
     fn tell_subscribers(&mut self) {
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive).collect::<Vec<_>>() {
             for ticket in self.hosts[host.0].subscriptions() {
-                let (now, whole) = (self.now, self.way(host, ticket).is_some());
+                let (now, whole) = (self.now, self.opens(host, ticket) && self.way(host, ticket).is_some());
                 let broken = &mut self.hosts[host.0].media.broken;
                 if whole {
                     broken.remove(&ticket);
@@ -293,11 +293,23 @@ impl World {
     /// The stream of `ticket` is `provider`'s, comes, and can be opened.
     pub fn is_watching(&self, host: HostId, ticket: Ticket, provider: HostId) -> bool {
         let of = |event: &Event| matches!(event, Event::Accepted { ticket: of, provider: by, .. } if *of == ticket && *by == node_id(provider.0));
-        let published = &self.hosts[provider.0].media.published;
-        let stream = self.hosts[host.0].reflected(ticket);
-        let latest = published.values().find(|(of, _)| Some(*of) == stream).map(|(_, epoch)| *epoch);
         let accepted = self.events(host).iter().any(|(_, event)| of(event));
-        let opens = latest.is_some_and(|latest| self.hosts[host.0].epochs(ticket).contains(&latest));
-        accepted && opens && self.way(host, ticket).is_some()
+        let is_its = self.latest(host, ticket).is_some_and(|(publisher, _)| publisher == provider);
+        accepted && is_its && self.opens(host, ticket) && self.way(host, ticket).is_some()
+    }
+
+    /// Whether what is published now of a ticket's stream can be opened.
+    fn opens(&self, host: HostId, ticket: Ticket) -> bool {
+        self.latest(host, ticket).is_some_and(|(_, epoch)| self.hosts[host.0].epochs(ticket).contains(&epoch))
+    }
+
+    /// Who publishes a ticket's stream, and the latest epoch of it.
+    fn latest(&self, host: HostId, ticket: Ticket) -> Option<(HostId, Epoch)> {
+        let stream = self.hosts[host.0].reflected(ticket)?;
+        let published = |(at, host): (usize, &Host)| {
+            let (_, epoch) = host.media.published.values().find(|(of, _)| *of == stream)?;
+            Some((HostId(at), *epoch))
+        };
+        self.hosts.iter().enumerate().find_map(published)
     }
 }
