@@ -25,9 +25,9 @@ pub use stream_sender::StreamSender;
 /// Payload of one chunk of an object, bytes.
 pub const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Payload of the first chunk on a path, bytes: it fits one packet, so that an
-/// object begins when that has come. A whole one is more than TCP sends in its
-/// first round trip (ten segments, RFC 6928).
+/// Payload of the first of several chunks on a path, bytes: it fits one packet, so
+/// that an object begins when that has come. A whole one is more than TCP sends in
+/// its first round trip (ten segments, RFC 6928). What is one chunk comes at once.
 pub const FIRST_CHUNK_BYTES: usize = 1024;
 
 /// How far an object's sender goes beyond the receiver's last report until it

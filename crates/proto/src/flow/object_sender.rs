@@ -96,8 +96,8 @@ impl ObjectSender {
             self.end_sent = true;
             return Some(Message::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
         }
-        let most = if self.has_begun { CHUNK_BYTES } else { FIRST_CHUNK_BYTES };
-        let length = (self.length - self.sent).min(most as u64);
+        let (left, whole) = (self.length - self.sent, CHUNK_BYTES as u64);
+        let length = if self.has_begun || left <= whole { left.min(whole) } else { FIRST_CHUNK_BYTES as u64 };
         if self.under_way() + length > self.window.bytes().min(room.share) || length > room.left {
             return None;
         }

@@ -32,7 +32,7 @@ fn a_sender_goes_one_window_beyond_the_last_report() {
 }
 
 #[test]
-fn an_object_begins_on_each_path_with_what_fits_one_packet() {
+fn a_large_object_begins_on_each_path_with_what_fits_one_packet() {
     let mut sender = held(CHUNK_BYTES * 3);
     let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, Room::ALL) {
         Some(Message::Chunk(chunk)) => chunk.payload.len(),
@@ -42,6 +42,7 @@ fn an_object_begins_on_each_path_with_what_fits_one_packet() {
     sender.interrupt();
     sender.report(Time::ZERO, RTT, 5);
     assert_eq!([next(&mut sender), next(&mut sender)], [FIRST_CHUNK_BYTES, CHUNK_BYTES]);
+    assert_eq!(next(&mut held(10_000)), 10_000, "what is one piece comes as one");
 }
 
 #[test]
