@@ -130,8 +130,7 @@ impl Drop for Player {
 #[test]
 fn a_camera_is_asked_for_a_key_frame_once_a_second_for_all_who_wait() {
     let network = Network::new();
-    let first = network.supernode("sn1", &[]);
-    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
     let port = free_pair();
     let source = format!("rtp://127.0.0.1:{port}?encoding=h264");

@@ -76,8 +76,7 @@ fn others(guests: &[Guest], but: usize) -> BTreeSet<String> {
 #[test]
 fn everyone_receives_everyone_until_they_leave_or_die() {
     let network = Network::new();
-    let first = network.supernode("sn1", &[]);
-    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let [first, second] = network.pair();
     let hubs = [&first, &first, &second, &second].map(|hub| hub.endpoint("udp"));
     let mut guests: Vec<Guest> =
         hubs.iter().zip(1..).map(|(hub, number)| Guest::enter(&network, number, hub)).collect();

@@ -33,8 +33,7 @@ struct Pair {
 impl Pair {
     fn new(limit: &str, bytes: u64) -> Self {
         let network = Network::new();
-        let first = network.supernode("sn1", &[]);
-        let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+        let [first, second] = network.pair();
         let (inbox, file) = (network.path("inbox"), network.path("survey.tif"));
         fs::create_dir(&inbox).unwrap();
         survey(&file, bytes);

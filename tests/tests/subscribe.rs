@@ -33,8 +33,7 @@ fn one_copy_leaves_the_provider_for_all_of_one_super_node() {
 #[test]
 fn every_super_node_with_watchers_gets_one_copy() {
     let network = Network::new();
-    let first = network.supernode("sn1", &[]);
-    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
     let provider = network.node("p", "5,5", &["--super", &one, "--services", "video"]);
     let near = network.node("near", "1,1", &["--super", &one]);
@@ -55,12 +54,10 @@ fn every_super_node_with_watchers_gets_one_copy() {
 #[test]
 fn the_stream_of_a_node_of_another_super_node_is_found_by_its_id() {
     let network = Network::new();
-    let first = network.supernode("sn1", &[]);
-    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
+    let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
     let provider = network.node("p", "25,25", &["--super", &one, "--services", "video"]);
     let node = network.node("a", "1,1", &["--super", &two]);
-    first.wait_for("the hubs have met", |status| (status["index"]["hubs"] == 1).then_some(()));
     let id = provider.status().unwrap()["node"].as_str().unwrap().to_owned();
     let got = node.json(&["subscribe", "video", "--from", &id, "--for", "3s"]);
     let summary = &got["summary"];

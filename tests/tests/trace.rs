@@ -1,8 +1,7 @@
 //! The operator's view: the way of a request, and what control costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
-use roost_tests::network::{Network, PATIENCE};
-use roost_tests::process::wait_until;
+use roost_tests::network::Network;
 use serde_json::Value;
 
 fn steps(trace: &Value) -> Vec<(String, String)> {
@@ -13,10 +12,7 @@ fn steps(trace: &Value) -> Vec<(String, String)> {
 #[test]
 fn the_way_of_a_request_is_told_hub_by_hub_and_its_bytes_by_class() {
     let network = Network::new();
-    let first = network.supernode("sn1", &[]);
-    let second = network.supernode("sn2", &["--peer", &first.endpoint("udp")]);
-    let meets = || (second.json(&["status"])["index"]["hubs"] == 1).then_some(());
-    assert!(wait_until(PATIENCE, meets).is_some(), "{}", second.process.log());
+    let [first, second] = network.pair();
     let provider = network.node("far", "27,92", &["--super", &second.endpoint("udp"), "--services", "sensor,track"]);
     let requester = network.node("near", "1,1", &["--super", &first.endpoint("udp")]);
 
