@@ -211,7 +211,13 @@ impl Node {
     pub(crate) async fn streams(&self) -> Streams {
         let Some((address, media)) = &self.relay else { return relayed::none() };
         let address = *address;
-        media.inspect(move |relay, _, now| relayed::streams(relay, now, address)).await.unwrap_or_else(relayed::none)
+        let look = move |relay: &_, ends: &NodeEnds, now| (relayed::streams(relay, now, address), ends.watched());
+        let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
+        // A node that is about to end has nothing to say of them.
+        if let Ok(machine) = self.machine_status().await {
+            rows::name_streams(&mut streams.streams, &machine, &watched);
+        }
+        streams
     }
 }
 

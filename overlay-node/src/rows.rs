@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use roost_control::types::HubRow;
-use roost_control::{self as control, Code, Error, Roster, SCHEMA, Transfer, WatchEvent};
+use roost_control::{self as control, Code, Error, Roster, SCHEMA, StreamRow, Transfer, WatchEvent};
 use roost_daemon::shared::millis;
 use roost_proto::flow::digest_text;
-use roost_proto::peer::{Home, RequestStatus, SessionStatus, Summary, Trace, TracedHop};
+use roost_proto::peer::{self, Home, RequestStatus, SessionStatus, Summary, Ticket, Trace, TracedHop};
+use roost_proto::reflection::StreamId;
 use roost_proto::room::Member;
 use roost_proto::wire::{Change, Coverage, Found, Offer, Reason};
 
@@ -39,6 +40,23 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
         peer: request.provider,
         bytes: request.bytes,
         elapsed_s: request.age.as_secs_f64(),
+    }
+}
+
+/// Says what streams are that begin here, or that requests have.
+pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &peer::Status, watched: &[(StreamId, Ticket)]) {
+    let published = machine.publications.iter();
+    let published =
+        published.filter_map(|one| Some((one.stream?, one.service, Some(machine.cell), Some(machine.node))));
+    let taken = watched.iter().filter_map(|(stream, ticket)| {
+        let request = machine.requests.iter().find(|request| request.ticket == *ticket)?;
+        Some((*stream, request.service, request.cell, request.provider))
+    });
+    for (stream, service, cell, provider) in published.chain(taken) {
+        let stream = stream.to_string();
+        for row in rows.iter_mut().filter(|row| row.stream == stream) {
+            (row.service, row.cell, row.provider) = (Some(service), cell, provider);
+        }
     }
 }
 

@@ -45,6 +45,13 @@ fn every_super_node_with_watchers_gets_one_copy() {
     sent_to(&provider, 1);
     assert_eq!(kinds(&sent_to(&first, 2)), ["reflector", "subscriber"]);
     assert_eq!(kinds(&sent_to(&second, 2)), ["subscriber", "subscriber"]);
+    // Whoever has it says what it is.
+    let status = provider.status().unwrap();
+    let name = [&Value::from("video"), &status["cell"], &status["node"]];
+    for daemon in [&*provider, &*first, &*second, &*near, &*far[0]] {
+        let row = &daemon.json(&["streams"])["streams"][0];
+        assert_eq!(["service", "cell", "provider"].map(|key| &row[key]), name, "{row:#}");
+    }
     for (summary, written) in watchers.into_iter().map(Watcher::summary) {
         is_whole(&summary, &written);
     }

@@ -88,6 +88,11 @@ impl NodeEnds {
         Self { mailbox, shared, too_long, published, watches: Watches::new(ending) }
     }
 
+    /// The streams that requests have, each with one of these.
+    pub(crate) fn watched(&self) -> Vec<(StreamId, Ticket)> {
+        self.watches.streams()
+    }
+
     fn publish(&mut self, now: Time, relay: &mut Relay, stream: StreamId, published: Published) -> Result<(), String> {
         relay.publish(now, stream).map_err(|reason| reason.to_string())?;
         self.published.insert(stream, published);

@@ -203,6 +203,12 @@ impl Watches {
         }
     }
 
+    /// The streams that requests have, each with one of these.
+    pub(super) fn streams(&self) -> Vec<(StreamId, Ticket)> {
+        let first = |(stream, watched): (&StreamId, &Watched)| Some((*stream, *watched.requests.keys().next()?));
+        self.streams.iter().filter_map(first).collect()
+    }
+
     /// A request is over.
     pub(super) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
         let Some(Request { stream, begun, .. }) = self.requests.remove(&ticket) else { return };

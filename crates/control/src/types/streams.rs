@@ -25,7 +25,7 @@ pub struct Streams {
 pub struct StreamRow {
     /// Its number, 16 hexadecimal digits.
     pub stream: String,
-    /// What it is, as it was asked for here; absent where that is not known.
+    /// What it is, as it was asked for, or is published or watched here; absent where that is not known.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
     /// Where its provider is.

@@ -253,6 +253,7 @@ impl Requests {
                 ticket: asked.ticket,
                 service: asked.wanted.service,
                 provider: receiving.map(|receiving| receiving.provider),
+                cell: receiving.map(|receiving| receiving.cell()),
                 bytes: receiving.map_or(0, |receiving| receiving.bytes()),
                 age: now.since(asked.commanded),
             }

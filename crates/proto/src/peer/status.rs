@@ -102,6 +102,8 @@ pub struct RequestStatus {
     pub service: Service,
     /// Who provides; `None` until somebody accepts.
     pub provider: Option<NodeId>,
+    /// Where that was then.
+    pub cell: Option<Cell>,
     /// Payload bytes received.
     pub bytes: u64,
     /// How long it has been there.
