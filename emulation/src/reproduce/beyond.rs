@@ -1,5 +1,5 @@
 //! What the papers leave to the future: lossy links, a super node that dies,
-//! other transports.
+//! the choice of how to find providers, other transports.
 
 use super::claim::Claim;
 use super::sproull::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
@@ -13,7 +13,7 @@ const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node
 
 /// All of them.
 pub(super) fn studies(scale: Scale) -> Vec<Study> {
-    vec![loss(scale), failure(scale), transports(scale)]
+    vec![loss(scale), failure(scale), discovery(scale), transports(scale)]
 }
 
 fn plots() -> Vec<Plot> {
@@ -106,6 +106,52 @@ fn failure(scale: Scale) -> Study {
         )
     });
     study
+}
+
+/// Nodes choose between the super node and multicast.
+fn discovery(scale: Scale) -> Study {
+    const BOTH: &str = "both at once";
+    const AUTO: &str = "chosen";
+    const NODES: f64 = 54.0;
+    let sides = [(ONE, "super-node"), (BOTH, "super-node-multicast"), (AUTO, "super-node-auto")];
+    let point = |nodes: u32, (series, architecture): (&str, &str)| {
+        let network = format!("{{ tree = {{ nodes = {nodes} }} }}");
+        let text = plan("beyond-auto", &network, architecture, scale.duration(), "");
+        Point::virtual_run(series, f64::from(nodes), text, scale)
+    };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    Study {
+        id: "beyond-auto",
+        paper: Paper::Beyond,
+        title: "Each node chooses how to find providers",
+        about: "The hierarchy with one super node, whose nodes ask it, ask it and the nodes of their own LAN by multicast \
+                at once, or choose for each request: by where the provider probably is, and then by which way was \
+                faster before. The seed's authors name the choice as future work.",
+        inferred: Vec::new(),
+        axis: "nodes",
+        has_kinds: false,
+        points: [31, 54].into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
+        plots: plots()
+            .into_iter()
+            .chain([plot("Overhead for each completed service", "overhead.each", Unit::Bytes)])
+            .collect(),
+        claims: vec![
+            claim(
+                "beyond-auto-latency",
+                "Nodes that choose have the first byte of a track no later than those that ask the super node alone.",
+                ("track.mean", AUTO, ONE),
+                NODES,
+                to(1.0),
+            ),
+            claim(
+                "beyond-auto-overhead",
+                "And they spend no more on finding services than those that ask in both ways at once.",
+                ("overhead.each", AUTO, BOTH),
+                NODES,
+                to(1.0),
+            ),
+        ],
+    }
 }
 
 /// The same over each transport.

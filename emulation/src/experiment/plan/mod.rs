@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "star-11"
 //! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
-//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast"
+//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast", "super-node-auto"
 //! duration = "60s"
 //! seed = 1
 //!
@@ -105,11 +105,19 @@ pub enum Architecture {
     Multicast,
     /// Found in both ways at once, whichever is first; data from node to node.
     SuperNodeMulticast,
+    /// Found in one of both ways, as each node thinks best; data from node to node.
+    SuperNodeAuto,
 }
 
 impl Architecture {
-    const ALL: [Self; 5] =
-        [Self::ClientServer, Self::ClientServerCaching, Self::SuperNode, Self::Multicast, Self::SuperNodeMulticast];
+    const ALL: [Self; 6] = [
+        Self::ClientServer,
+        Self::ClientServerCaching,
+        Self::SuperNode,
+        Self::Multicast,
+        Self::SuperNodeMulticast,
+        Self::SuperNodeAuto,
+    ];
 
     /// Its name in plans and results.
     pub const fn name(self) -> &'static str {
@@ -119,6 +127,7 @@ impl Architecture {
             Self::SuperNode => "super-node",
             Self::Multicast => "multicast",
             Self::SuperNodeMulticast => "super-node-multicast",
+            Self::SuperNodeAuto => "super-node-auto",
         }
     }
 
@@ -126,7 +135,7 @@ impl Architecture {
     pub const fn hub_role(self) -> Role {
         match self {
             Self::ClientServer | Self::ClientServerCaching => Role::Server,
-            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast => Role::SuperNode,
+            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast | Self::SuperNodeAuto => Role::SuperNode,
         }
     }
 
@@ -153,6 +162,7 @@ impl Architecture {
             Self::ClientServer | Self::ClientServerCaching | Self::SuperNode => None,
             Self::Multicast => Some(Discovery::Multicast),
             Self::SuperNodeMulticast => Some(Discovery::Both),
+            Self::SuperNodeAuto => Some(Discovery::Auto),
         }
     }
 }

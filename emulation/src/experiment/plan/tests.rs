@@ -129,7 +129,8 @@ fn what_makes_no_sense_is_refused_with_its_line() {
 
 #[test]
 fn every_architecture_is_known_by_its_name_and_no_other_is() {
-    for name in ["client-server", "client-server-caching", "super-node", "multicast", "super-node-multicast"] {
+    let peers = ["super-node", "multicast", "super-node-multicast", "super-node-auto"];
+    for name in ["client-server", "client-server-caching"].into_iter().chain(peers) {
         assert_eq!(parse(&LEAST.replace("super-node", name)).unwrap().architecture.name(), name);
     }
     let error = parse(&LEAST.replace("super-node", "mesh")).unwrap_err();
