@@ -71,11 +71,12 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     all
 }
 
-/// What found services and arranged them: all that hubs have to do with, what
-/// nodes said to one another beside data, and their handshakes.
+/// What found services and arranged them: all that hubs have to do with but the
+/// data that they relay, what nodes said to one another beside data, and their handshakes.
 fn arranged(shares: Shares) -> u64 {
-    let Shares { hub_bytes, handshake_bytes, multicast_bytes, asides, aside_bytes, .. } = shares;
-    hub_bytes + handshake_bytes + multicast_bytes + aside_bytes + asides * ASIDE_HEADERS
+    let Shares { hub_bytes, relayed_bytes, handshake_bytes, multicast_bytes, asides, aside_bytes, .. } = shares;
+    // What is relayed counts as sent when it is queued, and may be lost there.
+    hub_bytes.saturating_sub(relayed_bytes) + handshake_bytes + multicast_bytes + aside_bytes + asides * ASIDE_HEADERS
 }
 
 fn all_bytes(shares: Shares) -> u64 {
@@ -141,7 +142,8 @@ mod tests {
     #[test]
     fn what_is_arranged_is_told_from_data() {
         let shares = Shares {
-            hub_bytes: 300,
+            hub_bytes: 1300,
+            relayed_bytes: 1000,
             handshake_bytes: 50,
             node_bytes: 9000,
             multicast_bytes: 7,

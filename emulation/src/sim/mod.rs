@@ -93,6 +93,8 @@ pub struct Outcome {
 pub struct Shares {
     /// Packets of associations with hubs, and of hubs with one another.
     pub hub_bytes: u64,
+    /// Of that, data which hubs relayed, without any header.
+    pub relayed_bytes: u64,
     /// Handshakes of nodes with one another.
     pub handshake_bytes: u64,
     /// All else from node to node: data, its acknowledgements, and `asides`.

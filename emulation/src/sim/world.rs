@@ -58,6 +58,8 @@ pub(super) struct World<'a> {
     pub(super) between_hubs: BTreeMap<(MachineId, MachineId), [u64; Traffic::ALL.len()]>,
     /// Messages from node to node that are no data, and their bytes.
     asides: [u64; 2],
+    /// Bytes of data that went to or from hubs.
+    relayed_bytes: u64,
 }
 
 /// Messages, and their bytes without headers of any kind.
@@ -148,6 +150,7 @@ impl<'a> World<'a> {
             said: [Said::default(); Traffic::ALL.len()],
             between_hubs: BTreeMap::new(),
             asides: [0; 2],
+            relayed_bytes: 0,
             casts,
         };
         let hubs = placement.hubs.len();
@@ -203,7 +206,7 @@ impl<'a> World<'a> {
     /// What the packets of all machines were for.
     pub(super) fn shares(&self) -> Shares {
         let [asides, aside_bytes] = self.asides;
-        Shares { asides, aside_bytes, ..self.links.shares() }
+        Shares { asides, aside_bytes, relayed_bytes: self.relayed_bytes, ..self.links.shares() }
     }
 
     /// When the next thing happens.
@@ -395,6 +398,9 @@ impl<'a> World<'a> {
         let hubs = self.prepared.placement.hubs.len();
         if from >= hubs && to >= hubs && traffic != Traffic::Payload {
             self.asides = [self.asides[0] + 1, self.asides[1] + bytes];
+        }
+        if traffic == Traffic::Payload && (from < hubs || to < hubs) {
+            self.relayed_bytes += bytes;
         }
         if from < hubs && to < hubs {
             self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;

@@ -10,6 +10,12 @@ use crate::udp::session::RELIABLE_HEADER;
 pub(crate) const UDP_BYTES: u32 = 20 + 8;
 /// Headers of IPv4 and TCP, with time stamps.
 const TCP_BYTES: u32 = 20 + 32;
+/// What the options of a SYN take beyond time stamps.
+const OPTIONS: u16 = 8;
+/// A segment that only acknowledges, with the header of its frame. The system
+/// sends one ahead of its first segments of data; here they are one packet, so
+/// that a lost acknowledgement does not hold up a handshake.
+const ACK_BYTES: u16 = 14 + TCP_BYTES as u16;
 /// A short QUIC header with a connection id of eight bytes, a packet number of
 /// one or two, the tag, and what frames take more than our own packets' heads.
 const QUIC_BYTES: u32 = 1 + 8 + 2 + 16 + 2;
@@ -34,10 +40,10 @@ pub(super) struct Attire {
     pub(super) is_stream: bool,
 }
 
-/// DTLS 1.3 with certificates of both sides: ClientHello; ServerHello to
-/// Finished; the client's certificate to Finished; ready.
+/// DTLS 1.3 with certificates of both sides: ClientHello, padded; ServerHello to
+/// Finished; the client's certificate to Finished, and ready; ready.
 static UDP: Attire = Attire {
-    flights: &[&[1150], &[1150, 500], &[1000], &[23]],
+    flights: &[&[1215], &[797], &[610], &[95]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + SEAL_BYTES as u32,
     heads: 0,
@@ -47,7 +53,7 @@ static UDP: Attire = Attire {
 
 /// SYN; SYN and ACK; then TLS 1.3 as above.
 static TCP: Attire = Attire {
-    flights: &[&[0], &[0], &[300], &[1448, 100], &[1000], &[27]],
+    flights: &[&[OPTIONS], &[OPTIONS], &[ACK_BYTES + 194], &[ACK_BYTES + 692], &[ACK_BYTES + 526], &[26]],
     bare: TCP_BYTES,
     sealed: TCP_BYTES,
     heads: RELIABLE_HEADER,
@@ -55,9 +61,9 @@ static TCP: Attire = Attire {
     is_stream: true,
 };
 
-/// QUIC pads what a client sends first.
+/// QUIC pads what a client sends first, and whoever answers it.
 static QUIC: Attire = Attire {
-    flights: &[&[1200], &[1200, 700], &[1200], &[40]],
+    flights: &[&[1200], &[1200, 138], &[1200, 142, 88], &[103]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + QUIC_BYTES,
     heads: 0,

@@ -40,7 +40,7 @@ pub(super) fn study(scale: Scale) -> Study {
         title: "What it costs to find a service",
         about: "Three nodes, one of them beside the super node, ask one another for one kind of service only, one at \
                 a time. Overhead is all that is no data: what goes to or from the super node (attaching, publishing, \
-                leases, gossip, requests), handshakes between nodes, and what nodes say to one another beside data, \
+                leases, gossip, requests) but the data that it relays, handshakes between nodes, and what nodes say to one another beside data, \
                 each such message counted with the headers of a packet of its own and of one that acknowledges it. \
                 All from the start of the programs on, with the headers of frames.",
         inferred: vec![

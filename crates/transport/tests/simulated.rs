@@ -1,0 +1,66 @@
+//! Links in virtual time, beside the transports that they stand for.
+#![cfg(feature = "simulated")]
+// Every test here is a test, its helpers too.
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use roost_proto::{Scheme, Time};
+use roost_transport::SchemeCounters;
+use roost_transport::simulated::{Detail, LinkEnd};
+use support::World;
+
+/// Headers of IPv4 and UDP.
+const UDP_BYTES: u64 = 28;
+/// Headers of IPv4 and TCP, with time stamps; a SYN has 8 bytes more.
+const TCP_BYTES: u64 = 52;
+/// An acknowledgement with the header of its frame.
+const ACK_BYTES: u64 = 14 + TCP_BYTES;
+/// Signatures and serial numbers differ by some bytes.
+const TOLERANCE: u64 = 16;
+
+#[tokio::test]
+async fn a_handshake_is_as_large_as_a_real_one() {
+    for scheme in Scheme::ALL {
+        let world = World::new();
+        let (hub, _, node, _) = world.pair(scheme).await;
+        let ends = [&node, &hub].map(|end| end.transport.counters().of(scheme).clone());
+        let real = [0, 1].map(|end| on_the_wire(scheme, end, &ends[end]));
+        // Over QUIC acknowledgements are in more packets or fewer.
+        let tolerance = if scheme == Scheme::Quic { 200 } else { TOLERANCE };
+        for (real, simulated) in real.into_iter().zip(simulated(scheme)) {
+            assert!(real.abs_diff(simulated) <= tolerance, "{scheme}: {real} {simulated}");
+        }
+    }
+}
+
+/// What an end has sent in its handshake, with the headers of IP and above. The dialler acknowledges
+/// the SYN and the listener's certificate by segments of their own, the listener the ClientHello.
+fn on_the_wire(scheme: Scheme, end: usize, sent: &SchemeCounters) -> u64 {
+    let acknowledgements = [2, 1][end] * ACK_BYTES;
+    match scheme {
+        Scheme::Tcp => TCP_BYTES + 8 + sent.bytes_sent + sent.datagrams_sent * TCP_BYTES + acknowledgements,
+        Scheme::Udp | Scheme::Quic => sent.bytes_sent + sent.datagrams_sent * UDP_BYTES,
+    }
+}
+
+fn simulated(scheme: Scheme) -> [u64; 2] {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut ends = [LinkEnd::dial(scheme, Detail::Message, now), LinkEnd::accept(scheme, Detail::Message, now)];
+    let mut sent = [0; 2];
+    let mut quiet = 0;
+    for end in [0, 1].into_iter().cycle() {
+        let before = sent[end];
+        while let Some(parcel) = ends[end].poll_packet(now) {
+            sent[end] += u64::from(parcel.bytes);
+            ends[1 - end].handle_packet(now, parcel.path, &parcel.content);
+        }
+        quiet = if sent[end] == before { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            break;
+        }
+    }
+    sent
+}
