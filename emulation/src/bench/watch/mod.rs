@@ -71,11 +71,15 @@ pub enum Case {
     Uplink4,
     /// Eight.
     Uplink8,
+    /// Four receivers, each with a stream of its own.
+    Direct4,
+    /// Eight.
+    Direct8,
 }
 
 impl Case {
     /// All, in the order in which they are measured.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::JoinFirst,
         Self::JoinCarried,
         Self::JoinAgain,
@@ -84,6 +88,8 @@ impl Case {
         Self::Uplink1,
         Self::Uplink4,
         Self::Uplink8,
+        Self::Direct4,
+        Self::Direct8,
     ];
 
     /// Its name on command lines, in tables and in JSON.
@@ -97,6 +103,8 @@ impl Case {
             Self::Uplink1 => "uplink-1",
             Self::Uplink4 => "uplink-4",
             Self::Uplink8 => "uplink-8",
+            Self::Direct4 => "direct-4",
+            Self::Direct8 => "direct-8",
         }
     }
 
@@ -105,8 +113,16 @@ impl Case {
         match self {
             Self::JoinFirst | Self::Uplink1 => 1,
             Self::JoinCarried | Self::JoinAgain | Self::LeaveWatchers | Self::LeaveProviders => 2,
-            Self::Uplink4 => 4,
-            Self::Uplink8 => 8,
+            Self::Uplink4 | Self::Direct4 => 4,
+            Self::Uplink8 | Self::Direct8 => 8,
+        }
+    }
+
+    /// Whether super nodes may reflect it.
+    const fn reflection(self) -> Option<Reflection> {
+        match self {
+            Self::Direct4 | Self::Direct8 => None,
+            _ => Some(Reflection::Always),
         }
     }
 }
@@ -177,7 +193,7 @@ fn measure(bench: &mut Bench<'_>, case: Case) -> Result<Row, String> {
     let Stage { daemons, lab, .. } = &mut stage;
     thread::scope(|scope| {
         let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
-        let mut scene = Scene { daemons, lab, sent: &sent };
+        let mut scene = Scene { daemons, lab, sent: &sent, reflect: case.reflection() };
         let seen = runtime.block_on(async {
             tokio::select! {
                 seen = scene.play(case) => seen,
@@ -209,6 +225,8 @@ struct Scene<'a> {
     lab: &'a Lab,
     /// Datagrams that the provider's source was sent.
     sent: &'a AtomicU64,
+    /// Whether super nodes may reflect it.
+    reflect: Option<Reflection>,
 }
 
 impl Scene<'_> {
@@ -228,13 +246,13 @@ impl Scene<'_> {
             }
             Case::LeaveWatchers => self.leave(case, HUBS[1]).await,
             Case::LeaveProviders => self.leave(case, HUBS[0]).await,
-            Case::Uplink1 | Case::Uplink4 | Case::Uplink8 => self.uplink(case).await,
+            Case::Uplink1 | Case::Uplink4 | Case::Uplink8 | Case::Direct4 | Case::Direct8 => self.uplink(case).await,
         }
     }
 
     /// One who asks for the stream.
     fn ask(&self, watcher: usize) -> Watcher {
-        Watcher::ask(&self.daemons[FIRST_WATCHER + watcher])
+        Watcher::ask(&self.daemons[FIRST_WATCHER + watcher], self.reflect)
     }
 
     /// One who has it, for a while.
@@ -316,7 +334,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn ask(daemon: &Daemon) -> Self {
+    fn ask(daemon: &Daemon, reflect: Option<Reflection>) -> Self {
         let arrivals = Arc::new(Mutex::new(Arrivals::default()));
         let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
@@ -324,7 +342,7 @@ impl Watcher {
             let took = async {
                 let query = RequestQuery {
                     duration: Some(WATCH),
-                    reflect: Some(Reflection::Always),
+                    reflect,
                     ..RequestQuery::new(Service::Video, Area::At(PROVIDER_CELL))
                 };
                 let mut stream = Client::connect(socket).await?.request(&query).await?;

@@ -62,7 +62,8 @@ impl Row {
 
     /// Of what the provider sent.
     pub(super) fn sent(case: Case, copies: f64) -> Self {
-        Self { copies: Some(copies), met: Some(copies <= ONE_COPY), ..Self::of(case) }
+        let met = case.reflection().map(|_| copies <= ONE_COPY);
+        Self { copies: Some(copies), met, ..Self::of(case) }
     }
 }
 
@@ -84,5 +85,6 @@ mod tests {
         let seen = [moved(25, (0, 0)), moved(26, (0, 0)), moved(9, (1, 0)), moved(9, (0, 1))];
         assert_eq!(seen, [true, false, false, false].map(Some));
         assert_eq!([1.1, 2.1].map(|copies| Row::sent(Case::Uplink4, copies).met), [true, false].map(Some));
+        assert_eq!(Row::sent(Case::Direct4, 4.2).met, None);
     }
 }

@@ -123,10 +123,10 @@ enum Other {
     /// carries the stream, of one that has watched it before; to be met is a round trip and 20 ms. GAP
     /// is the longest time between two datagrams, BEFORE and while the receivers' or the
     /// provider's super node leaves; LOST and TWICE are datagrams; to be met are 25 ms, 0 and 0. COPIES
-    /// are bytes on the provider's link for each byte of the stream; to be met is one copy, 1.25 with
-    /// headers and control.
+    /// are bytes on the provider's link for each byte of the stream, of one that super nodes reflect
+    /// and of one for each receiver; to be met is one copy, 1.25 with headers and control.
     #[command(before_help = "Examples:
-  emulate bench watch                                  8 rows, in three minutes
+  emulate bench watch                                  10 rows, in four minutes
   emulate bench watch --case join-carried,leave-watchers
   emulate bench watch --case uplink-8 --json
 ")]

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// Only this: join-first, join-carried, join-again, leave-watchers, leave-providers, uplink-1,
-    /// uplink-4 or uplink-8; may be given more than once
+    /// uplink-4, uplink-8, direct-4 or direct-8; may be given more than once
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     case: Vec<Case>,
     #[command(flatten)]

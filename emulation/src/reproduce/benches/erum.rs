@@ -1,0 +1,152 @@
+//! Púdelka and Rebok 2009: reflectors.
+
+use super::{LINE, PLACE, Said, by_size, of, plot, study};
+use crate::reproduce::claim::{At, Claim, Estimator};
+use crate::reproduce::study::{Limit, Paper, Plot, Scale, Study, Unit};
+
+pub(super) fn studies(scale: Scale) -> Vec<Study> {
+    // It takes a minute for each number of reflectors.
+    let capacity = (!scale.is_quick).then(|| capacity(scale));
+    [throughput(scale)].into_iter().chain(capacity).chain([migration(scale)]).collect()
+}
+
+fn throughput(scale: Scale) -> Study {
+    const LARGEST: f64 = 1440.0;
+    let args =
+        |line: &str, bytes: u32| format!("reflect --implementation {line} --targets 10 --bytes {bytes} --trial 400");
+    let sizes = scale.places(&[100, 400, 800, 1440], &[200, 1440]);
+    let delivered = |line| At::new(line, LARGEST, "delivered_pps");
+    Study {
+        title: "Packets that a reflector sends to ten, by their size",
+        about: "One copy of a stream in, copies to ten receivers out, on one machine over loopback: a super node's \
+                data path, and a page of C that does the same.",
+        inferred: vec![
+            "The seed's reflector was limited by Ethernet of 1 Gbit/s; here nothing but the processor is in the way.",
+        ],
+        axis: "bytes of a packet",
+        has_kinds: false,
+        plots: vec![
+            plot("throughput", "Packets a second at all receivers", "delivered_pps", Unit::Count),
+            plot("throughput", "Payload at all receivers", "delivered_mbps", Unit::MbitS),
+        ],
+        claims: vec![
+            Said {
+                id: "erum-throughput",
+                figure: "throughput",
+                sentence: "A reflector sends 905 Mbit/s with packets of 1440 bytes: 78 600 packets a second.",
+                seed: "78 600 packets/s",
+                ours: Estimator::Mean(delivered("ours")),
+                unit: Unit::Count,
+                size: (78_600.0, f64::INFINITY),
+                direction: (40_000.0, f64::INFINITY),
+                why: "This machine, or what else it did meanwhile, is in the way.",
+            }
+            .claim(),
+            Said {
+                id: "erum-c",
+                figure: "throughput",
+                sentence: "The version in C is about 10 % faster.",
+                seed: "0.91 ×",
+                ours: Estimator::Ratio(delivered("ours"), delivered("c-gso")),
+                unit: Unit::Times,
+                size: (0.9, f64::INFINITY),
+                direction: (0.5, f64::INFINITY),
+                why: "The page of C keeps no packets for who joins later and reads no headers.",
+            }
+            .claim(),
+        ],
+        ..of("erum-throughput", Paper::Erum, by_size(&["ours", "c-gso"], &sizes, args, &[], scale))
+    }
+}
+
+/// Row by row of Tables 2 and 3: super nodes, what is printed there, and what equation (4) gives.
+const ROWS: [(f64, &str, f64, f64); 4] =
+    [(1.0, "5", 5.0, 6.0), (2.0, "7", 7.0, 7.0), (4.0, "8", 8.0, 8.0), (8.0, "9", 9.0, 9.0)];
+
+fn capacity(scale: Scale) -> Study {
+    let hubs = ROWS.map(|row| row.0 as u32);
+    let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
+    let most = |what: &str, hubs| Estimator::Mean(At::new(what, hubs, "most.count"));
+    // Counted, not timed: once is enough.
+    let once = Scale { seeds: 1, ..scale };
+    let printed = ROWS.map(|(hubs, seed, least, by_equation)| Claim {
+        id: format!("erum-table3-{hubs}"),
+        figure: "Table 3",
+        sentence: format!("{hubs} reflectors serve {seed} clients who all send, each by its own reflector."),
+        seed,
+        ours: most("count", hubs),
+        unit: Unit::Count,
+        size: (least, by_equation),
+        direction: (least - 1.0, f64::INFINITY),
+        why: "",
+    });
+    let shared = ROWS.map(|(hubs, seed, least, _)| Claim {
+        id: format!("erum-table3-{hubs}-residual"),
+        figure: "Table 3",
+        sentence: format!(
+            "{hubs} reflectors serve {seed} such clients, where ours place them by what uplinks have left."
+        ),
+        seed,
+        ours: most("residual", hubs),
+        unit: Unit::Count,
+        size: (least, f64::INFINITY),
+        direction: (least - 1.0, f64::INFINITY),
+        why: "",
+    });
+    Study {
+        title: "How many clients a mesh of reflectors serves",
+        about: "Real daemons in a room where everyone sends and everyone receives; each super node's link carries 30.17 \
+                streams, as 905 Mbit/s carry those of 30. The most for whom nobody loses a hundredth: each client by its \
+                own super node (count), and placed by what uplinks have left (residual).",
+        inferred: vec![
+            "Streams are smaller than 30 Mbit/s, and links in proportion: what counts is how many there are.",
+            "Equation (4) gives one more than is printed for 1, 3 and 5 reflectors; both count as met. Table 2 has one \
+             client more, who only receives.",
+            "The limit is that of copies that all super nodes share evenly.",
+        ],
+        axis: "super nodes",
+        has_kinds: false,
+        plots: vec![Plot {
+            limit: Some(Limit { series: "residual", measure: "balanced" }),
+            ..plot("Table 3", "Clients who all send and all receive", "most.count", Unit::Count)
+        }],
+        claims: [printed, shared].concat(),
+        ..of("erum-capacity", Paper::Erum, by_size(&["count", "residual"], &hubs, args, &[], once))
+    }
+}
+
+fn migration(scale: Scale) -> Study {
+    let gap = |case: &str| At::new(LINE, PLACE, &format!("{case}.gap_ms"));
+    let said = |id, sentence, case: &str| {
+        Said {
+            id,
+            figure: "migration",
+            sentence,
+            seed: "25 to 85 ms",
+            ours: Estimator::Mean(gap(case)),
+            unit: Unit::Ms,
+            size: (0.0, 85.0),
+            direction: (0.0, 1000.0),
+            why: "Nothing comes for longer while its way changes.",
+        }
+        .claim()
+    };
+    Study {
+        title: "A client moves to another reflector",
+        about: "Two super nodes, a provider at the one and receivers at the other, 20 ms from one another, with the \
+                real daemons; a super node leaves, and its clients go to the other.",
+        inferred: vec![
+            "The seed's clients move when their reflector ends or hands them over; what is measured is the \
+                        longest time without a datagram, which is 8 ms anyhow.",
+        ],
+        plots: vec![
+            plot("migration", "receivers' hub leaves", "leave-watchers.gap_ms", Unit::Ms),
+            plot("migration", "provider's hub leaves", "leave-providers.gap_ms", Unit::Ms),
+        ],
+        claims: vec![
+            said("erum-migration", "A client moves within 25 to 85 ms: of the receivers.", "leave-watchers"),
+            said("erum-migration-provider", "The same of who provides.", "leave-providers"),
+        ],
+        ..study("erum-migration", Paper::Erum, "watch --case leave-watchers,leave-providers", &["case"], scale)
+    }
+}

@@ -1,0 +1,95 @@
+//! What `emulate bench` measures: of the papers about reflectors, bulk transfer and two links, and of
+//! reflection beyond them.
+
+mod dre;
+mod erum;
+mod reflection;
+mod wars;
+
+use super::claim::{At, Claim, Estimator};
+use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+
+/// The line of a study whose figures are all of one command.
+const LINE: &str = "measured";
+/// Its one place.
+const PLACE: f64 = 1.0;
+
+/// All of them.
+pub(super) fn studies(scale: Scale) -> Vec<Study> {
+    [erum::studies(scale), wars::studies(scale), dre::studies(scale), vec![reflection::study(scale)]].concat()
+}
+
+/// Runs of one command. In real time: a quick one is made once.
+fn point(series: &str, x: f64, name: &str, args: &str, by: &'static [&'static str], scale: Scale) -> Point {
+    let args = args.split_whitespace().map(str::to_owned).collect();
+    let seeds = if scale.is_quick { 1 } else { scale.seeds };
+    let (series, name) = (series.to_owned(), name.to_owned());
+    Point { series, x, place: x, name, make: Make::Bench { args, by }, seeds }
+}
+
+/// A study that has these points and no words yet.
+fn of(id: &'static str, paper: Paper, points: Vec<Point>) -> Study {
+    Study {
+        id,
+        paper,
+        title: "",
+        about: "",
+        inferred: Vec::new(),
+        axis: "",
+        has_kinds: true,
+        points,
+        plots: Vec::new(),
+        claims: Vec::new(),
+    }
+}
+
+/// A study whose runs are all of one command.
+fn study(id: &'static str, paper: Paper, args: &str, by: &'static [&'static str], scale: Scale) -> Study {
+    of(id, paper, vec![point(LINE, PLACE, "all", args, by, scale)])
+}
+
+/// Points of several lines along sizes, which are named as they are and stand evenly.
+fn by_size(
+    lines: &[&str],
+    sizes: &[u32],
+    args: impl Fn(&str, u32) -> String,
+    by: &'static [&'static str],
+    scale: Scale,
+) -> Vec<Point> {
+    let of_line = |line: &&str| {
+        let of_size = |(place, size): (u32, &u32)| Point {
+            place: f64::from(place),
+            ..point(line, f64::from(*size), &size.to_string(), &args(line, *size), by, scale)
+        };
+        (0..).zip(sizes).map(of_size).collect::<Vec<_>>()
+    };
+    lines.iter().flat_map(of_line).collect()
+}
+
+fn at(measure: &str) -> At {
+    At::new(LINE, PLACE, measure)
+}
+
+fn plot(figure: &'static str, title: &'static str, measure: &'static str, unit: Unit) -> Plot {
+    Plot { figure, title, measure, unit, limit: None }
+}
+
+/// A claim, in the order in which it is read.
+struct Said {
+    id: &'static str,
+    figure: &'static str,
+    sentence: &'static str,
+    seed: &'static str,
+    ours: Estimator,
+    unit: Unit,
+    size: (f64, f64),
+    direction: (f64, f64),
+    why: &'static str,
+}
+
+impl Said {
+    fn claim(self) -> Claim {
+        let Self { id, figure, sentence, seed, ours, unit, size, direction, why } = self;
+        Claim { id: id.to_owned(), figure, sentence: sentence.to_owned(), seed, ours, unit, size, direction, why }
+    }
+}

@@ -1,0 +1,59 @@
+//! Beyond the papers: one copy for all who watch.
+
+use super::{Said, of, plot, point};
+use crate::reproduce::claim::{At, Estimator};
+use crate::reproduce::study::{Paper, Scale, Study, Unit};
+
+/// Lines, cases of the command, and how many receive.
+const CASES: [(&str, &str, u32); 5] = [
+    (REFLECTED, "uplink", 4),
+    (OWN, "direct", 4),
+    (REFLECTED, "uplink", 1),
+    (REFLECTED, "uplink", 8),
+    (OWN, "direct", 8),
+];
+const REFLECTED: &str = "reflected";
+const OWN: &str = "a stream each";
+/// What one copy may have: headers, seals and control beside the payload.
+const ONE_COPY: f64 = 1.25;
+
+/// What a provider's uplink carries.
+pub(super) fn study(scale: Scale) -> Study {
+    let run = |(series, case, watchers): &(&str, &str, u32)| {
+        let args = format!("watch --case {case}-{watchers}");
+        point(series, f64::from(*watchers), &watchers.to_string(), &args, &[], scale)
+    };
+    // It takes some seconds for each receiver.
+    let (most, cases) = if scale.is_quick { (4.0, &CASES[..2]) } else { (8.0, &CASES[..]) };
+    let copies = |series| At::new(series, most, "copies");
+    let said = |id, sentence, ours, size| {
+        let (figure, seed, direction) = ("beyond", "not measured there", (0.0, f64::INFINITY));
+        let why = "Headers, seals, control and repairs take more than was reckoned with.";
+        Said { id, figure, sentence, seed, ours, unit: Unit::Times, size, direction, why }.claim()
+    };
+    Study {
+        title: "One copy for all who watch",
+        about: "A provider of live video at one super node, receivers at another, 20 ms from one another, with the real \
+                daemons: all bytes that leave the provider's host, with headers and control, in parts of those of the \
+                video. Super nodes reflect the stream, or each receiver asks for one of its own.",
+        inferred: Vec::new(),
+        axis: "receivers",
+        has_kinds: false,
+        plots: vec![plot("beyond", "Copies on the provider's uplink", "copies", Unit::Times)],
+        claims: vec![
+            said(
+                "beyond-reflection",
+                "All who watch one stream together cost its provider one copy, and a quarter for all else at most.",
+                Estimator::Mean(copies(REFLECTED)),
+                (0.0, ONE_COPY),
+            ),
+            said(
+                "beyond-reflection-saved",
+                "That is the share of one of them in what as many streams cost, and a quarter more at most.",
+                Estimator::Ratio(copies(REFLECTED), copies(OWN)),
+                (0.0, ONE_COPY / most),
+            ),
+        ],
+        ..of("beyond-reflection", Paper::Beyond, cases.iter().map(run).collect())
+    }
+}
