@@ -320,16 +320,23 @@ impl Hub {
     }
 
     /// Where the node at `link` may turn to when this hub is gone: to the other
-    /// members, those that are about as near first, and not every node to the
+    /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
     pub(super) fn siblings(&self, link: LinkId, node: NodeId) -> Vec<Address> {
         let members = self.members.reach.iter();
-        let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, reach.addresses.first()?)));
-        let (mut near, far): (Vec<_>, Vec<_>) = up.partition(|(rtt, _)| *rtt <= super::balance::NEAR);
+        let up = members.filter_map(|(member, reach)| Some((self.rtt_to(*member)?, member, reach.addresses.first()?)));
+        let mut up: Vec<_> = up.collect();
+        up.sort_unstable_by_key(|(rtt, member, _)| (*rtt, **member));
         let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
-        let turned = turn % near.len().max(1);
-        near.rotate_left(turned);
-        let all = near.into_iter().chain(far).map(|(_, address)| address.clone()).collect();
+        let mut all = Vec::new();
+        while let Some((nearest, ..)) = up.first() {
+            let near = *nearest + super::balance::NEAR.max(*nearest / 4);
+            let mut alike: Vec<_> = up.extract_if(.., |(rtt, ..)| *rtt <= near).collect();
+            alike.sort_unstable_by_key(|(_, member, _)| **member);
+            let turned = turn % alike.len();
+            alike.rotate_left(turned);
+            all.extend(alike.into_iter().map(|(.., address)| address.clone()));
+        }
         self.shareable(link, all)
     }
 

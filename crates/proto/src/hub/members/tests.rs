@@ -210,6 +210,29 @@ pub(in crate::hub) fn announce_at(bench: &mut Bench, link: LinkId, number: u8, a
 }
 
 #[test]
+fn nodes_are_told_of_the_nearest_first_and_not_all_of_the_same_one() {
+    let (mut bench, ..) = met_at(Duration::from_millis(80));
+    for (number, rtt) in [(101, 24), (102, 20), (103, 22)] {
+        bench.rtt = Duration::from_millis(rtt);
+        let link = bench.up(number, Role::SuperNode);
+        announce(&mut bench, link, number);
+    }
+    let mut firsts = std::collections::BTreeSet::new();
+    for number in 1..=3 {
+        let node = bench.up(number, Role::Node);
+        let lease = bench.say(node, &Message::Publish(record(number)));
+        let siblings = lease.into_iter().find_map(|(_, message)| match message {
+            Message::Lease { siblings, .. } => siblings,
+            _ => None,
+        });
+        let siblings = siblings.unwrap();
+        assert_eq!((siblings.len(), siblings.last()), (4, Some(&address(100))));
+        firsts.insert(siblings[0].clone());
+    }
+    assert_eq!(firsts.len(), 3, "{firsts:?}");
+}
+
+#[test]
 fn a_member_is_told_how_many_nodes_there_are_and_nodes_are_told_of_it() {
     let (mut bench, link, other) = met();
     assert_eq!(other.members().next().map(|(id, ..)| id), Some(node(200)));
