@@ -1,8 +1,8 @@
 //! What one target may be sent beside its stream: repairs and parity.
 //!
-//! Both answer loss. Where chance loses packets, they make up for it. Where a link is full they
-//! are more for it to carry, and what is lost for that is asked for again: so they are a part of what the
-//! stream takes at most, and hardly anything where what is lost comes with a queue.
+//! Both answer loss. Where chance loses packets, they make up for it. Where a link is full they add to
+//! what it has to carry, so that more is lost and more asked for. They are therefore a small part of what the
+//! stream takes, and hardly anything where loss comes with a queue.
 
 use std::time::Duration;
 

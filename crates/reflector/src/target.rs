@@ -318,8 +318,13 @@ impl Target {
 
     /// Whether a packet that came at this time, to this place, is of use to it still.
     fn can_use(&self, now: Time, place: u64, at: Time, patience: &Patience) -> bool {
-        let sent = self.burst.as_ref().filter(|(places, _)| places.contains(&place)).map_or(at, |(_, sent)| *sent);
-        now.since(at.max(sent)) <= patience.repair
+        let burst = self.burst.as_ref().filter(|_| self.is_caught_up(place));
+        now.since(burst.map_or(at, |(_, sent)| at.max(*sent))) <= patience.repair
+    }
+
+    /// Whether it was sent what is in this place to catch up.
+    fn is_caught_up(&self, place: u64) -> bool {
+        self.burst.as_ref().is_some_and(|(places, _)| places.contains(&place))
     }
 
     fn note_rate(&mut self, now: Time, bytes: u64) {
@@ -366,17 +371,24 @@ impl Target {
     /// says nothing.
     fn note_missed(&mut self, now: Time, nack: &Nack, ring: &Ring) {
         let Some(last) = nack.counters().last().filter(|last| *last > self.asked) else { return };
-        self.asked = last;
-        if let Some(sent) = last.checked_add(1).and_then(|behind| ring.time_of(behind)) {
+        if let Some(sent) = last.checked_add(1).and_then(|behind| self.sent_live(behind, ring)) {
+            self.asked = last;
             self.budget.missed(now, now.since(sent));
         }
     }
 
     /// This is the greatest packet that it has.
     pub(crate) fn note_reported(&mut self, now: Time, highest: u64, ring: &Ring) {
-        if let Some(sent) = ring.time_of(highest) {
+        if let Some(sent) = self.sent_live(highest, ring) {
             self.budget.reported(now, now.since(sent));
         }
+    }
+
+    /// When a packet was sent, if it was as it came: of what it was sent to catch up, how long ago it came says
+    /// nothing of a queue on the way.
+    fn sent_live(&self, counter: u64, ring: &Ring) -> Option<Time> {
+        let is_old = ring.place_of(counter).is_some_and(|(place, _)| self.is_caught_up(place));
+        ring.time_of(counter).filter(|_| !is_old)
     }
 
     /// Whether what it misses was lost behind a queue.
@@ -395,3 +407,6 @@ impl Target {
         (!self.is_spent && (has_next || !self.front.is_empty())).then_some(self.free)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Whether there is room for one more copy of a stream.
 
 use super::pledges::{MAX_PLEDGES_EACH, Pledge};
-use super::takers::MAX_COPIES_EACH;
+use super::takers::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use super::{BEGINNING, Copy, Policy, Receiver, Reflecting};
 use crate::hub::Hub;
 use crate::hub::requests::Key;
@@ -83,7 +83,8 @@ impl Hub {
         let has_more_than_half = begun_kbps.saturating_add(pledged_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);
         let is_first = begun + pledged == 0;
-        begun + pledged < MAX_COPIES_EACH && (is_first || !is_limited || !has_more_than_half || leaves_some)
+        let is_within = begun + pledged < MAX_COPIES_EACH && takers.of(requester).count() < MAX_GRANTED_EACH;
+        is_within && (is_first || !is_limited || !has_more_than_half || leaves_some)
     }
 
     /// Whether it has the copy already, or is about to.

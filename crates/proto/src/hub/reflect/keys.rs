@@ -21,13 +21,14 @@ use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{Keys, Message, Params};
 
-/// The most of which something is kept, from each neighbour one; of more nothing is.
+/// The most of which something is kept, from each neighbour one. One more takes the place of one of which no
+/// copy is granted here, or is not kept.
 const MAX_STREAMS: usize = 256;
 
 /// The most hubs that are told of one stream.
 const MAX_TOLD: usize = 64;
 
-/// How long it is kept without a word of it: an epoch lasts ten minutes.
+/// How long it is kept while nobody asks for it: an epoch lasts ten minutes.
 const LIFE: Duration = Duration::from_secs(900);
 
 /// After a request's coming its stream may not have begun yet.
@@ -65,7 +66,7 @@ impl Deposits {
         if !self.0.contains_key(&key) {
             self.retain(expired, |_, deposit| now.since(deposit.touched) < LIFE);
             if self.0.len() >= MAX_STREAMS {
-                return None;
+                *expired += u64::from(self.forget_one()?.sealed.is_some());
             }
         }
         let deposit = self.0.entry(key).or_insert_with(|| Deposit::new(now));
@@ -73,11 +74,19 @@ impl Deposits {
         Some(deposit)
     }
 
+    /// Forgets the one that was asked for longest ago; none that is granted.
+    fn forget_one(&mut self) -> Option<Deposit> {
+        let passed_on = self.0.iter().filter(|(_, deposit)| !deposit.is_granted);
+        let oldest = *passed_on.min_by_key(|(_, deposit)| deposit.touched)?.0;
+        self.0.remove(&oldest)
+    }
+
     /// Forgets what belongs to streams that are not carried any more.
     pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(Service, NodeId) -> bool) {
         self.retain(expired, |(service, provider, _), deposit| {
-            let is_young = now.since(deposit.touched) < BEGINNING;
-            is_young || !deposit.is_granted || carries(*service, *provider)
+            let idle = now.since(deposit.touched);
+            let is_of_use = if deposit.is_granted { carries(*service, *provider) } else { idle < LIFE };
+            idle < BEGINNING || is_of_use
         });
     }
 
@@ -138,6 +147,8 @@ impl Hub {
             return;
         }
         if !neighbour.may_trouble(now, PUBLICATION) {
+            // What was told before is past: who joins waits for the provider's word.
+            deposit.sealed = None;
             self.counters.over_limit += 1;
             return;
         }
@@ -190,14 +201,22 @@ mod tests {
     fn of_ten_thousand_streams_a_few_are_kept_and_none_for_ever() {
         let (mut deposits, now) = (Deposits::default(), Time::ZERO);
         let (source, mut expired) = (stream(1).1, 0);
-        let mut asked = |deposits: &mut Deposits, now, number| {
+        let mut asked = |deposits: &mut Deposits, number: u32| {
+            let now = now + Duration::from_millis(number.into());
             let deposit = deposits.asked_of(now, stream(number), source, &mut expired);
-            deposit.map(|deposit| deposit.sealed = Some(Bytes::new())).is_some()
+            deposit.map(|deposit| (deposit.sealed, deposit.is_granted) = (Some(Bytes::new()), number < 10)).is_some()
         };
-        let kept = (0..10_000).filter(|number| asked(&mut deposits, now, *number)).count();
-        assert_eq!((kept, deposits.0.len()), (MAX_STREAMS, MAX_STREAMS));
-        assert!(asked(&mut deposits, now + LIFE, 10_000));
-        assert_eq!((deposits.0.len(), expired), (1, MAX_STREAMS as u64));
+        assert!((0..10_000).all(|number| asked(&mut deposits, number)));
+        let (first, last) = (stream(0), stream(9_999));
+        assert_eq!(deposits.0.len(), MAX_STREAMS);
+        assert!([first, last].iter().all(|one| deposits.0.contains_key(&(one.0, one.1, source))));
+        // What is granted here makes no room for what may not even be there.
+        deposits.0.values_mut().for_each(|deposit| deposit.is_granted = true);
+        assert!(!asked(&mut deposits, 10_000));
+        deposits.0.values_mut().for_each(|deposit| deposit.is_granted = false);
+        let mut forgotten = 0;
+        deposits.keep(now + LIFE + Duration::from_secs(10), &mut forgotten, |_, _| true);
+        assert_eq!((deposits.0.len(), forgotten, expired), (0, MAX_STREAMS as u64, 10_000 - MAX_STREAMS as u64));
     }
 
     #[test]

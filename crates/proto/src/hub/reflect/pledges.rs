@@ -15,7 +15,8 @@ use crate::time::Time;
 /// The most pledges. Where room is limited nothing is granted beyond.
 pub(super) const MAX_PLEDGES: usize = 4_096;
 
-/// The most of one requester: a room of 64 members with two streams each.
+/// The most of one requester at once: who enters a room of 64 members with four streams each asks for the other half
+/// when these have begun.
 pub(super) const MAX_PLEDGES_EACH: usize = 128;
 
 #[derive(Debug, Default)]

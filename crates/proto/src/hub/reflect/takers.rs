@@ -11,6 +11,10 @@ use crate::time::Time;
 /// four streams each.
 pub(super) const MAX_COPIES_EACH: usize = 256;
 
+/// The most that it was granted, with those that it has given up meanwhile: who asks and gives up again and again
+/// takes up no more places here.
+pub(super) const MAX_GRANTED_EACH: usize = 2 * MAX_COPIES_EACH;
+
 /// Until then a copy that was granted has begun, and the owner has said so: longer than its relay waits for it.
 const BEGINNING: Duration = Duration::from_secs(15);
 

@@ -1,0 +1,58 @@
+use super::*;
+use crate::packet::Flags;
+use crate::ring::{Keep, Mark};
+
+const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
+const TARGET: ([u8; 4], u16) = ([127, 0, 0, 1], 2);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// A packet every 10 ms, the first of them a key frame.
+fn ring(packets: u64) -> Ring {
+    let mut ring = Ring::new(Keep::default());
+    for counter in 0..packets {
+        let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
+        let mark = Mark { from: Some(SOURCE.into()), hops: 1, first_byte: None, counter: Some(counter), flags };
+        ring.push(at(10 * counter), &[1; 100], mark);
+        ring.close(at(10 * counter));
+    }
+    ring
+}
+
+fn missing(counter: u64) -> Nack {
+    Nack::of(&[counter].into()).unwrap()
+}
+
+/// Tells of gaps, each `after` so long after what shows it.
+fn miss(target: &mut Target, ring: &Ring, counters: Range<u64>, after: u64) {
+    for counter in counters.step_by(2) {
+        let now = at(10 * (counter + 1) + after);
+        target.repair(now, &missing(counter), ring, &Patience::default());
+    }
+}
+
+#[test]
+fn a_request_to_repair_what_never_was_hides_no_queue() {
+    let ring = ring(100);
+    let mut target = Target::new(at(0), TARGET.into(), Terms::SUBSCRIBER, Start::At(0), &ring);
+    target.note_reported(at(10), 0, &ring);
+    target.repair(at(20), &missing(u64::MAX - 1), &ring, &Patience::default());
+    miss(&mut target, &ring, 10..30, 200);
+    assert!(target.is_congested());
+}
+
+#[test]
+fn what_is_sent_to_catch_up_tells_of_no_queue() {
+    let ring = ring(100);
+    let mut target = Target::new(at(990), TARGET.into(), Terms::SUBSCRIBER, Start::KeyFrame, &ring);
+    let patience = Patience::default();
+    for now in (0..110).map(|step| at(990) + Duration::from_micros(10) * step) {
+        let Some(item) = target.peek(now, &ring, &patience, 3) else { break };
+        target.settle(now, &item, Outcome { sent: 1, ..Outcome::default() }, &patience);
+    }
+    target.note_reported(at(1010), 99, &ring);
+    miss(&mut target, &ring, 10..60, 900);
+    assert!(!target.is_congested());
+}
