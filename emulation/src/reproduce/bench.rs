@@ -22,6 +22,12 @@ pub(super) struct Bench {
     pub(super) lacks: Vec<String>,
 }
 
+/// Whether it measures the daemons, which are other programs than this.
+pub(super) fn runs_daemons(args: &[String]) -> bool {
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    has("watch") || has("--capacity")
+}
+
 /// Runs `emulate bench ARGS --json` with a seed. `by` are the fields of a row
 /// whose values make the names of its figures: `quic.loss.late_pct`.
 ///
@@ -105,6 +111,14 @@ mod tests {
         let names: Vec<&str> = measures.keys().map(String::as_str).collect();
         assert_eq!(names, ["thin.rate.10.goodput_ratio", "thin.tcp.5.goodput_ratio", "thin.tcp.5.runs"]);
         assert_eq!(measures["thin.rate.10.goodput_ratio"], 0.9);
+    }
+
+    #[test]
+    fn what_runs_daemons_is_made_of_them() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let seen = ["watch --case uplink-4", "reflect --capacity --mesh 4", "reflect --targets 10", "bulk --path thin"]
+            .map(|text| runs_daemons(&words(text)));
+        assert_eq!(seen, [true, true, false, false]);
     }
 
     #[test]

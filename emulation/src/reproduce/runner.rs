@@ -13,7 +13,7 @@ use super::store::{Kept, Store, StoreError, made_of};
 use super::study::{Make, Study};
 use super::{Made, Progress};
 use super::{emulated, measures};
-use crate::experiment::{self, Prepared, RunError, with_values};
+use crate::experiment::{self, Architecture, Prepared, RunError, with_values};
 use crate::report;
 use crate::sim::{self, Detail, Outcome, SimulateError};
 
@@ -233,7 +233,8 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
             Make::Virtual { plan, network } => (plan, network.as_ref()),
             Make::Emulated { plan } => (plan, None),
             Make::Bench { args, by } => {
-                let made_of = made_of(&[&args.join(" ")]);
+                let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
+                let made_of = made_of(&[&args.join(" "), &daemons]);
                 let work = || Work::Bench { args: args.clone(), by };
                 tasks.extend((1..=point.seeds).map(|seed| task(seed, work(), made_of.clone())));
                 continue;
@@ -254,7 +255,7 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
             let records = store.folder().join(&here).join(format!("seed-{seed}"));
             let (effective, network) = (prepared.effective(), prepared.network_file());
             let (work, made_of) = if point.make.is_real_time() {
-                let daemons = daemons(&prepared);
+                let daemons = daemons(prepared.plan.architecture);
                 let plan = file.clone();
                 (
                     Work::Emulate { prepared, plan, records, keeps: keep_records },
@@ -271,8 +272,8 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
 }
 
 /// What the daemons of a run are; nothing where they are missing, which the run will say.
-fn daemons(prepared: &Prepared) -> String {
-    let hashes = experiment::hashes(prepared.plan.architecture).unwrap_or_default();
+fn daemons(architecture: Architecture) -> String {
+    let hashes = experiment::hashes(architecture).unwrap_or_default();
     hashes.into_values().collect::<Vec<_>>().join(" ")
 }
 
