@@ -16,8 +16,9 @@ pub(super) fn studies(scale: Scale) -> Vec<Study> {
     vec![loss(scale), failure(scale), discovery(scale), transports(scale)]
 }
 
-fn plots() -> Vec<Plot> {
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+/// With the limit of a line's runs.
+fn plots(series: &'static str) -> Vec<Plot> {
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(series);
     vec![
         plot("Services completed", "completed", Unit::Count),
         plot("Part of requests completed", "success", Unit::Part),
@@ -51,7 +52,7 @@ fn loss(scale: Scale) -> Study {
         axis: "loss over each of these LANs, %",
         has_kinds: false,
         points: percents.iter().flat_map(|percent| SIDES.map(|side| point(*percent, side))).collect(),
-        plots: plots(),
+        plots: plots(ONE),
         claims: vec![claim(
             "beyond-loss",
             "With 5 % loss peer to peer still completes more than client/server.",
@@ -89,7 +90,7 @@ fn failure(scale: Scale) -> Study {
         axis: "what happens",
         has_kinds: true,
         points: cases.into_iter().enumerate().map(point).collect(),
-        plots: plots(),
+        plots: plots("3 super nodes"),
         claims: Vec::new(),
     };
     study.claims.push(Claim {
@@ -131,7 +132,7 @@ fn discovery(scale: Scale) -> Study {
         axis: "nodes",
         has_kinds: false,
         points: [31, 54].into_iter().flat_map(|nodes| sides.map(|side| point(nodes, side))).collect(),
-        plots: plots()
+        plots: plots(ONE)
             .into_iter()
             .chain([plot("Overhead for each completed service", "overhead.each", Unit::Bytes)])
             .collect(),
@@ -173,7 +174,7 @@ fn transports(scale: Scale) -> Study {
         axis: "transport",
         has_kinds: true,
         points: ["paper", "udp", "tcp", "quic"].into_iter().enumerate().flat_map(point).collect(),
-        plots: plots(),
+        plots: plots(ONE),
         claims: vec![claim(
             "beyond-transports",
             "Over QUIC alone, too, peer to peer has less than half the latency of client/server: track.",

@@ -27,6 +27,7 @@ mod claim;
 mod daemons;
 mod emulated;
 mod measures;
+mod nearest;
 mod page;
 mod process;
 mod runner;

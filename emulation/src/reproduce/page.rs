@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::claim::{At, Judgement, Values, Verdict};
+use super::nearest::{LIMIT, Nearest};
 use super::study::{Make, Plot, Point, Scale, Study, Unit};
 use super::{Found, Made, Store, StoreError, Written};
 use crate::report::figure::{Bar, Figure, Ink, Line, Sheet, bars, lines};
@@ -48,7 +49,7 @@ fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: 
     page.markup("</header>\n<main>");
     page.element("h2", "", "Every claim");
     summary(&mut page, judged);
-    terms(&mut page);
+    terms(&mut page, all);
     let mut paper = None;
     for (found, judged) in all.iter().zip(judged) {
         if paper.replace(found.study.paper) != Some(found.study.paper) {
@@ -140,7 +141,7 @@ fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
     page.markup(rows.end());
 }
 
-fn terms(page: &mut Page) {
+fn terms(page: &mut Page, all: &[Found<'_>]) {
     page.markup("<div class=\"terms\">");
     page.element(
         "p",
@@ -152,9 +153,12 @@ fn terms(page: &mut Page) {
         "p",
         "",
         "The limit in figures is what distance and rates alone leave: from the requester to its super node, from there \
-         to the provider, and from there back, with packets of the real sizes, and nothing in their way. No overlay \
-         that finds providers by a super node is below it.",
+         to the provider, and from there back, with packets of the real sizes, and nothing in their way. Who finds \
+         the provider without a super node may be below it.",
     );
+    if let Some(nearest) = Nearest::of(all) {
+        page.element("p", "", &nearest.sentence());
+    }
     page.markup("</div>");
 }
 
@@ -247,7 +251,8 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
     };
     let mut all: Vec<Line> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
     if let Some(limit) = &plot.limit {
-        all.extend(line(limit.series, limit.measure).map(|line| Line { name: "limit".to_owned(), ..line.dashed() }));
+        let name = if limit.measure.ends_with(LIMIT) { "limit by a super node" } else { "limit" };
+        all.extend(line(limit.series, limit.measure).map(|line| Line { name: name.to_owned(), ..line.dashed() }));
     }
     if all.is_empty() {
         return None;
@@ -272,14 +277,22 @@ fn lines_of(study: &Study, plot: &Plot, all: &[Line]) -> Sheet {
 /// A bar for each line at each kind, in the order of the points.
 fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
     let study = found.study;
-    let bar = |point: &Point| {
-        let (mean, half) = found.mean(point, plot.measure)?;
-        let kind = all.iter().position(|line| line.name == point.series)?;
-        let name = if all.len() > 1 { format!("{}, {}", point.name, point.series) } else { point.name.clone() };
+    let bar = |point: &Point, (measure, line, ink): (&str, &str, Ink)| {
+        let (mean, half) = found.mean(point, measure)?;
+        let name = if all.len() > 1 { format!("{}, {line}", point.name) } else { point.name.clone() };
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
-        Some(Bar { name, parts: vec![(mean, Ink::kind(kind))], value })
+        Some(Bar { name, parts: vec![(mean, ink)], value })
     };
-    bars(&study.points.iter().filter_map(bar).collect::<Vec<_>>(), &[])
+    let seen = |point: &Point| {
+        let kind = all.iter().position(|line| line.name == point.series)?;
+        bar(point, (plot.measure, &point.series, Ink::kind(kind)))
+    };
+    let least = |point: &Point| {
+        let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
+        bar(point, (limit.measure, "limit", Ink::Muted))
+    };
+    let all: Vec<Bar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
+    bars(&all, &[])
 }
 
 /// What is seen at each place of each line.
@@ -382,7 +395,7 @@ impl<'a> Found<'a> {
     }
 
     /// The mean over a point's valid runs, and the half-width of its interval.
-    fn mean(self, point: &Point, measure: &str) -> Option<(f64, Option<f64>)> {
+    pub(super) fn mean(self, point: &Point, measure: &str) -> Option<(f64, Option<f64>)> {
         let values: Vec<f64> = self.at(&At::new(&point.series, point.x, measure)).into_values().collect();
         mean_and_half_width(&values)
     }

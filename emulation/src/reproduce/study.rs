@@ -212,6 +212,18 @@ pub struct Plot {
     pub limit: Option<Limit>,
 }
 
+impl Plot {
+    /// The same with the least latency that there could be, as the runs of a line tell it; what is no mean latency of
+    /// a service stays as it is.
+    pub(super) fn beside_limit_of(self, series: &'static str) -> Self {
+        const LIMITS: [&str; 4] = ["video.limit", "track.limit", "image.limit", "sensor.limit"];
+        let service = self.measure.strip_suffix(".mean");
+        let is_its = |limit: &&str| limit.strip_suffix(".limit") == service;
+        let limit = LIMITS.into_iter().filter(|_| service.is_some()).find(is_its);
+        Self { limit: limit.map(|measure| Limit { series, measure }).or(self.limit), ..self }
+    }
+}
+
 /// What no system could exceed.
 #[derive(Clone, Debug)]
 pub struct Limit {

@@ -19,7 +19,7 @@ pub(super) fn study(scale: Scale) -> Study {
         Point::virtual_run(series, f64::from(nodes), text, scale)
     };
     let sizes = scale.places(&[11, 31, 54, 75, 92], &[11, 54, 92]);
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     Study {
         id: "sproull-caching",
         paper: Paper::Sproull,

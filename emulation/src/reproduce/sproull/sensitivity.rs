@@ -12,7 +12,7 @@ const NODES: usize = 54;
 const TREE: &str = "{ tree = { nodes = 54 } }";
 
 fn plots() -> Vec<Plot> {
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     vec![
         plot("Services completed", "completed", Unit::Count),
         plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),

@@ -3,7 +3,7 @@
 use super::overhead::overhead;
 use super::{CLIENT_SERVER, ONE, Ratio, from, plan, to};
 use crate::reproduce::claim::{At, Claim, Estimator};
-use crate::reproduce::study::{Limit, Paper, Plot, Point, Scale, Study, Unit};
+use crate::reproduce::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const MULTICAST: &str = "multicast";
 const BOTH: &str = "1 + multicast";
@@ -49,18 +49,15 @@ pub(super) fn study(scale: Scale) -> Study {
 
 fn plots() -> Vec<Plot> {
     let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
-    let latency = |figure, title, measure, limit| Plot {
-        limit: Some(Limit { series: ONE, measure: limit }),
-        ..plot(figure, title, measure, Unit::Ms)
-    };
+    let latency = |figure, title, measure| plot(figure, title, measure, Unit::Ms).beside_limit_of(ONE);
     vec![
         plot("Fig. 6", "Services completed", "completed", Unit::Count),
         plot("Fig. 7", "Traffic over all ports", "traffic.ports", Unit::Bytes),
         plot("Fig. 8", "Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
-        latency("Fig. 9", "Video: to the first byte", "video.mean", "video.limit"),
-        latency("Fig. 10", "Track: to the first byte", "track.mean", "track.limit"),
-        latency("Fig. 11", "Image: to the last byte", "image.mean", "image.limit"),
-        latency("Fig. 12", "Sensor: to the last byte", "sensor.mean", "sensor.limit"),
+        latency("Fig. 9", "Video: to the first byte", "video.mean"),
+        latency("Fig. 10", "Track: to the first byte", "track.mean"),
+        latency("Fig. 11", "Image: to the last byte", "image.mean"),
+        latency("Fig. 12", "Sensor: to the last byte", "sensor.mean"),
     ]
 }
 

@@ -48,18 +48,19 @@ pub(super) fn study(scale: Scale) -> Study {
 
 fn plots() -> Vec<Plot> {
     let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
-    let limited = |figure, title, measure, unit, limit| Plot {
-        limit: Some(Limit { series: ONE, measure: limit }),
-        ..plot(figure, title, measure, unit)
+    let latency = |figure, title, measure| plot(figure, title, measure, Unit::Ms).beside_limit_of(ONE);
+    let served = Plot {
+        limit: Some(Limit { series: ONE, measure: "completed.limit" }),
+        ..plot("Fig. 15", "Services completed", "completed", Unit::Count)
     };
     vec![
-        limited("Fig. 15", "Services completed", "completed", Unit::Count, "completed.limit"),
+        served,
         plot("Fig. 16", "Traffic over all ports", "traffic.ports", Unit::Bytes),
         plot("Fig. 17", "Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
-        limited("Fig. 18", "Video: to the first byte", "video.mean", Unit::Ms, "video.limit"),
-        limited("Fig. 19", "Track: to the first byte", "track.mean", Unit::Ms, "track.limit"),
-        limited("Fig. 20", "Image: to the last byte", "image.mean", Unit::Ms, "image.limit"),
-        limited("Fig. 21", "Sensor: to the last byte", "sensor.mean", Unit::Ms, "sensor.limit"),
+        latency("Fig. 18", "Video: to the first byte", "video.mean"),
+        latency("Fig. 19", "Track: to the first byte", "track.mean"),
+        latency("Fig. 20", "Image: to the last byte", "image.mean"),
+        latency("Fig. 21", "Sensor: to the last byte", "sensor.mean"),
     ]
 }
 

@@ -1,0 +1,72 @@
+//! Whether any latency is below what distance and rates alone leave.
+
+use roost_proto::Service;
+
+use super::Found;
+use super::study::Unit;
+
+/// How measures end that are the least latency of a service.
+pub(super) const LIMIT: &str = ".limit";
+
+/// Of all mean latencies, the one that is nearest to the least that its own runs could have had.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Nearest {
+    /// How many there are.
+    of: usize,
+    /// Of that one its limit.
+    ratio: f64,
+    /// Which it is.
+    place: String,
+}
+
+impl Nearest {
+    /// Among all studies; none if no latency has a limit.
+    pub(super) fn of(all: &[Found<'_>]) -> Option<Self> {
+        let mut ratios = Vec::new();
+        for found in all {
+            for point in &found.study.points {
+                for service in Service::ALL.map(Service::name) {
+                    let mean = |what: &str| Some(found.mean(point, &format!("{service}{what}"))?.0);
+                    if let (Some(seen), Some(limit)) = (mean(".mean"), mean(LIMIT)) {
+                        let place = format!("{service}, {}, {}: {}", found.study.title, point.series, point.name);
+                        ratios.push((seen / limit, place));
+                    }
+                }
+            }
+        }
+        Self::among(ratios)
+    }
+
+    fn among(ratios: Vec<(f64, String)>) -> Option<Self> {
+        let of = ratios.len();
+        let (ratio, place) = ratios.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Self { of, ratio, place })
+    }
+
+    /// What readers are told.
+    pub(super) fn sentence(&self) -> String {
+        let Self { of, ratio, place } = self;
+        let held = match *ratio >= 1.0 {
+            true => "None is below it",
+            false => "Something is wrong, for at least one is below it",
+        };
+        format!("{held}: of {of} mean latencies the nearest is {} its own limit ({place}).", Unit::Times.show(*ratio))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_below_its_limit_is_told_of() {
+        let told = |ratios: &[f64]| {
+            let ratios = ratios.iter().map(|ratio| (*ratio, format!("at {ratio}"))).collect();
+            Nearest::among(ratios).map(|nearest| nearest.sentence())
+        };
+        assert_eq!(told(&[]), None);
+        let above = "None is below it: of 2 mean latencies the nearest is 1.50 × its own limit (at 1.5).";
+        assert_eq!(told(&[2.0, 1.5]).unwrap(), above);
+        assert!(told(&[0.9, 1.5]).unwrap().starts_with("Something is wrong"));
+    }
+}
