@@ -83,9 +83,9 @@ fn all_bytes(shares: Shares) -> u64 {
     shares.hub_bytes + shares.handshake_bytes + shares.multicast_bytes + shares.node_bytes
 }
 
-/// Latencies beside the least that they could be.
+/// Latencies beside the least that they could be, where hubs alone find providers.
 fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
-    let limits = Limits::of(prepared);
+    let limits = Some(Limits::of(prepared)).filter(|_| prepared.plan.architecture.discovery().is_none());
     let nodes = &prepared.placement.nodes;
     let places: HashMap<&str, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut least: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -97,7 +97,8 @@ fn against_limits(prepared: &Prepared, results: &Results) -> Measures {
             continue;
         }
         known = (known.0 + u64::from(request.first_contact == Some(true)), known.1 + 1);
-        let Some((limit, first_byte)) = limits_of(&limits, &places, request) else { continue };
+        let limit = limits.as_ref().and_then(|limits| limits_of(limits, &places, request));
+        let Some((limit, first_byte)) = limit else { continue };
         least.entry(&request.service).or_default().push(limit);
         least_s += limit / 1e3;
         let is_warm = request.first_contact == Some(false);
@@ -168,5 +169,11 @@ mod tests {
         assert!(at("first_contacts") > 0.0 && at("first_contacts") < 0.5, "{measures:?}");
         assert!(at("completed") <= at("completed.limit") && at("completed.limit") < at("completed.ceiling"));
         assert!(at("overhead.each") > 200.0 && at("overhead.each") < 3000.0, "{measures:?}");
+        // Whoever asks the nodes on the link as well may be sooner.
+        let both = plan.replace("super-node", "super-node-multicast");
+        let prepared = Prepared::from_text(&both, Path::new("p.toml")).unwrap();
+        let (outcome, results) = sim::simulate_and_keep(&prepared, Detail::Packet).unwrap();
+        let measures = of(&prepared, &results, Some(outcome.shares));
+        assert!(measures.contains_key("first_contacts") && !measures.contains_key("track.limit"), "{measures:?}");
     }
 }

@@ -3,10 +3,6 @@
 use roost_proto::Service;
 
 use super::Found;
-use super::study::Unit;
-
-/// How measures end that are the least latency of a service.
-pub(super) const LIMIT: &str = ".limit";
 
 /// Of all mean latencies, the one that is nearest to the least that its own runs could have had.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +23,7 @@ impl Nearest {
             for point in &found.study.points {
                 for service in Service::ALL.map(Service::name) {
                     let mean = |what: &str| Some(found.mean(point, &format!("{service}{what}"))?.0);
-                    if let (Some(seen), Some(limit)) = (mean(".mean"), mean(LIMIT)) {
+                    if let (Some(seen), Some(limit)) = (mean(".mean"), mean(".limit")) {
                         let place = format!("{service}, {}, {}: {}", found.study.title, point.series, point.name);
                         ratios.push((seen / limit, place));
                     }
@@ -50,7 +46,7 @@ impl Nearest {
             true => "None is below it",
             false => "Something is wrong, for at least one is below it",
         };
-        format!("{held}: of {of} mean latencies the nearest is {} its own limit ({place}).", Unit::Times.show(*ratio))
+        format!("{held}: of {of} mean latencies the nearest is {ratio:.3} × its own limit ({place}).")
     }
 }
 
@@ -65,7 +61,7 @@ mod tests {
             Nearest::among(ratios).map(|nearest| nearest.sentence())
         };
         assert_eq!(told(&[]), None);
-        let above = "None is below it: of 2 mean latencies the nearest is 1.50 × its own limit (at 1.5).";
+        let above = "None is below it: of 2 mean latencies the nearest is 1.500 × its own limit (at 1.5).";
         assert_eq!(told(&[2.0, 1.5]).unwrap(), above);
         assert!(told(&[0.9, 1.5]).unwrap().starts_with("Something is wrong"));
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::claim::{At, Judgement, Values, Verdict};
-use super::nearest::{LIMIT, Nearest};
+use super::nearest::Nearest;
 use super::study::{Make, Plot, Point, Scale, Study, Unit};
 use super::{Found, Made, Store, StoreError, Written};
 use crate::report::figure::{Bar, Figure, Ink, Line, Sheet, bars, lines};
@@ -251,8 +251,8 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
     };
     let mut all: Vec<Line> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
     if let Some(limit) = &plot.limit {
-        let name = if limit.measure.ends_with(LIMIT) { "limit by a super node" } else { "limit" };
-        all.extend(line(limit.series, limit.measure).map(|line| Line { name: name.to_owned(), ..line.dashed() }));
+        let name = limit.name().to_owned();
+        all.extend(line(limit.series, limit.measure).map(|line| Line { name, ..line.dashed() }));
     }
     if all.is_empty() {
         return None;
@@ -289,7 +289,7 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
     };
     let least = |point: &Point| {
         let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
-        bar(point, (limit.measure, "limit", Ink::Muted))
+        bar(point, (limit.measure, limit.name(), Ink::Muted))
     };
     let all: Vec<Bar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
     bars(&all, &[])
