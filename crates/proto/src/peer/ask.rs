@@ -29,7 +29,7 @@ impl Requests {
         let relayed = asked.wanted.mode == Mode::Relay || core.hub_role == Role::Server;
         let hub = entry.peer.node;
         let link = if relayed && asked.wanted.mode != Mode::Locate && !schemes.contains(entry.address.scheme) {
-            core.links.between(hub, schemes)
+            core.links.between(core.now, hub, schemes, &[])
         } else {
             Some(home)
         };

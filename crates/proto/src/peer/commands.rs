@@ -24,7 +24,7 @@ impl Peer {
             Command::Enter { ticket, room } => rooms.enter(core, attach, ticket, room),
             Command::Ping { ticket, node } => {
                 let link = match node {
-                    Some(node) => core.links.between(node, SchemeSet::ALL),
+                    Some(node) => core.links.between(core.now, node, SchemeSet::ALL, &[]),
                     None => attach.home(),
                 };
                 pings.ping(core, ticket, link);

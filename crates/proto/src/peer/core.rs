@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::api::Event;
 use super::crowd::Crowd;
-use super::links::{IDLE, Links, Purpose, Way};
+use super::links::{Link, Links, Purpose, Way};
 use super::status::Counters;
 use super::timers::{Timer, Timers};
 use super::trace::Traces;
@@ -174,7 +174,9 @@ impl Core {
 
     /// Watches over a direct association that this node dialled.
     pub(super) fn mind_idleness(&mut self, link: LinkId) {
-        self.set(Timer::Idle(link), IDLE);
+        if let Some(limit) = self.links.get(link).map(Link::idle_limit) {
+            self.set(Timer::Idle(link), limit);
+        }
     }
 
     pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {

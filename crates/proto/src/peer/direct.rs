@@ -6,7 +6,6 @@ use super::asked::{Asked, Phase};
 use super::core::Core;
 use super::links::{Loss, Way};
 use super::requests::Requests;
-use super::session::DOUBTFUL_TRIES;
 use super::timers::Timer;
 use crate::address::Address;
 use crate::ids::{LinkId, RequestId};
@@ -45,8 +44,9 @@ impl Requests {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let Some((way, addresses)) = way_of(asked) else { return };
         // After so much silence the association may be dead without a word.
-        let doubtful = asked.tries == DOUBTFUL_TRIES && !addresses.is_empty();
-        if let Some(link) = core.links.between(way.node, way.schemes).filter(|_| !doubtful) {
+        let is_doubted = |link| asked.tries == core.links.doubtful_tries(core.now, link) && !addresses.is_empty();
+        let link = core.links.between(core.now, way.node, way.schemes, &addresses);
+        if let Some(link) = link.filter(|link| !is_doubted(*link)) {
             return asked.send(core, id, link);
         }
         if addresses.is_empty() {

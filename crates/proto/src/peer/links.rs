@@ -1,12 +1,14 @@
 //! The associations that a node has, and the dials that may lead to more.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::address::{Address, SchemeSet};
+use crate::address::{Address, Scheme, SchemeSet};
 use crate::ids::{DialId, LinkId, NodeId};
 use crate::machine::Peer as Neighbour;
 use crate::rtt::Rtt;
+use crate::service::Role;
 use crate::time::Time;
 
 /// The most associations at once. One more is closed as soon as it is up.
@@ -17,8 +19,22 @@ pub(super) const MAX_LINKS: usize = 1024;
 const MAX_LINKS_EACH: usize = 8;
 
 /// How long a direct association that this node dialled may carry nothing
-/// before it is closed. Until then a further request needs no handshake.
-pub const IDLE: Duration = Duration::from_secs(120);
+/// before it is closed. Until then a further request needs no handshake, and
+/// nothing is sent for it.
+pub const IDLE: Duration = Duration::from_secs(1800);
+
+/// For how long an association that carries nothing is as good as before: NATs
+/// keep it in mind so long at least (RFC 4787, section 4.3). One with a hub, or
+/// whose paths are probed (QUIC), is closed then.
+pub(super) const FRESH: Duration = Duration::from_secs(120);
+
+/// The most associations with nodes that are kept without being [`FRESH`].
+/// Beyond it the one that was not used for longest is closed.
+const MAX_QUIET: usize = 256;
+
+/// After so many repetitions, of a request or an acceptance, an association is
+/// doubted and the other node dialled.
+pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +92,29 @@ pub(super) struct Link {
     pub(super) answered: Time,
 }
 
+impl Link {
+    /// How long it may carry nothing, if this node dialled it.
+    pub(super) fn idle_limit(&self) -> Duration {
+        let costs_nothing = self.peer.role == Role::Node && self.address.scheme != Scheme::Quic;
+        if costs_nothing { IDLE } else { FRESH }
+    }
+
+    fn is_quiet(&self, now: Time) -> bool {
+        now.since(self.used) >= FRESH
+    }
+
+    /// Whether its peer is where one of `addresses` says, so that no NAT can
+    /// have forgotten the association. Over TCP a peer dials from another port;
+    /// NATs keep those for hours.
+    fn is_to(&self, addresses: &[Address]) -> bool {
+        let Some(there) = self.address.primary() else { return false };
+        let any_port = self.address.scheme == Scheme::Tcp;
+        let is_there = |at: SocketAddr| at.ip() == there.ip() && (any_port || at.port() == there.port());
+        let fits = |address: &&Address| address.scheme == self.address.scheme;
+        addresses.iter().filter(fits).filter_map(Address::primary).any(is_there)
+    }
+}
+
 /// All associations and dials.
 #[derive(Debug, Default)]
 pub(super) struct Links {
@@ -110,9 +149,13 @@ impl Links {
     }
 
     /// The youngest association with `node` over one of `schemes`: an older
-    /// one may have died without a word.
-    pub(super) fn between(&self, node: NodeId, schemes: SchemeSet) -> Option<LinkId> {
-        let fits = |link: &Link| link.peer.node == node && schemes.contains(link.address.scheme);
+    /// one may have died without a word. One that has carried nothing for long
+    /// counts only if it leads to one of the node's `addresses`.
+    pub(super) fn between(&self, now: Time, node: NodeId, schemes: SchemeSet, addresses: &[Address]) -> Option<LinkId> {
+        let fits = |link: &Link| {
+            let may_live = !link.is_quiet(now) || link.is_to(addresses);
+            link.peer.node == node && schemes.contains(link.address.scheme) && may_live
+        };
         self.links.iter().rev().find(|(_, link)| fits(link)).map(|(id, _)| *id)
     }
 
@@ -121,6 +164,20 @@ impl Links {
         let of_node = || self.links.iter().filter(|(_, link)| link.peer.node == node);
         let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, link)| (link.heard, **id));
         oldest.filter(|_| of_node().count() > MAX_LINKS_EACH).map(|(id, _)| *id)
+    }
+
+    /// Which association with a node is to be closed because too many are quiet.
+    pub(super) fn quietest(&self, now: Time) -> Option<LinkId> {
+        let quiet = || self.links.iter().filter(|(_, link)| link.peer.role == Role::Node && link.is_quiet(now));
+        let longest = quiet().min_by_key(|(id, link)| (link.used, **id));
+        longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
+    }
+
+    /// After how many messages without an answer an association is doubted:
+    /// sooner if nothing has been heard for long.
+    pub(super) fn doubtful_tries(&self, now: Time, link: LinkId) -> u32 {
+        let is_silent = self.get(link).is_none_or(|link| now.since(link.heard) >= FRESH);
+        if is_silent { DOUBTFUL_TRIES - 1 } else { DOUBTFUL_TRIES }
     }
 
     /// Numbers a dial.
@@ -144,5 +201,61 @@ impl Links {
     /// Forgets what a dial was for: its association will not be wanted for it.
     pub(super) fn forget(&mut self, purpose: Purpose) {
         self.dials.retain(|_, wanted| *wanted != purpose);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time::from_nanos(1);
+    const UDP: SchemeSet = SchemeSet::only(Scheme::Udp);
+
+    fn node(number: u16) -> NodeId {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&number.to_be_bytes());
+        NodeId::from_bytes(bytes)
+    }
+
+    fn at(scheme: Scheme, port: u16) -> Address {
+        Address::single(scheme, SocketAddr::from(([10, 0, 0, 1], port)))
+    }
+
+    fn link(number: u16, address: Address, used: Time) -> Link {
+        let peer = Neighbour { node: node(number), role: Role::Node, name: String::new() };
+        Link { peer, address, rtt: Rtt::new(Duration::ZERO), used, heard: used, answered: used }
+    }
+
+    #[test]
+    fn a_quiet_association_counts_only_if_no_nat_can_have_forgotten_it() {
+        let mut links = Links::default();
+        links.insert(LinkId(1), link(1, at(Scheme::Udp, 7710), START));
+        links.insert(LinkId(2), link(2, at(Scheme::Tcp, 40_000), START));
+        let (soon, later) = (START + FRESH / 2, START + 2 * FRESH);
+        let tcp = SchemeSet::only(Scheme::Tcp);
+        assert_eq!(links.between(soon, node(1), UDP, &[]), Some(LinkId(1)));
+        assert_eq!(links.between(later, node(1), UDP, &[]), None);
+        assert_eq!(links.between(later, node(1), UDP, &[at(Scheme::Udp, 7711), at(Scheme::Tcp, 7710)]), None);
+        assert_eq!(links.between(later, node(1), UDP, &[at(Scheme::Udp, 7710)]), Some(LinkId(1)));
+        assert_eq!(links.between(later, node(2), tcp, &[at(Scheme::Tcp, 7710)]), Some(LinkId(2)));
+        assert_eq!(links.doubtful_tries(soon, LinkId(1)), DOUBTFUL_TRIES);
+        assert_eq!(links.doubtful_tries(later, LinkId(1)), DOUBTFUL_TRIES - 1);
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_quiet_and_the_one_that_is_it_for_longest_goes() {
+        let mut links = Links::default();
+        for number in 0..MAX_QUIET as u16 + 2 {
+            let used = START + Duration::from_secs(number.into());
+            links.insert(LinkId(1000 - u64::from(number)), link(number, at(Scheme::Udp, 1), used));
+        }
+        assert_eq!(links.quietest(START), None, "all are fresh");
+        let later = START + IDLE;
+        for number in 0..2 {
+            let quietest = links.quietest(later);
+            assert_eq!(quietest, Some(LinkId(1000 - number)));
+            links.remove(quietest.unwrap());
+        }
+        assert_eq!(links.quietest(later), None);
     }
 }

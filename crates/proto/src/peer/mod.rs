@@ -157,6 +157,9 @@ impl Peer {
 
     fn on_link_up(&mut self, link: LinkId, dial: Option<DialId>, peer: Neighbour, address: Address, rtt: Duration) {
         let purpose = dial.and_then(|dial| self.core.links.answered(dial));
+        while let Some(quiet) = self.core.links.quietest(self.core.now) {
+            self.give_up(quiet, "quiet, and others came");
+        }
         if !self.is_welcome(&peer, purpose) {
             self.core.close(link, "not wanted");
             return self.on_unreached(purpose, Loss::new("the association is not wanted"));
@@ -165,9 +168,7 @@ impl Peer {
         let entry = Link { peer, address, rtt: Rtt::new(rtt), used: now, heard: now, answered: now };
         self.core.links.insert(link, entry);
         if let Some(spare) = self.core.links.spare(node, link) {
-            let why = "one association too many";
-            self.core.close(spare, why);
-            self.on_link_gone(spare, Loss::new(why));
+            self.give_up(spare, "one association too many");
         }
         match purpose {
             Some(Purpose::Home) => self.attach.on_link_up(&mut self.core, link),
@@ -278,12 +279,17 @@ impl Peer {
     /// Closes a direct association that has carried nothing for a while.
     fn on_idle_timer(&mut self, link: LinkId) {
         let Some(entry) = self.core.links.get(link) else { return };
-        let idle_at = entry.used + IDLE;
+        let idle_at = entry.used + entry.idle_limit();
         if self.core.now < idle_at {
             return self.core.timers.set(Timer::Idle(link), idle_at);
         }
-        self.core.close(link, "idle");
-        self.on_link_gone(link, Loss::new("idle"));
+        self.give_up(link, "idle");
+    }
+
+    /// Closes an association, and what depended on it looks for another way.
+    fn give_up(&mut self, link: LinkId, why: &str) {
+        self.core.close(link, why);
+        self.on_link_gone(link, Loss::new(why));
     }
 
     /// Passes on what has become of the home.

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::publish::Publications;
 use super::pump::Trips;
 use super::push::Offered;
-use super::session::{DOUBTFUL_TRIES, Phase, Session};
+use super::session::{Phase, Session};
 use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreached::Unreached;
@@ -253,7 +253,8 @@ impl Provide {
 
     /// Whether a request that nobody has to be told "no" for would be served.
     pub(super) fn takes(&self, core: &mut Core, wish: &Wish) -> bool {
-        let has_way = core.links.between(wish.requester, wish.schemes).is_some() || self.can_dial(core.now, wish);
+        let has_way = core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses).is_some()
+            || self.can_dial(core.now, wish);
         has_way && self.admit(core, wish).is_ok()
     }
 
@@ -272,7 +273,8 @@ impl Provide {
             session.repeats += 1;
             session.repeat_accept(core);
             // The association may be dead without a word.
-            if session.repeats + 1 == DOUBTFUL_TRIES && !session.wish.relayed {
+            let doubtful = session.link.map(|link| core.links.doubtful_tries(core.now, link));
+            if doubtful.is_some_and(|tries| session.repeats + 1 == tries) && !session.wish.relayed {
                 self.dial(core, id);
             }
         }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::api::{Event, Provider, Ticket};
 use super::core::Core;
 use super::links::{Loss, Way};
-use super::session::DOUBTFUL_TRIES;
 use super::timers::Timer;
 use crate::address::{Address, SchemeSet};
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -94,13 +93,14 @@ impl Pushes {
     fn offer(&mut self, core: &mut Core, id: RequestId) {
         let Some(Outgoing { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
         core.set(Timer::Push(id), REPEAT);
-        let link = core.links.between(to.node, SchemeSet::ALL);
+        let link = core.links.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
         if let Some(link) = link {
             *tries += 1;
             core.send(link, &Message::Push(push.clone()));
         }
         // After so much silence an association may be dead without a word.
-        if (link.is_none() || *tries > DOUBTFUL_TRIES) && !to.addresses.is_empty() {
+        let is_doubted = |link| *tries > core.links.doubtful_tries(core.now, link);
+        if link.is_none_or(is_doubted) && !to.addresses.is_empty() {
             core.dial_node(Way { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
         }
     }
@@ -196,7 +196,7 @@ impl Pushes {
     pub(super) fn received(&mut self, core: &mut Core, from: NodeId, id: RequestId, reception: Reception) {
         let Some(taken) = self.taken.get_mut(&(from, id)) else { return };
         *taken = (reception, core.now);
-        if let Some(link) = core.links.between(from, SchemeSet::ALL) {
+        if let Some(link) = core.links.between(core.now, from, SchemeSet::ALL, &[]) {
             core.send(link, &Message::Pushed { id, reception });
         }
         if self.taken.len() > MAX_ENDED {

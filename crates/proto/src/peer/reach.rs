@@ -44,7 +44,7 @@ impl Provide {
             let fits = |link: &Link| wish.schemes.contains(link.address.scheme);
             wish.asked_by.filter(|asked_by| core.links.get(*asked_by).is_some_and(fits))
         } else {
-            core.links.between(wish.requester, wish.schemes)
+            core.links.between(core.now, wish.requester, wish.schemes, &wish.addresses)
         };
         if let Some(link) = link {
             return self.open(core, id, link);

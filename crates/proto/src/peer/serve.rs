@@ -7,7 +7,7 @@ use super::api::{Event, Opened, SessionId, Ticket};
 use super::core::Core;
 use super::links::Loss;
 use super::provide::{MAX_ANSWERS, Provide};
-use super::session::{DOUBTFUL_TRIES, Phase};
+use super::session::Phase;
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_HELD_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::ids::{LinkId, RequestId};
@@ -154,18 +154,18 @@ impl Provide {
     /// An acceptance is unconfirmed, or a lost requester is to be dialled again.
     pub(super) fn on_accept_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.link.is_none() {
+        let Some(link) = session.link else {
             if !self.dial(core, id) {
                 core.timers.clear(Timer::Accept(id));
             }
             return;
-        }
+        };
         if session.confirmed || session.tries >= ACCEPT_TRIES {
             return;
         }
         session.repeat_accept(core);
         session.wait_for_confirmation(core, id);
-        if session.tries == DOUBTFUL_TRIES && !session.wish.relayed {
+        if session.tries == core.links.doubtful_tries(core.now, link) && !session.wish.relayed {
             self.dial(core, id);
         }
     }

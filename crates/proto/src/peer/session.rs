@@ -18,9 +18,6 @@ use crate::service::Form;
 use crate::time::Time;
 use crate::wire::{Accept, Hop, Message, Offer, Report, Step, Traced};
 
-/// After so many repetitions, of the request or the acceptance, the association is doubted and the requester dialled.
-pub(super) const DOUBTFUL_TRIES: u32 = 3;
-
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
 

@@ -223,6 +223,23 @@ fn a_requester_that_restarts_in_silence_is_dialled_anew() {
 }
 
 #[test]
+fn a_requester_that_has_restarted_since_long_ago_is_dialled_after_one_time_out() {
+    for bytes in [400, 50_000] {
+        let (mut world, hub, provider, requester) = three(16, Role::SuperNode);
+        world.hosts[provider.0].object_bytes = Some(bytes);
+        let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+        assert!(finished(&mut world, requester, ticket).complete);
+        world.run(200 * SECOND);
+        world.restart_silently(requester, &[hub], 2_000);
+        world.run(200 * SECOND);
+        let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+        let summary = finished(&mut world, requester, ticket);
+        assert!(summary.complete && !summary.relayed, "{bytes} bytes: {summary:?}");
+        assert!(summary.first_byte < SECOND / 2, "{bytes} bytes: {summary:?}");
+    }
+}
+
+#[test]
 fn a_provider_that_offers_something_else_is_no_longer_asked() {
     let (mut world, _, [near, far], requester) = four(12);
     let services = [Service::Track].into_iter().collect();

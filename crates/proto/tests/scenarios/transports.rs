@@ -98,7 +98,12 @@ fn an_association_that_is_up_is_used_again_and_closed_when_idle() {
         world.run(10 * SECOND);
         assert_eq!(world.status(provider).links, 2, "the hub and the requester");
     }
-    world.run(150 * SECOND);
+    world.run(1500 * SECOND);
+    assert_eq!(world.status(provider).links, 2);
+    let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+    assert!(finished(&mut world, requester, ticket).complete);
+    assert_eq!(world.status(provider).links, 2, "the same one");
+    world.run(1850 * SECOND);
     assert_eq!(world.status(provider).links, 1);
     assert_eq!(world.status(requester).links, 1);
 }
