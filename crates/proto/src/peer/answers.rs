@@ -60,6 +60,7 @@ impl Requests {
     pub(super) fn on_pending(&mut self, core: &mut Core, link: LinkId, id: RequestId) {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.is_asked_over(link)) else { return };
         if matches!(asked.phase, Phase::Waiting) {
+            asked.answered(core);
             asked.phase = Phase::Pending;
             core.set(Timer::Ask(id), PENDING_PATIENCE);
         }

@@ -99,6 +99,7 @@ impl Requests {
         let since = silent.then_some(asked.sent);
         if asked.tries > 0 && !matches!(asked.phase, Phase::Homeless) {
             core.counters.retries += 1;
+            core.is_patient &= !matches!(asked.phase, Phase::Waiting);
         }
         if asked.ways.is_idle() {
             self.begin_search(core, attach, id);

@@ -150,12 +150,31 @@ impl Asked {
         let request = self.message(core, id);
         core.send(link, &request);
         core.trace_sent(self.ticket, id, link);
-        core.set(Timer::Ask(id), pause(core.pto(link), self.tries, self.due().since(core.now)));
+        core.set(Timer::Ask(id), pause(self.first_pause(core, link), self.tries, self.due().since(core.now)));
         self.phase = Phase::Waiting;
         self.via = Some(link);
         self.taking.hub = core.links.get(link).map(|link| link.peer.node);
         self.sent = core.now;
         self.tries += 1;
+    }
+
+    /// How long to wait before it is repeated for the first time: one and a half
+    /// probe time-outs, or two if providers were found to answer between the two.
+    fn first_pause(&self, core: &Core, link: LinkId) -> Duration {
+        let pto = core.pto(link);
+        if core.is_patient && self.is_for_providers() { pto * 2 } else { pto * 3 / 2 }
+    }
+
+    /// Whether somebody behind the hub is to answer, who may be as far from it as this node.
+    fn is_for_providers(&self) -> bool {
+        self.wanted.mode != Mode::Locate && !self.is_direct()
+    }
+
+    /// The first answer has come: if it was on its way when the request was
+    /// repeated, the next ones wait longer.
+    pub(super) fn answered(&self, core: &mut Core) {
+        let Some(link) = self.via.filter(|_| self.tries == 2 && self.is_for_providers()) else { return };
+        core.is_patient |= core.now.since(self.commanded) < core.pto(link) * 2;
     }
 
     /// The request as it is put now.
@@ -188,11 +207,10 @@ impl Asked {
     }
 }
 
-/// How long to wait before a request is repeated: one and a half probe time-outs,
-/// doubled each time, but at most half of the time that is left, so that an
-/// answer that was lost is said again while it is of use.
-fn pause(pto: Duration, tries: u32, left: Duration) -> Duration {
-    let first = pto * 3 / 2;
+/// How long to wait before a request is repeated: the first pause, doubled each
+/// time, but at most half of the time that is left, so that an answer that was
+/// lost is said again while it is of use.
+fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
     (first * (1 << tries.min(6))).min(LONGEST_PAUSE).min((left / 2).max(first))
 }
 
@@ -239,12 +257,12 @@ mod tests {
 
     #[test]
     fn a_request_is_repeated_more_slowly_and_to_the_end() {
-        for (pto, deadline) in [(50, 2_000), (50, 10_000), (50, 60_000), (400, 10_000), (3_000, 30_000)] {
-            let [pto, deadline] = [pto, deadline].map(Duration::from_millis);
+        for (first, deadline) in [(75, 2_000), (75, 10_000), (75, 60_000), (600, 10_000), (4_500, 30_000)] {
+            let [first, deadline] = [first, deadline].map(Duration::from_millis);
             let (mut left, mut tries) = (deadline, 0);
-            while left > pto * 3 / 2 {
-                let pause = pause(pto, tries, left);
-                assert!(pause * 2 <= left || pause <= pto * 3 / 2, "{pause:?} of the {left:?} of {deadline:?}");
+            while left > first {
+                let pause = pause(first, tries, left);
+                assert!(pause * 2 <= left || pause <= first, "{pause:?} of the {left:?} of {deadline:?}");
                 (left, tries) = (left.saturating_sub(pause), tries + 1);
             }
             assert!(tries <= 30, "{tries} in {deadline:?}");

@@ -50,6 +50,9 @@ pub(super) struct Core {
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
     pub(super) unsettled_until: Time,
+    /// Whether answers of providers come late enough to wait for them longer,
+    /// as the last request that was repeated has shown.
+    pub(super) is_patient: bool,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     next_request: u32,
@@ -74,6 +77,7 @@ impl Core {
             crowd: Crowd::default(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
+            is_patient: false,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             next_request,

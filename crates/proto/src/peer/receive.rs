@@ -62,6 +62,9 @@ impl Requests {
             core.counters.refused += 1;
             return stop(core, link, id, reason);
         }
+        if matches!(asked.phase, Phase::Waiting) {
+            asked.answered(core);
+        }
         self.begin(core, link, accept, origin);
         for (link, message) in self.early.take(id) {
             self.on_data(core, attach, link, id, message);

@@ -240,6 +240,34 @@ fn a_requester_that_has_restarted_since_long_ago_is_dialled_after_one_time_out()
 }
 
 #[test]
+fn who_has_repeated_a_request_in_vain_waits_longer_with_the_next() {
+    let (mut world, hub, provider, requester) = three(17, Role::SuperNode);
+    world.path.spread = std::time::Duration::ZERO;
+    for pair in [(hub, requester), (hub, provider)] {
+        world.delays.insert(pair, 50 * MS);
+    }
+    // An answer takes 230 ms, and a probe time-out is 135 ms.
+    world.delays.insert((provider, requester), 130 * MS);
+    world.run(3000 * SECOND);
+    let mut retries = Vec::new();
+    for _ in 0..4 {
+        let ticket = world.request(requester, Service::Sensor, ANYWHERE);
+        assert!(finished(&mut world, requester, ticket).complete);
+        retries.push(world.status(requester).counters.retries);
+        world.run(10 * SECOND);
+    }
+    // The first one waits for a handshake, of which it is told; the second is too hasty.
+    assert_eq!(retries, [0, 1, 1, 1]);
+    // A provider that is gone is found out by as much later, and no more.
+    world.freeze(provider);
+    let (began, ticket) = (world.now, world.request(requester, Service::Sensor, ANYWHERE));
+    world.run_while(SECOND, |world| world.status(requester).counters.retries > 1);
+    let waited = world.now.since(began);
+    assert!(waited > 265 * MS && waited < 275 * MS, "{waited:?}");
+    world.outcome(requester, ticket);
+}
+
+#[test]
 fn a_provider_that_offers_something_else_is_no_longer_asked() {
     let (mut world, _, [near, far], requester) = four(12);
     let services = [Service::Track].into_iter().collect();
