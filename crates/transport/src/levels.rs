@@ -89,6 +89,12 @@ impl Levels {
         }
     }
 
+    /// How long the next message is that is still of use.
+    pub(crate) fn next_bytes(&mut self, now: Instant) -> Option<usize> {
+        let level = self.level(now)?;
+        self.levels[level].iter().find_map(VecDeque::front).map(|next| next.message.len())
+    }
+
     /// The next message that is still of use.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Waiting> {
         let level = self.level(now)?;

@@ -112,6 +112,17 @@ fn a_handshake_takes_as_many_round_trips_as_its_flights() {
 }
 
 #[test]
+fn over_tcp_the_begin_of_an_object_comes_with_the_first_flight() {
+    let mut pair = Pair::new(TCP, 0, 1);
+    pair.run(Duration::from_secs(1));
+    for length in [60, 1040, 16_400, 16_400, 16_400] {
+        pair.ends[0].send(pair.now, Channel::Reliable { flow: 1 }, vec![1; length].into());
+    }
+    pair.run(DELAY + 10 * MS);
+    assert_eq!(pair.messages(1).iter().map(|message| message.len()).collect::<Vec<_>>(), [60, 1040]);
+}
+
+#[test]
 fn reliable_messages_arrive_once_and_in_order_whatever_is_lost() {
     for (seed, kind) in (1..).zip(ALL) {
         let mut pair = Pair::new(kind, 20, seed);

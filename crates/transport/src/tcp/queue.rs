@@ -12,6 +12,11 @@ use crate::levels::{Levels, Pushed, room_for};
 /// before what comes later and is more urgent.
 pub(crate) const WRITE_BATCH: usize = 32 * 1024;
 
+/// What fits a segment, in a TLS record of its own. A record is opened when all
+/// of it has come, so what is as short is not sealed with what is longer: the
+/// first flight of a connection does not carry a whole record.
+const SHORT: usize = 1400;
+
 /// Messages on their way to the writer.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -27,10 +32,14 @@ impl Queue {
         self.waiting.push(now, how, message, room_for(how.1.priority.into(), limit))
     }
 
-    /// Moves up to [`WRITE_BATCH`] bytes, or one message, into `bytes`; answers
-    /// the farewell when nothing is left before it.
+    /// Moves up to [`WRITE_BATCH`] bytes, or one message, or what is short before
+    /// a long one, into `bytes`; answers the farewell when nothing is left before it.
     pub(crate) fn take(&mut self, now: Instant, bytes: &mut Vec<u8>) -> Option<String> {
         while bytes.len() < WRITE_BATCH {
+            let is_short = (1..=SHORT).contains(&bytes.len());
+            if is_short && self.waiting.next_bytes(now).is_some_and(|next| next > SHORT) {
+                return None;
+            }
             let Some(next) = self.waiting.pop(now) else { return self.farewell.clone() };
             Frame::Message(next.message).write(bytes);
         }
@@ -59,6 +68,23 @@ mod tests {
             while push(Delivery::of(Service::Track)) == Pushed::Queued {}
             assert_eq!(push(Delivery::CONTROL), Pushed::Queued);
         }
+    }
+
+    #[test]
+    fn what_is_short_does_not_wait_for_what_is_long() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        for length in [50, 1040, 16_384, 16_384, 1200, 1200, 1200, 16_384] {
+            let usual = Delivery::default();
+            queue.push(now, (Channel::Reliable { flow: 1 }, &usual), vec![5; length].into(), 1 << 20);
+        }
+        let batches = std::iter::from_fn(|| {
+            let mut batch = Vec::new();
+            queue.take(now, &mut batch);
+            (!batch.is_empty()).then_some(batch.len())
+        });
+        let headers = |messages: usize| messages * HEADER;
+        let batches: Vec<_> = batches.collect();
+        assert_eq!(batches, [50 + 1040 + headers(2), 2 * 16_384 + headers(2), 3 * 1200 + 16_384 + headers(4)]);
     }
 
     #[test]
