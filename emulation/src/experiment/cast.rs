@@ -1,13 +1,17 @@
-//! The nodes of a run as those who ask, from their first request to their last.
+//! The nodes of a run as those who ask and move, from their first request to their last.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
+use roost_control::{Client, ClientError};
+use roost_proto::Cell;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
 
 use super::fleet::Fleet;
 use super::prepare::Prepared;
-use super::requester::{Phase, Requester, Stage};
+use super::requester::{ANSWER, Phase, Requester, Stage};
 use super::workload::Workload;
 
 /// All requesters, and how far the run is for them.
@@ -30,6 +34,9 @@ impl Cast {
             let requester = Requester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
             cast.requesters.spawn_local(requester.run(workload));
         }
+        if !stage.is_warm_up {
+            cast.requesters.spawn_local(wander(Rc::clone(stage), fleet.nodes(), cast.phase.subscribe()));
+        }
         cast
     }
 
@@ -48,4 +55,37 @@ impl Cast {
         self.phase.send_replace(Phase::Over);
         self.done().await;
     }
+}
+
+/// Has nodes publish where they have moved to, until nobody asks any more.
+async fn wander(stage: Rc<Stage>, nodes: Vec<(PathBuf, watch::Receiver<bool>)>, mut phase: watch::Receiver<Phase>) {
+    let mut calls = JoinSet::new();
+    loop {
+        let Some(next) = stage.walk.borrow().deadline() else { break };
+        tokio::select! {
+            () = sleep_until((stage.origin + next).into()) => {}
+            _ = phase.wait_for(|phase| *phase > Phase::Asking) => break,
+        }
+        let step = || stage.walk.borrow_mut().step(stage.origin.elapsed());
+        while let Some((node, cell)) = step() {
+            let (socket, alive) = &nodes[node];
+            if *alive.borrow() {
+                calls.spawn_local(tell(Rc::clone(&stage), node, socket.clone(), cell));
+            }
+        }
+        while calls.try_join_next().is_some() {}
+    }
+    while calls.join_next().await.is_some() {}
+}
+
+/// Tells a node's daemon where it stands.
+async fn tell(stage: Rc<Stage>, node: usize, socket: PathBuf, cell: Cell) {
+    let moved = async { Client::connect(&socket).await?.move_to(cell).await };
+    let why = match timeout(ANSWER, moved).await {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => ClientError::to_string(&error),
+        Err(_) => format!("it did not answer within {ANSWER:?}"),
+    };
+    let what = format!("could not be told that it stands at {cell}: {why}");
+    stage.journal.incident(stage.seconds(), &stage.nodes[node].name, what);
 }

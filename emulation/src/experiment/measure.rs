@@ -1,6 +1,6 @@
 //! What is counted around a run, and written down.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -24,6 +24,7 @@ use super::run::write;
 use super::sampler::Sampler;
 use super::stagehands::Stagehands;
 use super::verdict::{Linktest, Observed, Start, judge};
+use super::walk::Walk;
 use crate::lab::Lab;
 use crate::report::metrics::Tally;
 use crate::report::record::{Record, Run, SCHEMA, Verdict};
@@ -124,6 +125,9 @@ impl Measurement<'_> {
             transport: plan.map_or(Transport::Paper, |plan| plan.transport),
             stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
+            walk: RefCell::new(
+                self.job.plan.map_or_else(Walk::of_nobody, |prepared| Walk::of(&prepared.plan, &prepared.placement)),
+            ),
             ids: ids.to_vec(),
             active: Cell::new(0),
         }

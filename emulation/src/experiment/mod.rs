@@ -2,7 +2,7 @@
 //!
 //! - [`plan`] is what to run, read from TOML.
 //! - [`prepare`](Prepared) checks a plan against its network and places it.
-//! - [`workload`] decides what each node asks for, without a clock.
+//! - [`workload`] decides what each node asks for, and [`walk`] where it is, without a clock.
 //! - [`Solo`] is a network that runs by itself: its programs and its traffic.
 //! - [`run()`] makes the lab, starts the daemons, lets the nodes ask, breaks what
 //!   is to break, and writes down what came of it.
@@ -34,6 +34,7 @@ mod stagehands;
 mod traffic;
 mod vary;
 mod verdict;
+pub mod walk;
 mod windows;
 pub mod workload;
 

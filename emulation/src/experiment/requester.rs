@@ -1,6 +1,6 @@
 //! Carries out one node's workload: asks its daemon, and keeps what came of it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,11 +15,12 @@ use tokio::time::sleep_until;
 use super::journal::Journal;
 use super::placement::NodePlace;
 use super::plan::Transport;
+use super::walk::Walk;
 use super::workload::{Ended, Step, Wanted, Workload};
 use crate::report::record::{Outcome, Record, Request};
 
-/// How long a daemon may take to say which associations it has.
-const ANSWER: Duration = Duration::from_secs(1);
+/// How long a daemon may take to say which associations it has, and to hear where it stands.
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
 
 /// How far a run is; it only goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,8 @@ pub(super) struct Stage {
     pub(super) transport: Transport,
     pub(super) stream: Duration,
     pub(super) nodes: Vec<NodePlace>,
+    /// Where they stand now.
+    pub(super) walk: RefCell<Walk>,
     /// The ids of the nodes, which a daemon keeps when it is started again.
     pub(super) ids: Vec<NodeId>,
     /// Requests under way.
@@ -258,7 +261,7 @@ async fn peers(socket: PathBuf) -> Option<Peers> {
 
 async fn open(stage: &Stage, socket: &PathBuf, wanted: Wanted, began: Time) -> Result<RequestStream, ClientError> {
     let is_stream = wanted.service.is_stream();
-    let cell = stage.nodes[wanted.target].cell;
+    let cell = stage.walk.borrow().cell(wanted.target);
     let query = RequestQuery {
         duration: is_stream.then_some(stage.stream),
         transport: Some(stage.transport.of(is_stream)),

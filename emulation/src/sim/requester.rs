@@ -10,6 +10,7 @@ use roost_proto::{Area, NodeId, Scheme, SchemeSet, Time};
 
 use crate::experiment::plan::Transport;
 use crate::experiment::requester::{name_of, outcome_of};
+use crate::experiment::walk::Walk;
 use crate::experiment::workload::{Ended, Step, Wanted, Workload};
 use crate::experiment::{NodePlace, Placement};
 use crate::report::record::{Outcome, Request};
@@ -21,6 +22,8 @@ pub(super) struct Stage<'a> {
     pub(super) stream: Duration,
     /// Where each node is in the placement.
     pub(super) places: &'a HashMap<NodeId, usize>,
+    /// Where each of them stands now.
+    pub(super) walk: Walk,
 }
 
 /// What is to be done for a requester.
@@ -99,7 +102,7 @@ impl Requester {
             duration: is_stream.then_some(stage.stream),
             transports: SchemeSet::only(stage.transport.of(is_stream)),
             deadline: wanted.deadline - now,
-            ..Wish::new(wanted.service, Area::At(stage.placement.nodes[wanted.target].cell))
+            ..Wish::new(wanted.service, Area::At(stage.walk.cell(wanted.target)))
         };
         Todo::Ask(ticket, wish, wanted.deadline)
     }

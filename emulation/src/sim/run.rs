@@ -14,6 +14,7 @@ use super::world::{Part, World};
 use super::{Detail, Outcome, SimulateError, Violation};
 use crate::experiment::Prepared;
 use crate::experiment::plan::{Deed, FaultKind};
+use crate::experiment::walk::Walk;
 use crate::experiment::workload::Workload;
 use crate::report::record;
 
@@ -51,6 +52,8 @@ enum Due {
     Ask(usize),
     /// A request's time is up.
     Late(usize, Ticket),
+    /// A node goes on to another cell.
+    Move,
     Sample,
 }
 
@@ -78,7 +81,13 @@ pub(super) fn conduct(
         is_warm_up: false,
         homeless: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
         world,
-        stage: Stage { placement, transport: plan.transport, stream: plan.stream, places: &places },
+        stage: Stage {
+            placement,
+            transport: plan.transport,
+            stream: plan.stream,
+            places: &places,
+            walk: Walk::of(plan, placement),
+        },
         requesters: (0..placement.nodes.len()).map(Requester::new).collect(),
         calendar: Calendar::new(),
         recorder,
@@ -161,6 +170,7 @@ impl Run<'_, '_> {
         let Prepared { plan, placement, .. } = self.prepared;
         self.have_ask(placement.nodes.iter().map(|node| Workload::of(plan, node)).collect());
         self.calendar.enter(Time::ZERO + SAMPLE, Due::Sample);
+        self.walk();
         let Self { recorder, world, .. } = self;
         recorder.begin(world);
         Ok(())
@@ -193,6 +203,7 @@ impl Run<'_, '_> {
         match due {
             Due::Fault(place) => self.break_something(place),
             Due::Ask(place) => self.ask(place),
+            Due::Move => self.walk(),
             Due::Late(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
                     self.give_up(place, record::Outcome::TimedOut);
@@ -204,6 +215,16 @@ impl Run<'_, '_> {
                 self.calendar.enter(self.now() + SAMPLE, Due::Sample);
             }
         }
+    }
+
+    /// Has nodes publish where they have moved to.
+    fn walk(&mut self) {
+        while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
+            let machine = self.world.machine_of(Part::Node(node));
+            self.world.command(machine, Command::Move { cell });
+        }
+        let next = self.stage.walk.deadline();
+        next.into_iter().for_each(|at| self.calendar.enter(Time::ZERO + at, Due::Move));
     }
 
     /// Has a requester look what to do.

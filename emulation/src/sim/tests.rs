@@ -50,6 +50,17 @@ fn a_quiet_network_completes_every_request() {
 }
 
 #[test]
+fn nodes_that_move_are_found_where_they_are() {
+    for architecture in ["super-node", "client-server", "client-server-caching", "super-node-multicast"] {
+        let text = STAR.replace("super-node", architecture).replace("20s", "2m") + "[movement]\nspeed = 6.0\n";
+        let asked = records(&text).requests;
+        let found = asked.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
+        // Those who take a step while they are being asked for are not.
+        assert!(asked.len() > 50 && found * 100 >= asked.len() * 97, "{architecture}: {found} of {}", asked.len());
+    }
+}
+
+#[test]
 fn a_seed_repeats_to_the_last_packet_and_another_does_not() {
     let of = |seed| simulated(&format!("{STAR}seed = {seed}\n[[faults]]\nat = '5s'\nchange = 'net'\nloss = 0.05\n"));
     let (first, again, other) = (of(3), of(3), of(4));

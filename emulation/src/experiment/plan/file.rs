@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::fault::FaultFile;
 use super::{
-    Architecture, Backend, Class, LabSettings, Locality, MAX_TIERS, Named, Part, Places, Plan, PlanError, Source,
-    SuperNodes, Transport,
+    Architecture, Backend, Class, Daemon, Deed, Fault, FaultKind, LabSettings, Locality, MAX_SPEED, MAX_TIERS,
+    MIN_SPEED, Movement, Named, Part, Places, Plan, PlanError, Source, SuperNodes, Transport,
 };
 use crate::lab::Tcp;
 use crate::scenario::{generate, near};
@@ -61,6 +61,7 @@ struct File {
     classes: BTreeMap<Spanned<String>, ClassFile>,
     #[serde(default)]
     faults: Vec<FaultFile>,
+    movement: Option<MovementFile>,
     #[serde(default)]
     lab: LabFile,
     /// Read by the sweep.
@@ -126,6 +127,12 @@ struct ClassFile {
 enum LocalityText {
     Link,
     Anywhere,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MovementFile {
+    speed: Spanned<f64>,
 }
 
 #[derive(Deserialize)]
@@ -232,6 +239,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         }
     }
     faults.sort_by_key(|fault| fault.at);
+    let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose()?;
     Ok(Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
         architecture: file.architecture.0,
@@ -256,6 +264,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         linktest: file.linktest,
         classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
         faults,
+        movement,
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
     })
 }
@@ -306,6 +315,23 @@ fn class_of(name: Spanned<String>, file: &ClassFile, lines: &Lines<'_>) -> (Stri
     });
     let line = lines.of(name.span());
     (name.into_inner(), Class { line, part: file.mix, locality })
+}
+
+/// Movement that can be: a daemon that is started again would stand where it began.
+fn movement_of(file: &MovementFile, faults: &[Fault], lines: &Lines<'_>) -> Result<Movement, PlanError> {
+    let (speed, line) = (*file.speed.get_ref(), lines.of(file.speed.span()));
+    if !(MIN_SPEED..=MAX_SPEED).contains(&speed) {
+        let message = format!("a speed is from one cell an hour to {MAX_SPEED} cells a minute, not {speed}");
+        return Err(lines.error(line, message));
+    }
+    let starts = |fault: &&Fault| matches!(&fault.kind, FaultKind::Daemon(Daemon { hub: false, .. }, Deed::Start));
+    match faults.iter().find(starts) {
+        Some(Fault { kind: FaultKind::Daemon(Daemon { host, .. }, _), .. }) => Err(lines.error(
+            host.line,
+            format!("{} would not know where it has moved to: leave `start` out, or `[movement]`", host.name),
+        )),
+        _ => Ok(Movement { speed }),
+    }
 }
 
 const fn backend(text: BackendText) -> Backend {

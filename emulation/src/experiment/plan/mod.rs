@@ -14,6 +14,9 @@
 //! [[faults]]
 //! at = "20s"
 //! kill = "node-3"
+//!
+//! [movement]
+//! speed = 2.0                   # cells a minute
 //! ```
 
 mod fault;
@@ -34,7 +37,7 @@ use roost_proto::{Role, Scheme};
 use crate::lab::Tcp;
 use crate::scenario::near;
 
-pub use fault::{Deed, Fault, FaultKind};
+pub use fault::{Daemon, Deed, Fault, FaultKind};
 pub use mix::{Draw, Mix, Part};
 pub use source::Source;
 pub(crate) use write::write;
@@ -79,6 +82,8 @@ pub struct Plan {
     pub classes: BTreeMap<String, Class>,
     /// What is to break, by time.
     pub faults: Vec<Fault>,
+    /// How nodes move, if they do.
+    pub movement: Option<Movement>,
     /// How packets are carried.
     pub lab: LabSettings,
 }
@@ -257,6 +262,25 @@ pub enum Locality {
     Link,
     /// All.
     Anywhere,
+}
+
+/// How nodes move over the grid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Movement {
+    /// How many cells each of them goes in a minute, from [`MIN_SPEED`] to [`MAX_SPEED`].
+    pub speed: f64,
+}
+
+/// The greatest speed of nodes, cells a minute: ten steps a second.
+pub const MAX_SPEED: f64 = 600.0;
+/// The least: a step an hour.
+pub const MIN_SPEED: f64 = 1.0 / 60.0;
+
+impl Movement {
+    /// Between two steps of a node.
+    pub fn pause(self) -> Duration {
+        Duration::from_secs_f64(60.0 / self.speed.clamp(MIN_SPEED, MAX_SPEED))
+    }
 }
 
 /// How packets are carried.

@@ -162,3 +162,22 @@ fn a_fault_comes_again_as_often_as_it_says_or_to_the_end() {
     );
     assert!(refused("thaw = 'a'\n").contains("one thing: say one of kill, stop, start, freeze, thaw"));
 }
+
+#[test]
+fn nodes_move_at_a_speed_that_can_be() {
+    assert_eq!(parse(LEAST).unwrap().movement, None);
+    let moving = parse(&format!("{LEAST}[movement]\nspeed = 2.5\n")).unwrap();
+    assert_eq!(moving.movement.map(Movement::pause), Some(Duration::from_secs(24)));
+    for speed in ["0.0", "-1.0", "601.0", "nan"] {
+        let (line, message) = wrong(&format!("[movement]\nspeed = {speed}\n"));
+        assert!(line == 2 && message.contains("cells a minute"), "{line} {message}");
+    }
+}
+
+#[test]
+fn a_node_that_is_started_again_does_not_move() {
+    let started = "[[faults]]\nat = '2s'\nstart = 'node1'\n";
+    let (line, message) = wrong(&format!("{started}[movement]\nspeed = 1.0\n"));
+    assert!(line == 3 && message.contains("node1 would not know"), "{line} {message}");
+    parse(&format!("{LEAST}{started}hub = true\n[movement]\nspeed = 1.0\n")).unwrap();
+}

@@ -50,6 +50,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         lines.extend(class(*part, *locality));
     }
     lines.extend(plan.faults.iter().flat_map(fault));
+    lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
     let backend = match plan.lab.backend {
         Backend::Auto => "auto",
         Backend::Tap => "tap",

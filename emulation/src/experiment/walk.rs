@@ -1,0 +1,166 @@
+//! Where nodes are while they move: a walk without a clock.
+//!
+//! Each node takes a step to a cell beside it as often as the plan's speed
+//! says, the first at a time of its own. It goes to one of the free cells
+//! around it, drawn with the plan's seed, so that nobody ever stands where
+//! another one does: requests name a node by its cell. It stays in the
+//! rectangle of the cells where nodes began, widened by half its sides all
+//! around, and on the grid.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use roost_proto::Cell;
+use roost_proto::random::SplitMix64;
+
+use super::placement::Placement;
+use super::plan::Plan;
+use super::workload::generator;
+
+/// The cells around one.
+const AROUND: [(i32, i32); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
+
+/// The cells of all nodes, and their steps to come.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    cells: Vec<Cell>,
+    taken: BTreeSet<Cell>,
+    /// The corners of where they walk.
+    ground: (Cell, Cell),
+    /// When each node takes its next step; nobody where none moves.
+    due: BTreeSet<(Duration, usize)>,
+    /// Between two steps of a node.
+    pause: Duration,
+    /// When nobody moves any more.
+    end: Duration,
+    random: SplitMix64,
+}
+
+impl Walk {
+    /// Where nobody is.
+    pub fn of_nobody() -> Self {
+        let (cells, taken, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let random = SplitMix64::new(0);
+        Self { ground: ground(&cells), cells, taken, due, pause: Duration::ZERO, end: Duration::ZERO, random }
+    }
+
+    /// The walk of a plan's nodes, who stand still if it has no movement. Time 0
+    /// is when the workload begins.
+    pub fn of(plan: &Plan, placement: &Placement) -> Self {
+        let cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
+        let mut random = generator(plan.seed, "movement");
+        let pause = plan.movement.map_or(Duration::ZERO, |movement| movement.pause());
+        let movers = if plan.movement.is_some() { cells.len() } else { 0 };
+        // Not all at once.
+        let mut first = || Duration::from_nanos(random.below(pause.as_nanos().try_into().unwrap_or(u64::MAX)));
+        let due = (0..movers).map(|node| (first(), node)).collect();
+        let taken = cells.iter().copied().collect();
+        Self { ground: ground(&cells), cells, taken, due, pause, end: plan.duration, random }
+    }
+
+    /// Where a node is now.
+    pub fn cell(&self, node: usize) -> Cell {
+        self.cells[node]
+    }
+
+    /// When [`Self::step`] has something to say next.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.due.first().map(|(at, _)| *at).filter(|at| *at < self.end)
+    }
+
+    /// The next step that is due by `now`: who takes it, and the cell where it
+    /// stands then.
+    pub fn step(&mut self, now: Duration) -> Option<(usize, Cell)> {
+        while self.deadline().is_some_and(|at| at <= now) {
+            let (at, node) = self.due.pop_first()?;
+            self.due.insert((at + self.pause, node));
+            if let Some(cell) = self.beside(self.cells[node]) {
+                self.taken.remove(&self.cells[node]);
+                self.taken.insert(cell);
+                self.cells[node] = cell;
+                return Some((node, cell));
+            }
+        }
+        None
+    }
+
+    /// A free cell beside this one, if there is any.
+    fn beside(&mut self, Cell { x, y }: Cell) -> Option<Cell> {
+        let (low, high) = self.ground;
+        let around = AROUND.map(|(dx, dy)| Cell::new(x + dx, y + dy));
+        let is_inside = |cell: &Cell| (low.x..=high.x).contains(&cell.x) && (low.y..=high.y).contains(&cell.y);
+        let is_free = |cell: &Cell| is_inside(cell) && cell.is_on_grid() && !self.taken.contains(cell);
+        let free: Vec<Cell> = around.into_iter().filter(is_free).collect();
+        // Below the number of cells, which is a `usize`; nothing is drawn where there is no choice.
+        free.get(self.random.below(free.len().max(1) as u64) as usize).copied()
+    }
+}
+
+/// The rectangle of these cells, widened by half its sides all around.
+fn ground(cells: &[Cell]) -> (Cell, Cell) {
+    let span = |of: fn(&Cell) -> i32| {
+        let (low, high) = (cells.iter().map(of).min().unwrap_or(0), cells.iter().map(of).max().unwrap_or(0));
+        let margin = (high - low + 2) / 2;
+        (low - margin, high + margin)
+    };
+    let ((left, right), (bottom, top)) = (span(|cell| cell.x), span(|cell| cell.y));
+    (Cell::new(left, bottom), Cell::new(right, top))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Prepared;
+    use super::*;
+
+    fn prepared(more: &str) -> Prepared {
+        let text =
+            format!("topology = {{ star = {{ nodes = 9 }} }}\narchitecture = 'super-node'\nduration = '10m'\n{more}");
+        Prepared::from_text(&text, Path::new("p.toml")).unwrap()
+    }
+
+    /// All steps of a plan with these lines: when, who, where to.
+    fn steps(more: &str) -> (Prepared, Vec<(Duration, usize, Cell)>) {
+        let prepared = prepared(more);
+        let mut walk = Walk::of(&prepared.plan, &prepared.placement);
+        let mut steps = Vec::new();
+        while let Some(at) = walk.deadline() {
+            while let Some((node, cell)) = walk.step(at) {
+                assert_eq!(walk.cell(node), cell);
+                steps.push((at, node, cell));
+            }
+        }
+        (prepared, steps)
+    }
+
+    #[test]
+    fn nodes_step_to_free_cells_beside_them_as_often_as_the_speed_says() {
+        let (Prepared { placement, .. }, steps) = steps("[movement]\nspeed = 6.0\n");
+        let mut cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
+        let (low, high) = ground(&cells);
+        let mut last: Vec<Option<Duration>> = vec![None; cells.len()];
+        for (at, node, cell) in &steps {
+            assert_eq!((cells[*node].x - cell.x).abs() + (cells[*node].y - cell.y).abs(), 1);
+            let is_inside = (low.x..=high.x).contains(&cell.x) && (low.y..=high.y).contains(&cell.y);
+            assert!(is_inside && !cells.contains(cell), "{cell}");
+            assert!(last[*node].is_none_or(|last| (*at - last).as_millis() % 10_000 == 0));
+            (cells[*node], last[*node]) = (*cell, Some(*at));
+        }
+        // Sixty steps of each, but for those that had no room.
+        let all = cells.len() * 60;
+        assert!((all * 9 / 10..=all).contains(&steps.len()), "{} of {all}", steps.len());
+    }
+
+    #[test]
+    fn the_seed_decides_and_nothing_else() {
+        let walk = |seed: u64| steps(&format!("seed = {seed}\n[movement]\nspeed = 1.5\n")).1;
+        assert_eq!(walk(1), walk(1));
+        assert_ne!(walk(1), walk(2));
+    }
+
+    #[test]
+    fn without_movement_all_stand_still() {
+        assert_eq!(steps("").1, []);
+    }
+}
