@@ -3,6 +3,7 @@
 //! | name | what |
 //! |---|---|
 //! | `completed`, `asked` | services |
+//! | `at_target` | the part of completed requests that the host provided whose cell was asked for |
 //! | `success` | the part of requests that was completed of those that could be |
 //! | `completed.limit` | services if every request took the [least time](crate::siting::Limits) |
 //! | `completed.ceiling` | services if requests took no time at all |
@@ -44,6 +45,8 @@ pub(super) fn of(prepared: &Prepared, results: &Results, shares: Option<Shares>)
     };
     put("completed", Some(completed as f64));
     put("asked", Some(metrics.requests.asked as f64));
+    let at_target = results.completed().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
+    put("at_target", per_service(at_target as u64, completed));
     put("success", metrics.requests.success_ratio());
     let traffic = &metrics.traffic;
     put("traffic.ports", traffic.port_bytes.map(|bytes| bytes as f64));

@@ -17,6 +17,8 @@
 //! | `daemons` | the study of real daemons: the super node's processor, emulation beside simulation |
 //! | `benches` | the studies that are measured so: reflectors, bulk transfer, two links |
 //! | `beyond` | what the papers leave to the future |
+//! | `movement` | nodes that move |
+//! | `growth` | more nodes than papers had |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
 //! | `page` | what a reviewer reads |
 
@@ -26,7 +28,9 @@ mod beyond;
 mod claim;
 mod daemons;
 mod emulated;
+mod growth;
 mod measures;
+mod movement;
 mod nearest;
 mod page;
 mod process;
@@ -48,7 +52,15 @@ pub use study::{Limit, Make, Paper, Plot, Point, Scale, Study, Unit};
 
 /// All studies, in the order of the page.
 pub fn catalogue(scale: Scale) -> Vec<Study> {
-    [sproull::studies(scale), vec![daemons::study(scale)], benches::studies(scale), beyond::studies(scale)].concat()
+    [
+        sproull::studies(scale),
+        vec![daemons::study(scale)],
+        benches::studies(scale),
+        beyond::studies(scale),
+        movement::studies(scale),
+        vec![growth::study(scale)],
+    ]
+    .concat()
 }
 
 /// The studies whose names, or the names of whose claims, begin with one of
@@ -169,7 +181,7 @@ mod tests {
                     let (plan, network) = match &point.make {
                         Make::Virtual { plan, network } => (plan, network.clone().unwrap_or_default()),
                         Make::Emulated { plan } => (plan, String::new()),
-                        Make::Bench { .. } => continue,
+                        Make::Growth { .. } | Make::Bench { .. } => continue,
                     };
                     std::fs::write(folder.path().join("network.toml"), network).unwrap();
                     let file = Path::new(folder.path()).join("plan.toml");

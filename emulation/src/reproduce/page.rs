@@ -353,6 +353,9 @@ fn runs(page: &mut Page, found: Found<'_>) {
             let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
             format!("emulate run {} --seed {}", plan.display(), first.seed)
         }
+        Make::Growth { nodes, moving_s, lookups } => {
+            format!("emulate growth {nodes} --moving {moving_s}s --lookups {lookups} --seed {}", first.seed)
+        }
         Make::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
     };
     page.markup("<details>");

@@ -15,6 +15,7 @@ use super::{Made, Progress};
 use super::{emulated, measures};
 use crate::experiment::{self, Architecture, Prepared, RunError, with_values};
 use crate::report;
+use crate::sim::growth;
 use crate::sim::{self, Detail, Outcome, SimulateError};
 
 /// How often it is looked whether somebody wants to interrupt.
@@ -72,6 +73,10 @@ enum Work {
         records: PathBuf,
         keeps: bool,
     },
+    Growth {
+        nodes: u32,
+        settings: growth::Settings,
+    },
     Bench {
         args: Vec<String>,
         by: &'static [&'static str],
@@ -81,9 +86,15 @@ enum Work {
 impl Task {
     /// How long it takes, in no unit; what takes real time comes last and is not estimated.
     fn cost(&self) -> f64 {
-        let Work::Simulate { prepared, .. } = &self.work else { return 0.0 };
-        let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
-        prepared.placement.nodes.len() as f64 * lasts
+        match &self.work {
+            Work::Simulate { prepared, .. } => {
+                let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
+                prepared.placement.nodes.len() as f64 * lasts
+            }
+            // Where nodes seldom ask, a second is so much less than where they always do.
+            Work::Growth { nodes, settings } => f64::from(*nodes) * settings.quiet.as_secs_f64() / 5.0,
+            Work::Emulate { .. } | Work::Bench { .. } => 0.0,
+        }
     }
 
     /// Whether what was kept of such a run counts as it.
@@ -92,6 +103,8 @@ impl Task {
         match &self.work {
             // Made again it would be the same, valid or not.
             Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
+            // It leaves none.
+            Work::Growth { .. } => true,
             Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
             Work::Bench { .. } => kept.is_whole(),
         }
@@ -131,7 +144,7 @@ pub fn run(
         Session { studies, store, progress, began: Instant::now(), found: made.len(), again, of: open.len(), made };
     session.tell(0.0, 0, "");
     let (virtual_ones, real): (Vec<Task>, Vec<Task>) =
-        open.into_iter().partition(|task| matches!(task.work, Work::Simulate { .. }));
+        open.into_iter().partition(|task| matches!(task.work, Work::Simulate { .. } | Work::Growth { .. }));
     session.simulate_all(virtual_ones, interrupt)?;
     session.measure_all(&real, interrupt)?;
     session.made.sort_by_key(|run| (run.study, run.point, run.seed));
@@ -232,6 +245,13 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
         let (plan, network) = match &point.make {
             Make::Virtual { plan, network } => (plan, network.as_ref()),
             Make::Emulated { plan } => (plan, None),
+            Make::Growth { nodes, moving_s, lookups } => {
+                let made_of = made_of(&["growth", &format!("{nodes} {moving_s} {lookups}")]);
+                let (quiet, lookups) = (Duration::from_secs((*moving_s).into()), (*lookups).into());
+                let work = |seed| Work::Growth { nodes: *nodes, settings: growth::Settings { seed, quiet, lookups } };
+                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
+                continue;
+            }
             Make::Bench { args, by } => {
                 let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
                 let made_of = made_of(&[&args.join(" "), &daemons]);
@@ -305,6 +325,11 @@ fn work(queue: &Mutex<VecDeque<Task>>, sender: &Sender<(Task, Result<Kept, Strin
 }
 
 fn simulate(task: &Task) -> Result<Kept, SimulateError> {
+    if let Work::Growth { nodes, settings } = &task.work {
+        let size = growth::measure(*nodes as usize, settings)?;
+        let reasons = super::growth::doubts(&size);
+        return Ok(Kept::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
+    }
     let Work::Simulate { prepared, records } = &task.work else {
         return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
     };
@@ -328,7 +353,7 @@ fn simulate(task: &Task) -> Result<Kept, SimulateError> {
 fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> {
     let kept = |measures, reasons| Kept::new(task.made_of.clone(), measures).doubted(reasons);
     match &task.work {
-        Work::Simulate { .. } => Err("it is not in real time".to_owned()),
+        Work::Simulate { .. } | Work::Growth { .. } => Err("it is not in real time".to_owned()),
         Work::Bench { args, by } => {
             let bench = bench::run(args, by, task.seed, interrupt)?;
             Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))

@@ -117,6 +117,16 @@ pub enum Make {
         /// The plan's text.
         plan: String,
     },
+    /// In virtual time and at message level, as `emulate growth` does it: a forest, which is looked at
+    /// while its nodes move, look for one another, and ask.
+    Growth {
+        /// How many nodes.
+        nodes: u32,
+        /// How long they move and ask for nothing, seconds.
+        moving_s: u16,
+        /// How many lookups, and pairs of nodes that request, at each distance.
+        lookups: u16,
+    },
     /// By `emulate bench` with these arguments, in real time and with nothing beside it.
     Bench {
         /// The arguments, but for the seed.

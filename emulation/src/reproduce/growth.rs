@@ -1,0 +1,220 @@
+//! More nodes than the papers had: what the design promises of a thousand nodes
+//! and of a hundred thousand.
+
+use super::claim::{At, Claim, Estimator};
+use super::measures::Measures;
+use super::sproull::{from, to};
+use super::study::{Make, Paper, Plot, Point, Scale, Study, Unit};
+use crate::sim::growth::Size;
+
+/// The line of its figures.
+const FOREST: &str = "forest";
+/// What all other sizes are held against.
+const SMALL: f64 = 1_000.0;
+/// The distances of lookups and requests, as measures name them.
+const DISTANCES: [&str; 3] = ["home", "near", "across"];
+/// The tiers, as measures name them.
+const TIERS: [&str; 3] = ["home", "middle", "top"];
+/// So many nodes take minutes and gigabytes each.
+const MANY: u32 = 100_000;
+const SEEDS_OF_MANY: u64 = 3;
+
+/// The study.
+pub(super) fn study(scale: Scale) -> Study {
+    let sizes: Vec<u32> = scale.places(&[1_000, 10_000, MANY], &[1_000, 5_000]);
+    let (moving_s, lookups) = if scale.is_quick { (60, 50) } else { (60, 200) };
+    let largest = sizes.iter().copied().max().map_or(SMALL, f64::from);
+    let point = |nodes: u32| {
+        let point = Point::virtual_run(FOREST, f64::from(nodes), String::new(), scale);
+        let seeds = if nodes < MANY { scale.seeds } else { scale.seeds.min(SEEDS_OF_MANY) };
+        Point { make: Make::Growth { nodes, moving_s, lookups }, seeds, name: nodes.to_string(), ..point }
+            .on_logarithmic_axis()
+    };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    Study {
+        id: "beyond-growth",
+        paper: Paper::Beyond,
+        title: "From a thousand nodes to a hundred thousand",
+        about: "A hundred nodes behind each home, five homes behind each middle, up to four tops on one LAN; each hop up \
+                takes 40, 40 and 20 ms, and 20 ms from top to top. Every node moves to the cell beside it once a minute \
+                while uplinks are looked at; then nodes look for what is at their home, one tier up and across the top, \
+                and request it.",
+        inferred: vec![
+            "All links are carried by one cheap session instead of the transports' own packets.",
+            "A request is timed until its provider's acceptance is there, asked for again by a pair that has met.",
+            "A hundred thousand nodes are in the full reproduction alone, with three seeds.",
+        ],
+        axis: "nodes",
+        has_kinds: false,
+        points: sizes.into_iter().map(point).collect(),
+        plots: vec![
+            plot("Lookup across the top, median", "lookup.across.p50", Unit::Ms),
+            plot("Request across the top until it is accepted, median", "request.across.p50", Unit::Ms),
+            plot("Request at home until it is accepted, median", "request.home.p50", Unit::Ms),
+            plot("Messages for a lookup across the top", "lookup.across.messages", Unit::Count),
+            plot("Bytes for a lookup across the top, without headers", "lookup.across.bytes", Unit::Bytes),
+            plot("What a home says to other super nodes, without headers", "home.says", Unit::MbitS),
+            plot("What a top says to other super nodes, without headers", "top.says", Unit::MbitS),
+            plot("Entries in a home's tables", "home.holds", Unit::Count),
+            plot("Entries in a top's tables", "top.holds", Unit::Count),
+        ],
+        claims: [latency(largest), costs(largest)].concat(),
+    }
+}
+
+/// A promise of the design, which no paper measured.
+fn promise(
+    id: &str,
+    sentence: &str,
+    (seed, ours): (&'static str, Estimator),
+    (unit, size, direction): (Unit, (f64, f64), (f64, f64)),
+) -> Claim {
+    let (id, sentence) = (id.to_owned(), sentence.to_owned());
+    Claim { id, figure: "the design", sentence, seed, ours, unit, size, direction, why: "" }
+}
+
+impl Claim {
+    fn because(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+}
+
+fn at(nodes: f64, measure: &str) -> At {
+    At::new(FOREST, nodes, measure)
+}
+
+/// One size over the small one.
+fn growth(nodes: f64, measure: &str) -> Estimator {
+    Estimator::Ratio(at(nodes, measure), at(SMALL, measure))
+}
+
+fn latency(largest: f64) -> Vec<Claim> {
+    let excess = |measure| ("1.00 ×", Estimator::Mean(at(largest, measure)));
+    vec![
+        promise(
+            "beyond-growth-found",
+            "In the largest network, too, a lookup across the top finds what it is for.",
+            ("100 %", Estimator::Mean(at(largest, "lookup.across.found"))),
+            (Unit::Part, from(0.995), from(0.9)),
+        ),
+        promise(
+            "beyond-growth-lookup",
+            "In the largest network, too, the median lookup across the top takes its hops' round trips and nothing else.",
+            excess("lookup.across.excess"),
+            (Unit::Times, to(1.05), to(1.5)),
+        ),
+        promise(
+            "beyond-growth-request",
+            "And the median request across the top takes its way there and back and nothing else.",
+            excess("request.across.excess"),
+            (Unit::Times, to(1.05), to(1.5)),
+        )
+        .because("With four tops the median takes 40 ms more than the shortest way: one more trip there and back between two tops."),
+        promise(
+            "beyond-growth-home",
+            "What is near stays as near: a request at home takes no longer in the largest network than in one of 1000 nodes.",
+            ("the same", growth(largest, "request.home.p50")),
+            (Unit::Change, (0.98, 1.02), to(1.1)),
+        ),
+    ]
+}
+
+fn costs(largest: f64) -> Vec<Claim> {
+    vec![
+        promise(
+            "beyond-growth-messages",
+            "A lookup across the top takes no more than half as many messages again in the largest network as in one of \
+             1000 nodes.",
+            ("at most 1.5 ×", growth(largest, "lookup.across.messages")),
+            (Unit::Times, to(1.5), to(3.0)),
+        ),
+        promise(
+            "beyond-growth-uplink",
+            "A home says no more than 1 kbit/s to other super nodes while its hundred nodes move once a minute.",
+            ("1 kbit/s", Estimator::Mean(at(largest, "home.says"))),
+            (Unit::MbitS, to(0.001), to(0.002)),
+        ),
+        promise(
+            "beyond-growth-tables",
+            "What a home holds does not grow with the network.",
+            ("the same", growth(largest, "home.holds")),
+            (Unit::Change, to(1.05), to(1.5)),
+        ),
+        promise(
+            "beyond-growth-top",
+            "What a top holds grows no faster than the number of nodes: its entries for each node, over those in a network \
+             of 1000.",
+            ("at most 1 ×", growth(largest, "top.holds.each")),
+            (Unit::Times, to(1.0), to(1.5)),
+        ),
+    ]
+}
+
+/// The figures of a size, by name.
+pub(super) fn measures(size: &Size) -> Measures {
+    let mut all = Measures::new();
+    let mut put = |name: String, value: f64| all.extend(value.is_finite().then_some((name, value)));
+    for (distance, lookups) in DISTANCES.iter().zip(&size.lookups) {
+        let Some(lookups) = lookups else { continue };
+        let name = |what: &str| format!("lookup.{distance}.{what}");
+        put(name("found"), lookups.found as f64 / lookups.asked as f64);
+        put(name("p50"), lookups.p50_ms);
+        put(name("p99"), lookups.p99_ms);
+        put(name("excess"), lookups.p50_ms / lookups.hops_ms);
+        put(name("messages"), lookups.messages);
+        put(name("bytes"), lookups.bytes);
+    }
+    for (distance, requests) in DISTANCES.iter().zip(&size.requests) {
+        let Some(requests) = requests else { continue };
+        let name = |what: &str| format!("request.{distance}.{what}");
+        put(name("accepted"), requests.accepted_again as f64 / requests.asked as f64);
+        put(name("first.p50"), requests.first_ms);
+        put(name("p50"), requests.p50_ms);
+        put(name("p99"), requests.p99_ms);
+        put(name("excess"), requests.p50_ms / requests.hops_ms);
+    }
+    for ((tier, uplink), holds) in TIERS.iter().zip(&size.uplinks).zip(&size.holds) {
+        put(format!("{tier}.says"), uplink.mean / 1e6);
+        let entries = (holds.nodes + holds.copies + holds.patches + holds.links) as f64;
+        put(format!("{tier}.holds"), entries);
+        put(format!("{tier}.holds.each"), entries / size.nodes as f64);
+    }
+    put("joined".to_owned(), size.joined_s);
+    all
+}
+
+/// Why its figures cannot be trusted.
+pub(super) fn doubts(size: &Size) -> Vec<String> {
+    let Size { violations, overflows, .. } = size;
+    let said = [
+        (*violations > 0).then(|| format!("{violations} rules were broken")),
+        (*overflows > 0).then(|| format!("the simulated network had no memory for {overflows} packets")),
+    ];
+    said.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sim::growth::{Settings, measure};
+
+    #[test]
+    fn a_size_has_the_figures_that_are_drawn_and_claimed() {
+        let settings = Settings { seed: 1, quiet: Duration::from_secs(60), lookups: 5 };
+        let size = measure(600, &settings).unwrap();
+        let measures = measures(&size);
+        let study = study(Scale::new(true, None));
+        let claimed = study.claims.iter().flat_map(|claim| match &claim.ours {
+            Estimator::Ratio(of, to) => vec![of.measure.as_str(), to.measure.as_str()],
+            Estimator::Mean(of) => vec![of.measure.as_str()],
+            Estimator::Crossing { .. } => Vec::new(),
+        });
+        for name in study.plots.iter().map(|plot| plot.measure).chain(claimed) {
+            assert!(measures.contains_key(name), "{name} is not among {measures:?}");
+        }
+        assert_eq!((measures["lookup.across.found"], doubts(&size).len()), (1.0, 0));
+        assert_eq!(doubts(&Size { overflows: 3, ..size }).len(), 1);
+    }
+}

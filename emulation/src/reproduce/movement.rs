@@ -1,0 +1,141 @@
+//! Nodes that move over the grid: the client/server with caching that the paper
+//! describes, and the overlay.
+
+use super::claim::{At, Claim, Estimator};
+use super::sproull::{CLIENT_SERVER, ONE, from, plan};
+use super::study::{Paper, Plot, Point, Scale, Study, Unit};
+
+const TREE: &str = "{ tree = { nodes = 54 } }";
+const CACHING: &str = "with 3 caches";
+const THREE: &str = "3 super nodes";
+/// What is drawn, how plans call it, and more of the plan.
+const SIDES: [(&str, &str, &str); 4] = [
+    (CLIENT_SERVER, "client-server", ""),
+    (CACHING, "client-server-caching", "caches = 3\n"),
+    (ONE, "super-node", "super_nodes = 1\n"),
+    (THREE, "super-node", "super_nodes = 3\n"),
+];
+/// Nobody moves; cells a minute at which claims are made.
+const STILL: f64 = 0.0;
+const FAST: f64 = 6.0;
+
+/// All of them.
+pub(super) fn studies(scale: Scale) -> Vec<Study> {
+    vec![study(scale)]
+}
+
+fn study(scale: Scale) -> Study {
+    let speeds: Vec<f64> = scale.places(&[STILL, 1.0, 2.0, FAST, 20.0], &[STILL, FAST]);
+    let point = |speed: f64, (series, architecture, more): (&str, &str, &str)| {
+        let moving = if speed > STILL { format!("[movement]\nspeed = {speed:?}\n") } else { String::new() };
+        let text = plan("beyond-movement", TREE, architecture, scale.duration(), &format!("{more}{moving}"));
+        Point::virtual_run(series, speed, text, scale)
+    };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    Study {
+        id: "beyond-movement",
+        paper: Paper::Beyond,
+        title: "Nodes that move",
+        about: "The hierarchy of 54 nodes. Every node goes on to a free cell beside its own as often as the speed says, and \
+                publishes where it is; requests are for the cell where the host that was drawn stands at that moment. \
+                The paper has nodes tell their super node when they relocate, and says of client/server with caching \
+                nodes that it is good while nodes are static, and that movement invalidates what caches hold; it \
+                measured neither.",
+        inferred: vec![
+            "Links do not move: who is one hop away stays so, and what a move costs is finding who has moved.",
+            "Caches answer lookups. Requests and data go on to the server, which knows where its nodes are, so that \
+             what a cache holds of the past misleads no request here.",
+            "Three caches, on the hosts on which the three super nodes are.",
+        ],
+        axis: "speed, cells a minute",
+        has_kinds: false,
+        points: speeds.iter().flat_map(|speed| SIDES.map(|side| point(*speed, side))).collect(),
+        plots: vec![
+            plot("Services completed", "completed", Unit::Count),
+            plot("Part of requests completed", "success", Unit::Part),
+            plot("Of these, provided by the host that was asked for", "at_target", Unit::Part),
+            plot("Overhead for each completed service", "overhead.each", Unit::Bytes),
+            plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
+            plot("Track: to the first byte", "track.mean", Unit::Ms),
+            plot("Sensor: to the last byte", "sensor.mean", Unit::Ms),
+        ],
+        claims: claims(),
+    }
+}
+
+fn claims() -> Vec<Claim> {
+    let ratio = |of: (&str, f64), to: (&str, f64), measure: &str| {
+        Estimator::Ratio(At::new(of.0, of.1, measure), At::new(to.0, to.1, measure))
+    };
+    let claim = |id: &str, figure, (sentence, seed): (&str, _), ours, (unit, size, direction), why| {
+        let (id, sentence) = (id.to_owned(), sentence.to_owned());
+        Claim { id, figure, sentence, seed, ours, unit, size, direction, why }
+    };
+    vec![
+        claim(
+            "sproull-moving-caching",
+            "section 3",
+            (
+                "Movement invalidates what caches hold: client/server with caches completes less with nodes that go six \
+                 cells a minute than with nodes that stand still.",
+                "less, not measured there",
+            ),
+            ratio((CACHING, FAST), (CACHING, STILL), "completed"),
+            (Unit::Change, (0.0, 0.99), (0.0, 1.0)),
+            "Caches here answer lookups alone; requests go by what the server knows.",
+        ),
+        claim(
+            "sproull-moving-ahead",
+            "section 3",
+            (
+                "With moving nodes peer to peer completes more than client/server with caches.",
+                "more, not measured there",
+            ),
+            ratio((ONE, FAST), (CACHING, FAST), "completed"),
+            (Unit::Times, from(1.1), from(1.0)),
+            "",
+        ),
+        claim(
+            "beyond-movement-services",
+            "the design",
+            (
+                "Three super nodes complete at least 98 % of what they complete with nodes that stand still.",
+                "at least 98 %",
+            ),
+            ratio((THREE, FAST), (THREE, STILL), "completed"),
+            (Unit::Times, from(0.98), from(0.9)),
+            "Who asks for a cell within a move's way to the super node is told that nobody is there.",
+        ),
+        claim(
+            "beyond-movement-where",
+            "the design",
+            (
+                "A requester finds the provider where it is now and not where it was: of completed requests at six cells \
+                 a minute 99 of 100 are provided by the host that stands where was asked, with three super nodes.",
+                "99 %",
+            ),
+            Estimator::Mean(At::new(THREE, FAST, "at_target")),
+            (Unit::Part, (0.99, 1.0), from(0.95)),
+            "",
+        ),
+        claim(
+            "beyond-movement-success",
+            "the design",
+            ("And 98 of 100 requests are completed.", "98 %"),
+            Estimator::Mean(At::new(THREE, FAST, "success")),
+            (Unit::Part, (0.98, 1.0), from(0.9)),
+            "Who asks for a cell within a move's way to the super node is told that nobody is there.",
+        ),
+        claim(
+            "beyond-movement-latency",
+            "the design",
+            (
+                "What is found is found as soon: the first byte of a track comes no later than with nodes that stand still.",
+                "the same",
+            ),
+            ratio((THREE, FAST), (THREE, STILL), "track.mean"),
+            (Unit::Change, (0.0, 1.05), (0.0, 1.2)),
+            "",
+        ),
+    ]
+}
