@@ -31,7 +31,7 @@ fn study(scale: Scale) -> Study {
         let text = plan("beyond-movement", TREE, architecture, scale.duration(), &format!("{more}{moving}"));
         Point::virtual_run(series, speed, text, scale)
     };
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
     Study {
         id: "beyond-movement",
         paper: Paper::Beyond,
