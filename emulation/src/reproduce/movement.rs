@@ -2,15 +2,14 @@
 //! describes, and the overlay.
 
 use super::claim::{At, Claim, Estimator};
-use super::sproull::{CLIENT_SERVER, ONE, from, plan};
+use super::sproull::{ONE, from, plan};
 use super::study::{Paper, Plot, Point, Scale, Study, Unit};
 
-const TREE: &str = "{ tree = { nodes = 54 } }";
-const CACHING: &str = "with 3 caches";
+const TREE: &str = "{ tree = { nodes = 31 } }";
+const CACHING: &str = "client/server with 3 caches";
 const THREE: &str = "3 super nodes";
 /// What is drawn, how plans call it, and more of the plan.
-const SIDES: [(&str, &str, &str); 4] = [
-    (CLIENT_SERVER, "client-server", ""),
+const SIDES: [(&str, &str, &str); 3] = [
     (CACHING, "client-server-caching", "caches = 3\n"),
     (ONE, "super-node", "super_nodes = 1\n"),
     (THREE, "super-node", "super_nodes = 3\n"),
@@ -25,7 +24,7 @@ pub(super) fn studies(scale: Scale) -> Vec<Study> {
 }
 
 fn study(scale: Scale) -> Study {
-    let speeds: Vec<f64> = scale.places(&[STILL, 1.0, 2.0, FAST, 20.0], &[STILL, FAST]);
+    let speeds: Vec<f64> = scale.places(&[STILL, 2.0, FAST, 20.0], &[STILL, FAST]);
     let point = |speed: f64, (series, architecture, more): (&str, &str, &str)| {
         let moving = if speed > STILL { format!("[movement]\nspeed = {speed:?}\n") } else { String::new() };
         let text = plan("beyond-movement", TREE, architecture, scale.duration(), &format!("{more}{moving}"));
@@ -36,7 +35,7 @@ fn study(scale: Scale) -> Study {
         id: "beyond-movement",
         paper: Paper::Beyond,
         title: "Nodes that move",
-        about: "The hierarchy of 54 nodes. Every node goes on to a free cell beside its own as often as the speed says, and \
+        about: "The hierarchy of 31 nodes. Every node goes on to a free cell beside its own as often as the speed says, and \
                 publishes where it is; requests are for the cell where the host that was drawn stands at that moment. \
                 The paper has nodes tell their super node when they relocate, and says of client/server with caching \
                 nodes that it is good while nodes are static, and that movement invalidates what caches hold; it \
