@@ -27,6 +27,7 @@ fn a_study_is_made_once_and_the_same_again() {
     assert!(said(&first).contains("0 runs are there, 4 are to be made"), "{}", said(&first));
     let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
     assert!(page.contains("Table 3") && page.contains("emulate simulate runs/sproull-overhead/"), "{page}");
+    assert!(page.contains("Not on this page, or only in part: sproull-fig4,") && page.contains("erum-migration"));
     assert!(folder.path().join("out/figures/sproull-overhead-overhead-each.svg").is_file());
 
     // One that broke off, and one that is gone.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::claim::{At, Judgement, Values, Verdict};
 use super::nearest::Nearest;
 use super::study::{Make, Plot, Point, Scale, Study, Unit};
-use super::{Found, Made, Store, StoreError, Written};
+use super::{Found, Made, Store, StoreError, Written, catalogue};
 use crate::report::figure::{Bar, Figure, Ink, Line, Sheet, bars, lines};
 use crate::report::page::{Page, Rows};
 use crate::report::words::{capital, counted};
@@ -44,6 +44,9 @@ fn document(all: &[Found<'_>], judged: &[Vec<Judgement>], runs: &[Made], scale: 
     page.element("p", "kind", "Roost: published experiments, made again");
     page.element("h1", "", "What the papers found, and what is found here");
     page.element("p", "lead", &lead(all, runs, scale));
+    if let Some(rest) = rest(all, scale) {
+        page.element("p", "", &rest);
+    }
     numbers(&mut page, judged, runs);
     validity(&mut page, all, runs);
     page.markup("</header>\n<main>");
@@ -84,6 +87,16 @@ fn lead(all: &[Found<'_>], runs: &[Made], scale: Scale) -> String {
         studies(all.len()),
         real
     )
+}
+
+/// What is not on the page, and how it comes there.
+fn rest(all: &[Found<'_>], scale: Scale) -> Option<String> {
+    let shown = |id: &str| all.iter().find(|found| found.study.id == id).map_or(0, |found| found.study.points.len());
+    let lacks: Vec<&str> =
+        catalogue(scale).iter().filter(|study| shown(study.id) < study.points.len()).map(|study| study.id).collect();
+    let quick = if scale.is_quick { " --quick" } else { "" };
+    let all = format!("emulate reproduce{quick} makes all that is missing.");
+    (!lacks.is_empty()).then(|| format!("Not on this page, or only in part: {}. {all}", lacks.join(", ")))
 }
 
 fn studies(count: usize) -> String {
