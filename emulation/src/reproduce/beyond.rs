@@ -127,7 +127,8 @@ fn discovery(scale: Scale) -> Study {
         title: "Each node chooses how to find providers",
         about: "The hierarchy with one super node, whose nodes ask it, ask it and the nodes of their own LAN by multicast \
                 at once, or choose for each request: by where the provider probably is, and then by which way was \
-                faster before. The seed's authors name the choice as future work.",
+                faster before. The seed's authors name the choice as future work. The limit is that of who asks the \
+                super node alone.",
         inferred: Vec::new(),
         axis: "nodes",
         has_kinds: false,

@@ -6,7 +6,7 @@ use super::sproull::{ONE, from, plan, to};
 use super::study::{Paper, Plot, Point, Scale, Study, Unit};
 
 const TREE: &str = "{ tree = { nodes = 31 } }";
-const CACHING: &str = "client/server with 3 caches";
+const CACHING: &str = "with 3 caches";
 const THREE: &str = "3 super nodes";
 /// What is drawn, how plans call it, and more of the plan.
 const SIDES: [(&str, &str, &str); 3] = [

@@ -264,8 +264,7 @@ fn figure(found: Found<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure>
     };
     let mut all: Vec<Line> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
     if let Some(limit) = &plot.limit {
-        let name = limit.name().to_owned();
-        all.extend(line(limit.series, limit.measure).map(|line| Line { name, ..line.dashed() }));
+        all.extend(line(limit.series, limit.measure).map(|line| Line { name: "limit".to_owned(), ..line.dashed() }));
     }
     if all.is_empty() {
         return None;
@@ -292,17 +291,21 @@ fn bars_of(found: Found<'_>, plot: &Plot, all: &[Line]) -> Sheet {
     let study = found.study;
     let bar = |point: &Point, (measure, line, ink): (&str, &str, Ink)| {
         let (mean, half) = found.mean(point, measure)?;
-        let name = if all.len() > 1 { format!("{}, {line}", point.name) } else { point.name.clone() };
+        let name = match line {
+            "" => point.name.clone(),
+            line => format!("{}, {line}", point.name),
+        };
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
         Some(Bar { name, parts: vec![(mean, ink)], value })
     };
     let seen = |point: &Point| {
         let kind = all.iter().position(|line| line.name == point.series)?;
-        bar(point, (plot.measure, &point.series, Ink::kind(kind)))
+        let line = if study.series().len() > 1 { point.series.as_str() } else { "" };
+        bar(point, (plot.measure, line, Ink::kind(kind)))
     };
     let least = |point: &Point| {
         let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
-        bar(point, (limit.measure, limit.name(), Ink::Muted))
+        bar(point, (limit.measure, "limit", Ink::Muted))
     };
     let all: Vec<Bar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
     bars(&all, &[])

@@ -243,13 +243,6 @@ pub struct Limit {
     pub measure: &'static str,
 }
 
-impl Limit {
-    /// What it is called in figures.
-    pub(super) fn name(&self) -> &'static str {
-        if self.measure.ends_with(".limit") { "limit by a super node" } else { "limit" }
-    }
-}
-
 /// What a value is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
