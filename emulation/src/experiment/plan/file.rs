@@ -317,21 +317,26 @@ fn class_of(name: Spanned<String>, file: &ClassFile, lines: &Lines<'_>) -> (Stri
     (name.into_inner(), Class { line, part: file.mix, locality })
 }
 
-/// Movement that can be: a daemon that is started again would stand where it began.
+/// Movement that can be: a daemon that is started again would stand where it began, and one that is frozen takes no
+/// step.
 fn movement_of(file: &MovementFile, faults: &[Fault], lines: &Lines<'_>) -> Result<Movement, PlanError> {
     let (speed, line) = (*file.speed.get_ref(), lines.of(file.speed.span()));
     if !(MIN_SPEED..=MAX_SPEED).contains(&speed) {
         let message = format!("a speed is from one cell an hour to {MAX_SPEED} cells a minute, not {speed}");
         return Err(lines.error(line, message));
     }
-    let starts = |fault: &&Fault| matches!(&fault.kind, FaultKind::Daemon(Daemon { hub: false, .. }, Deed::Start));
-    match faults.iter().find(starts) {
-        Some(Fault { kind: FaultKind::Daemon(Daemon { host, .. }, _), .. }) => Err(lines.error(
-            host.line,
-            format!("{} would not know where it has moved to: leave `start` out, or `[movement]`", host.name),
-        )),
-        _ => Ok(Movement { speed }),
+    for fault in faults {
+        let FaultKind::Daemon(Daemon { host, hub: false }, deed) = &fault.kind else { continue };
+        let word = match deed {
+            Deed::Start => "start",
+            Deed::Freeze => "freeze",
+            _ => continue,
+        };
+        let message =
+            format!("{} would not know where it has moved to: leave `{word}` out, or `[movement]`", host.name);
+        return Err(lines.error(host.line, message));
     }
+    Ok(Movement { speed })
 }
 
 const fn backend(text: BackendText) -> Backend {

@@ -175,9 +175,11 @@ fn nodes_move_at_a_speed_that_can_be() {
 }
 
 #[test]
-fn a_node_that_is_started_again_does_not_move() {
-    let started = "[[faults]]\nat = '2s'\nstart = 'node1'\n";
-    let (line, message) = wrong(&format!("{started}[movement]\nspeed = 1.0\n"));
-    assert!(line == 3 && message.contains("node1 would not know"), "{line} {message}");
-    parse(&format!("{LEAST}{started}hub = true\n[movement]\nspeed = 1.0\n")).unwrap();
+fn a_node_that_is_started_again_or_frozen_does_not_move() {
+    for word in ["start", "freeze"] {
+        let fault = format!("[[faults]]\nat = '2s'\n{word} = 'node1'\n");
+        let (line, message) = wrong(&format!("{fault}[movement]\nspeed = 1.0\n"));
+        assert!(line == 3 && message.contains(&format!("leave `{word}` out")), "{line} {message}");
+        parse(&format!("{LEAST}{fault}hub = true\n[movement]\nspeed = 1.0\n")).unwrap();
+    }
 }
