@@ -52,7 +52,7 @@ fn study(scale: Scale) -> Study {
         plots: vec![
             plot("Services completed", "completed", Unit::Count),
             plot("Part of requests completed", "success", Unit::Part),
-            plot("Of these, provided by the host that was asked for", "at_target", Unit::Part),
+            plot("Of the completed, provided by the host that was asked for", "at_target", Unit::Part),
             plot("Overhead for each completed service", "overhead.each", Unit::Bytes),
             plot("Traffic over all ports for each service", "traffic.ports.each", Unit::Bytes),
             plot("Track: to the first byte", "track.mean", Unit::Ms),
