@@ -1,6 +1,6 @@
 //! Makes the runs that are not there yet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -84,6 +84,16 @@ enum Work {
 }
 
 impl Task {
+    /// What the result depends on: runs of several studies that agree in it are one.
+    fn run(&self) -> (String, u64) {
+        (self.made_of.clone(), self.seed)
+    }
+
+    /// Whether it leaves records, of which each run has its own.
+    const fn has_records(&self) -> bool {
+        matches!(self.work, Work::Simulate { records: Some(_), .. })
+    }
+
     /// How long it takes, in no unit; what takes real time comes last and is not estimated.
     fn cost(&self) -> f64 {
         match &self.work {
@@ -166,15 +176,19 @@ struct Session<'a, 'p> {
 }
 
 impl Session<'_, '_> {
-    /// Those in virtual time, side by side.
-    fn simulate_all(&mut self, mut tasks: Vec<Task>, interrupt: &AtomicBool) -> Result<(), RunnerError> {
+    /// Those in virtual time, side by side; what several studies have in common once.
+    fn simulate_all(&mut self, tasks: Vec<Task>, interrupt: &AtomicBool) -> Result<(), RunnerError> {
+        let (mut first, mut twins) = distinct(tasks);
         // The longest first, so that none is left alone at the end.
-        tasks.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
-        let (count, all) = (tasks.len(), tasks.iter().map(Task::cost).sum::<f64>());
-        let (results, mut done) = (start(tasks), 0.0);
+        first.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+        let (count, all) = (first.len(), first.iter().map(Task::cost).sum::<f64>());
+        let (results, mut done) = (start(first), 0.0);
         for _ in 0..count {
             let (task, result) = next(&results, interrupt)?;
             done += task.cost();
+            for twin in twins.remove(&task.run()).unwrap_or_default() {
+                self.keep(&twin, result.clone(), done / all.max(1e-9))?;
+            }
             self.keep(&task, result, done / all.max(1e-9))?;
         }
         Ok(())
@@ -215,6 +229,22 @@ impl Session<'_, '_> {
         let left = (part > 0.0).then(|| Duration::from_secs_f64(took * (1.0 - part).max(0.0) / part));
         (self.progress)(Progress { found: self.found, again: self.again, made, of: self.of, left, last });
     }
+}
+
+/// The first of the tasks that come to the same, and the others by what they come of. What leaves records is
+/// made by itself.
+fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<(String, u64), Vec<Task>>) {
+    let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<Task>>::new());
+    for task in tasks {
+        match twins.get_mut(&task.run()).filter(|_| !task.has_records()) {
+            Some(twins) => twins.push(task),
+            None => {
+                twins.entry(task.run()).or_default();
+                first.push(task);
+            }
+        }
+    }
+    (first, twins)
 }
 
 /// The next result, unless somebody interrupts.
@@ -273,7 +303,7 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
             let prepared = Prepared::from_text(&seeded, &file).map_err(wrong)?;
             let prepared = Arc::new(prepared);
             let records = store.folder().join(&here).join(format!("seed-{seed}"));
-            let (effective, network) = (prepared.effective(), prepared.network_file());
+            let (effective, network) = (nameless(&prepared).effective(), prepared.network_file());
             let (work, made_of) = if point.make.is_real_time() {
                 let daemons = daemons(prepared.plan.architecture);
                 let plan = file.clone();
@@ -295,6 +325,13 @@ fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result
 fn daemons(architecture: Architecture) -> String {
     let hashes = experiment::hashes(architecture).unwrap_or_default();
     hashes.into_values().collect::<Vec<_>>().join(" ")
+}
+
+/// The same by whatever name, which says nothing of what comes of it.
+fn nameless(prepared: &Prepared) -> Prepared {
+    let mut same = prepared.clone();
+    same.plan.name.clear();
+    same
 }
 
 fn with_seed(plan: &str, file: &Path, seed: u64) -> Result<String, RunError> {
@@ -407,6 +444,28 @@ mod tests {
             let ended = run(&studies, &store, false, &interrupt, &mut |at| told.push((at.found, at.again, at.of)));
             assert_eq!((told[0], ended.is_err()), (expected, expected.2 > 0), "{kept:?}");
         }
+    }
+
+    #[test]
+    fn what_studies_have_in_common_is_run_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "a", false);
+        let studies =
+            chosen(&["sproull-tree".to_owned(), "beyond-loss".to_owned()], Scale::new(true, Some(2))).unwrap();
+        let all = |records: bool| -> Vec<Task> {
+            (0..).zip(&studies).flat_map(|(at, study)| tasks(at, study, &store, records).unwrap()).collect()
+        };
+        let (first, twins) = distinct(all(false));
+        // The tree of 54 without loss, by the server and by one super node.
+        assert_eq!((first.len() + 4, twins.len()), (all(false).len(), first.len()));
+        let shared: Vec<(u64, &str)> = twins
+            .values()
+            .flatten()
+            .map(|task| (task.seed, studies[task.study].points[task.point].series.as_str()))
+            .collect();
+        let has = |seed, series| shared.contains(&(seed, series));
+        assert!((1..=2).all(|seed| has(seed, "client/server") && has(seed, "1 super node")), "{shared:?}");
+        assert_eq!(distinct(all(true)).0.len(), all(true).len());
     }
 
     #[test]
