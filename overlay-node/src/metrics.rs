@@ -35,8 +35,9 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<Status>); 14] = [
+const MACHINE: [(&str, &str, Total<Status>); 15] = [
     ("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| s.counters.redirects),
+    ("roost_node_returns_total", "Times that it went back to a hub that it had lost.", |s| s.counters.returns),
     ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
     ("roost_node_hedges_total", "Requests put to the stand-by too as the hub was silent.", |s| s.counters.hedges),
     ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),

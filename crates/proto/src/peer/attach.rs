@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::core::Core;
+use super::homing::Homing;
 use super::hubs::Hubs;
 use super::links::Purpose;
 use super::redirect::Redirect;
@@ -61,6 +62,7 @@ pub(super) struct Attach {
     /// The home that confirmed the record last, and where the node was then.
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
+    pub(super) homing: Homing,
     pub(super) notices: VecDeque<Notice>,
 }
 
@@ -128,8 +130,9 @@ impl Attach {
             core.timers.set(Timer::Attach, Time::ZERO);
         }
         let (standby, notices) = (StandBy::default(), VecDeque::new());
-        let (former, confirmed, redirect) = (None, None, Redirect::default());
-        Self { hubs, record, state: State::Waiting, standby, former, confirmed, redirect, notices }
+        let (former, confirmed) = (None, None);
+        let (redirect, homing) = (Redirect::default(), Homing::default());
+        Self { hubs, record, state: State::Waiting, standby, former, confirmed, redirect, homing, notices }
     }
 
     /// Turns to the hub whose turn it is, or gives up a dial that takes too long.
@@ -229,6 +232,7 @@ impl Attach {
             home.attached = Some(core.now);
             self.hubs.succeeded();
             self.notices.push_back(Notice::Attached(link));
+            self.seek_home(core);
         }
         self.name_standby(core);
     }
@@ -328,6 +332,7 @@ impl Attach {
         core.timers.clear(Timer::Exchange);
         core.timers.clear(Timer::Renew);
         self.state = State::Waiting;
+        self.homing.lose(self.hubs.current_index(), stayed.unwrap_or_default());
         if stayed.is_some() {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;

@@ -6,7 +6,7 @@
 //! | part | decides |
 //! |---|---|
 //! | `dispatch`, `commands` | which part a message, or a command, is for |
-//! | `attach`, `hubs`, `redirect` | which hub is home and what it is told |
+//! | `attach`, `hubs`, `redirect`, `homing` | which hub is home and what it is told |
 //! | `liveness`, `standby` | when the home is gone, and which hub takes over |
 //! | `requests`, `asked` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
@@ -37,6 +37,7 @@ mod deposit;
 mod direct;
 mod dispatch;
 mod early;
+mod homing;
 mod hosts;
 mod hubs;
 mod inquire;
@@ -248,6 +249,7 @@ impl Peer {
             Timer::Renew => attach.on_renew_timer(core),
             Timer::Exchange => attach.on_exchange_timer(core),
             Timer::StandBy => attach.on_standby_timer(core),
+            Timer::Homing => attach.on_homing_timer(core),
             Timer::Ask(id) => {
                 if let Some(since) = requests.on_ask_timer(core, attach, id) {
                     attach.suspect(core, since);

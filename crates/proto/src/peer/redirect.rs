@@ -1,4 +1,4 @@
-//! Going to another hub because the home asks for it: to the new one first,
+//! Going to another hub, because the home asks for it or [to go back](super::homing): to the new one first,
 //! then away from the old one, so that nothing under way fails.
 
 use std::time::Duration;
@@ -50,10 +50,20 @@ impl Attach {
         }
         let index = if self.redirect.again(core.now) { self.hubs.index_of(&addresses) } else { None };
         let Some(index) = index else { return self.stay(core) };
-        self.redirect.to = Some(index);
+        self.redirect_to(index);
         let role = core.hub_role;
         core.dial(Purpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
+    }
+
+    /// Whether another hub is being reached for.
+    pub(super) const fn is_being_redirected(&self) -> bool {
+        self.redirect.to.is_some()
+    }
+
+    /// Another hub of the list is being reached for.
+    pub(super) const fn redirect_to(&mut self, index: usize) {
+        self.redirect.to = Some(index);
     }
 
     /// Nothing comes of it: who has no lease yet asks for it again where it is.
@@ -64,9 +74,10 @@ impl Attach {
     }
 
     pub(super) fn on_redirect_failed(&mut self, core: &mut Core) {
-        if self.redirect.to.take().is_some() {
+        if let Some(index) = self.redirect.to.take() {
             core.timers.clear(Timer::Attach);
             self.stay(core);
+            self.on_homing_failed(core, index);
         }
     }
 
@@ -87,6 +98,7 @@ impl Attach {
         let (old, was_home) = (home.link, home.attached.is_some());
         if core.are_same(old, link) {
             core.close(link, "it is the home already");
+            self.homing.end(index);
             return self.stay(core);
         }
         for timer in [Timer::Exchange, Timer::Renew] {
@@ -95,9 +107,10 @@ impl Attach {
         self.drop_standby(core);
         self.keep_as_standby(core, old);
         self.hubs.turn_to(index);
+        let is_back = self.homing.end(index);
         self.state = State::Linked(Home { attached: was_home.then_some(core.now), ..Home::new(link) });
         if was_home {
-            core.counters.redirects += 1;
+            *if is_back { &mut core.counters.returns } else { &mut core.counters.redirects } += 1;
             self.notices.push_back(Notice::Attached(link));
         }
         self.publish_anew(core);

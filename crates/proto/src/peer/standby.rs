@@ -79,6 +79,18 @@ impl StandBy {
         self.up().map(|up| up.link)
     }
 
+    /// Which one of the list it is.
+    pub(super) fn index(&self) -> Option<usize> {
+        self.up().map(|up| up.index)
+    }
+
+    /// The association with it, and which one of the list it is: it stands by no longer.
+    pub(super) fn take(&mut self) -> Option<(LinkId, usize)> {
+        let taken = self.up().map(|up| (up.link, up.index))?;
+        self.search = Search::Waiting;
+        Some(taken)
+    }
+
     /// The same, and since when.
     pub(super) fn since(&self) -> Option<(LinkId, Time)> {
         self.up().map(|up| (up.link, up.since))
@@ -254,6 +266,8 @@ impl Attach {
             core.timers.clear(timer);
         }
         self.standby.search = Search::Waiting;
+        let stayed = self.home_since().map_or(Duration::ZERO, |(_, since)| core.now.since(since));
+        self.homing.lose(self.hubs.current_index(), stayed);
         self.hubs.turn_to(index);
         core.counters.failovers += 1;
         core.unsettled_until = core.now + UNSETTLED;
@@ -262,6 +276,7 @@ impl Attach {
         let held = self.record.version;
         self.record.version.sequence = held.sequence.saturating_add(1);
         self.ask(core, Question::Adopt(held), 1, core.now);
+        self.seek_home(core);
     }
 
     /// A hub says to all its nodes at once that it leaves. It goes on for some seconds, so they turn to

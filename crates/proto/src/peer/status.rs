@@ -128,6 +128,8 @@ pub struct Counters {
     pub failovers: u64,
     /// Times that the home sent the node to another one, and it went.
     pub redirects: u64,
+    /// Times that the node went back to a home that it had lost.
+    pub returns: u64,
     /// Requests turned away because of a limit on streams or uplink.
     pub declined_busy: u64,
     /// Sessions accepted.

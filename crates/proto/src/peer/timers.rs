@@ -18,6 +18,8 @@ pub(super) enum Timer {
     Exchange,
     /// The stand-by is to be found, or asked for a sign of life.
     StandBy,
+    /// The home that was lost may live again.
+    Homing,
     /// Nothing was heard of a request.
     Ask(RequestId),
     /// It is this node's turn to go from a hub that leaves.
@@ -71,6 +73,7 @@ impl Timer {
             Self::Renew => "renew the lease",
             Self::Exchange => "the home has not answered",
             Self::StandBy => "tend the stand-by",
+            Self::Homing => "go back to the home that was lost",
             Self::Ask(_) => "a request is unanswered",
             Self::Depart(_) => "go from a hub that leaves",
             Self::Deadline(_) => "a request's deadline",

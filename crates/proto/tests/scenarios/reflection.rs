@@ -233,6 +233,24 @@ fn while_the_home_of_either_drains_the_stream_always_has_a_way() {
 }
 
 #[test]
+fn while_the_ends_go_back_to_their_homes_the_stream_always_has_a_way() {
+    for_seeds(4, |seed| {
+        for hub in 0..2 {
+            let mut two = Two::new(seed, 1);
+            let (ticket, host) = (two.subscribe(0), two.hubs[hub]);
+            survives(seed, &mut two, ticket, World::freeze, host, 45 * SECOND);
+            two.world.thaw(host);
+            for _ in 0..3_600 {
+                two.world.run_relays(50 * MS);
+                assert!(two.is_watching(0, ticket), "seed {seed}: broken while the nodes of hub {hub} go back");
+            }
+            let homes = [two.provider, two.watchers[0]].map(|node| two.world.home(node));
+            assert_eq!(homes, two.hubs.map(Some), "seed {seed}, hub {hub}");
+        }
+    });
+}
+
+#[test]
 fn a_provider_that_is_gone_ends_the_stream_and_one_that_starts_again_goes_on_with_it() {
     for_seeds(4, |seed| {
         let mut two = Two::new(seed, 1);

@@ -1,0 +1,136 @@
+//! Going back to the home that was lost, once it lives again: configuration, or balance among
+//! hubs, had put the node there, and without a way back each outage leaves hubs less even.
+//!
+//! To it first, then away from the hub that had stood by, as when a hub sends its nodes elsewhere.
+
+use std::time::Duration;
+
+use super::attach::{Attach, DIAL_LIMIT, Home, Notice, Question, State};
+use super::core::Core;
+use super::links::Purpose;
+use super::timers::Timer;
+use crate::ids::LinkId;
+use crate::random::SplitMix64;
+
+/// The pause before a home that was lost is tried, doubled each time that it is in vain.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The longest pause; a home that was kept for as long is none that comes and goes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+
+/// The home that was lost.
+#[derive(Debug, Default)]
+pub(super) struct Homing {
+    /// Which hub of the list.
+    lost: Option<usize>,
+    /// How often going back came to nothing, or did not last.
+    failures: u32,
+}
+
+impl Homing {
+    /// A home has gone that was kept for so long. The first one counts until the node is there again.
+    pub(super) fn lose(&mut self, index: usize, stayed: Duration) {
+        if self.lost.is_none() {
+            self.lost = Some(index);
+            self.failures = if stayed < LONGEST_PAUSE { self.failures } else { 0 };
+        }
+    }
+
+    /// The node has this home now, where it was before or where it was sent: there is no other to go back to.
+    /// If it goes at once, the node waits longer. Returns whether it is the one that was lost.
+    pub(super) fn end(&mut self, index: usize) -> bool {
+        let lost = self.lost.take();
+        self.failures = self.failures.saturating_add(u32::from(lost.is_some()));
+        lost == Some(index)
+    }
+
+    fn fails(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    fn pause(&self, random: &mut SplitMix64) -> Duration {
+        random.jitter((FIRST_PAUSE * (1 << self.failures.min(8))).min(LONGEST_PAUSE))
+    }
+}
+
+impl Attach {
+    /// There is a home: perhaps not the one that was lost.
+    pub(super) fn seek_home(&mut self, core: &mut Core) {
+        match self.homing.lost {
+            Some(lost) if lost == self.hubs.current_index() => drop(self.homing.end(lost)),
+            Some(_) => {
+                let pause = self.homing.pause(&mut core.random);
+                core.set(Timer::Homing, pause);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn on_homing_timer(&mut self, core: &mut Core) {
+        let (Some(lost), Some(home)) = (self.homing.lost, self.home()) else { return };
+        if self.is_being_redirected() || core.timers.is_set(Timer::Depart(home)) {
+            return self.seek_home(core);
+        }
+        if self.standby.index() == Some(lost) {
+            return self.return_to_standby(core, home);
+        }
+        let Some(addresses) = self.hubs.list().get(lost).cloned() else { return };
+        let role = core.hub_role;
+        self.redirect_to(lost);
+        core.dial(Purpose::Redirect, addresses, role, None);
+        core.set(Timer::Attach, DIAL_LIMIT);
+    }
+
+    /// It is not there.
+    pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
+        if self.homing.lost == Some(index) {
+            self.homing.fails();
+            self.seek_home(core);
+        }
+    }
+
+    /// The home that was lost has become the stand-by: they change places.
+    fn return_to_standby(&mut self, core: &mut Core, home: LinkId) {
+        let Some((link, index)) = self.standby.take() else { return };
+        for timer in [Timer::Exchange, Timer::Renew] {
+            core.timers.clear(timer);
+        }
+        self.keep_as_standby(core, home);
+        self.hubs.turn_to(index);
+        core.counters.returns += u64::from(self.homing.end(index));
+        self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });
+        self.notices.push_back(Notice::Attached(link));
+        let held = self.record.version;
+        self.record.version.sequence = held.sequence.saturating_add(1);
+        self.ask(core, Question::Adopt(held), 1, core.now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_comes_and_goes_is_tried_less_and_less() {
+        let (mut homing, mut random) = (Homing::default(), SplitMix64::new(1));
+        let mut pauses = |stayed: u64, homing: &mut Homing| {
+            homing.lose(0, Duration::from_secs(stayed));
+            let pause = homing.pause(&mut random).as_secs();
+            assert!(homing.end(0));
+            pause
+        };
+        for expected in [60, 120, 240, 480, 900, 900] {
+            let pause = pauses(30, &mut homing);
+            assert!((expected * 3 / 4..=expected * 5 / 4).contains(&pause), "{pause} s, not {expected}");
+        }
+        assert!(pauses(1_000, &mut homing) <= 75);
+    }
+
+    #[test]
+    fn the_first_home_that_was_lost_is_the_one_to_go_to() {
+        let mut homing = Homing::default();
+        homing.lose(2, Duration::ZERO);
+        homing.lose(3, Duration::ZERO);
+        assert_eq!(homing.lost, Some(2));
+    }
+}
