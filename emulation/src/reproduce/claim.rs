@@ -124,7 +124,7 @@ pub struct Judgement {
     pub interval: Option<(f64, f64)>,
     /// Whether it is so.
     pub verdict: Verdict,
-    /// One sentence on what was seen, and why it is another if it is.
+    /// What was seen, and why it is another if it is.
     pub why: String,
     /// How many seeds it stands on.
     pub seeds: usize,
@@ -140,6 +140,12 @@ struct Estimate {
     seeds: usize,
     remark: Option<String>,
 }
+
+/// Why a claim is not met whose figure is.
+const CHANCE: &str = "The figure itself would do, but runs of other seeds differ so much that its interval does not.";
+
+/// And why one is not met that always was.
+const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
     /// Holds the claim against what runs have left.
@@ -160,8 +166,12 @@ impl Claim {
             None => "No valid run shows it.".to_owned(),
         }];
         why.extend(remark);
-        why.extend((verdict != Verdict::Reproduced && value.is_some()).then(|| self.why.to_owned()));
-        why.retain(|sentence| !sentence.is_empty());
+        let (least, most) = self.size;
+        why.extend(value.filter(|_| verdict != Verdict::Reproduced).map(|value| match interval {
+            Some(_) if (least..=most).contains(&value) => CHANCE.to_owned(),
+            _ if self.why.is_empty() => UNKNOWN.to_owned(),
+            _ => self.why.to_owned(),
+        }));
         Judgement {
             id: self.id.clone(),
             figure: self.figure,
@@ -320,7 +330,9 @@ mod tests {
         let met = judge((2.0, f64::INFINITY), (1.0, f64::INFINITY));
         // Its interval begins below 2.
         assert_eq!((met.verdict, met.seeds), (Verdict::Differs, 3));
-        assert!(met.why.starts_with("Ours: 2.20 × (1.96 – 2.46 ×); the seed's: 2 ×.") && met.why.ends_with("reason."));
+        assert!(met.why.starts_with("Ours: 2.20 × (1.96 – 2.46 ×); the seed's: 2 ×.") && met.why.ends_with(CHANCE));
+        let missed = judge((2.3, f64::INFINITY), (1.0, f64::INFINITY));
+        assert!(missed.verdict == Verdict::Differs && missed.why.ends_with("The reason."), "{}", missed.why);
         assert_eq!(judge((1.9, f64::INFINITY), (1.0, f64::INFINITY)).verdict, Verdict::Reproduced);
         assert_eq!(judge((0.0, 0.5), (0.0, 1.0)).verdict, Verdict::Not);
     }

@@ -187,7 +187,7 @@ fn study(page: &mut Page, found: Found<'_>, judged: &[Judgement]) {
     page.element("h2", "", &format!("{}{of}", study.title));
     page.element("p", "", study.about);
     if !study.inferred.is_empty() {
-        page.markup("<details><summary>What the text does not say and was filled in</summary><ul>");
+        page.markup("<details class=\"told\"><summary>What the text does not say and was filled in</summary><ul>");
         study.inferred.iter().for_each(|sentence| page.element("li", "", sentence));
         page.markup("</ul></details>");
     }

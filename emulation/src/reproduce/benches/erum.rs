@@ -63,6 +63,9 @@ fn throughput(scale: Scale) -> Study {
 const ROWS: [(f64, &str, f64, f64); 4] =
     [(1.0, "5", 5.0, 6.0), (2.0, "7", 7.0, 7.0), (4.0, "8", 8.0, 8.0), (8.0, "9", 9.0, 9.0)];
 
+const CLOSE: &str = "With one client more the fullest link would be full to a hundredth, so that what control takes of \
+                     it, or a stall of this machine, decides.";
+
 fn capacity(scale: Scale) -> Study {
     let hubs = ROWS.map(|row| row.0 as u32);
     let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
@@ -78,7 +81,7 @@ fn capacity(scale: Scale) -> Study {
         unit: Unit::Count,
         size: (least, by_equation),
         direction: (least - 1.0, f64::INFINITY),
-        why: "",
+        why: CLOSE,
     });
     let shared = ROWS.map(|(hubs, seed, least, _)| Claim {
         id: format!("erum-table3-{hubs}-residual"),
@@ -91,7 +94,7 @@ fn capacity(scale: Scale) -> Study {
         unit: Unit::Count,
         size: (least, f64::INFINITY),
         direction: (least - 1.0, f64::INFINITY),
-        why: "",
+        why: CLOSE,
     });
     Study {
         title: "How many clients a mesh of reflectors serves",

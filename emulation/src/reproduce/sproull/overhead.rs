@@ -55,8 +55,8 @@ pub(super) fn study(scale: Scale) -> Study {
         has_kinds: true,
         points: SERVICES.into_iter().enumerate().map(point).collect(),
         plots: vec![
-            plot("Table 3", "Overhead for each completed service", "overhead.each", Unit::Bytes),
             plot("Table 2", "The part of all bytes that is overhead", "overhead.part", Unit::Part),
+            plot("Table 3", "Overhead for each completed service", "overhead.each", Unit::Bytes),
         ],
         claims: SERVICES.into_iter().enumerate().map(claim).collect(),
     }
