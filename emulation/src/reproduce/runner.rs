@@ -83,9 +83,12 @@ enum Work {
     },
 }
 
+/// What the result of a run depends on, beside the programs: what it is made of, and its seed.
+type Identity = (String, u64);
+
 impl Task {
-    /// What the result depends on: runs of several studies that agree in it are one.
-    fn run(&self) -> (String, u64) {
+    /// Runs of several studies that agree in it are one.
+    fn identity(&self) -> Identity {
         (self.made_of.clone(), self.seed)
     }
 
@@ -186,7 +189,7 @@ impl Session<'_, '_> {
         for _ in 0..count {
             let (task, result) = next(&results, interrupt)?;
             done += task.cost();
-            for twin in twins.remove(&task.run()).unwrap_or_default() {
+            for twin in twins.remove(&task.identity()).unwrap_or_default() {
                 self.keep(&twin, result.clone(), done / all.max(1e-9))?;
             }
             self.keep(&task, result, done / all.max(1e-9))?;
@@ -233,13 +236,13 @@ impl Session<'_, '_> {
 
 /// The first of the tasks that come to the same, and the others by what they come of. What leaves records is
 /// made by itself.
-fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<(String, u64), Vec<Task>>) {
+fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<Identity, Vec<Task>>) {
     let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<Task>>::new());
     for task in tasks {
-        match twins.get_mut(&task.run()).filter(|_| !task.has_records()) {
+        match twins.get_mut(&task.identity()).filter(|_| !task.has_records()) {
             Some(twins) => twins.push(task),
             None => {
-                twins.entry(task.run()).or_default();
+                twins.entry(task.identity()).or_default();
                 first.push(task);
             }
         }
