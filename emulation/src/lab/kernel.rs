@@ -249,6 +249,17 @@ pub(crate) fn become_realtime(priority: u8) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
 }
 
+/// Leaves the calling thread what no other one wants of the processors (`SCHED_IDLE`), for good. What it
+/// starts inherits it.
+///
+/// # Errors
+/// Those of the system, which no user lacks a right for.
+pub(crate) fn become_idle() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one `sched_param`; 0 is the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) })
+}
+
 /// Holds the given signals back from the calling thread, and opens a
 /// descriptor from which they are read instead, each a `signalfd_siginfo`.
 /// What it starts inherits the hold, and [releases](release_signals) it.

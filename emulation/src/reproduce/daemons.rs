@@ -12,7 +12,7 @@ const LATENCIES: f64 = 0.1;
 
 /// The tree of 92 with one super node, both ways.
 pub(super) fn study(scale: Scale) -> Study {
-    let (nodes, duration) = if scale.is_quick { (11, "40s") } else { (92, "2m") };
+    let (nodes, duration) = if scale.is_quick { (11, "30s") } else { (92, "2m") };
     let x = f64::from(nodes);
     let plan = format!(
         "name = \"sproull-daemons\"\ntopology = {{ tree = {{ nodes = {nodes} }} }}\narchitecture = \"super-node\"\n\

@@ -10,7 +10,9 @@
 //! | `claim` | what a seed claims, and whether it is so |
 //! | `measures` | what is kept of a run |
 //! | `store` | where it is kept, and what it was made of |
+//! | `tasks` | what there is to run, and what of it is one and the same |
 //! | `runner` | makes what is missing |
+//! | `workers` | side by side in virtual time, one after the other in real time |
 //! | `process` | another process of this program |
 //! | `bench` | runs of `emulate bench` |
 //! | `emulated` | runs of `emulate run` |
@@ -38,6 +40,8 @@ mod runner;
 mod sproull;
 mod store;
 mod study;
+mod tasks;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -127,7 +127,7 @@ pub enum Make {
         /// How many lookups, and pairs of nodes that request, at each distance.
         lookups: u16,
     },
-    /// By `emulate bench` with these arguments, in real time and with nothing beside it.
+    /// By `emulate bench` with these arguments, in real time, one at a time.
     Bench {
         /// The arguments, but for the seed.
         args: Vec<String>,

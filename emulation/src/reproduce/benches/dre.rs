@@ -119,9 +119,10 @@ fn sizes(scale: Scale) -> Study {
         true => (["quic-duplicate", "kernel-tcp"].as_slice(), 3),
         false => (["quic-duplicate", "udp", "kernel-tcp"].as_slice(), 6),
     };
+    let conditions = if scale.is_quick { "loss" } else { "loss,failures" };
     let args = |transport: &str, bytes: u32| {
         format!(
-            "transport --transport {transport} --frame {bytes} --condition loss,failures --workload paced --seconds \
+            "transport --transport {transport} --frame {bytes} --condition {conditions} --workload paced --seconds \
              {seconds} --runs 1"
         )
     };

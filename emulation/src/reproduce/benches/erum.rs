@@ -134,6 +134,14 @@ fn migration(scale: Scale) -> Study {
         }
         .claim()
     };
+    let all = [
+        (
+            "leave-watchers",
+            said("erum-migration", "A client moves within 25 to 85 ms: of the receivers.", "leave-watchers"),
+        ),
+        ("leave-providers", said("erum-migration-provider", "The same of who provides.", "leave-providers")),
+    ];
+    let (cases, claims): (Vec<&str>, Vec<Claim>) = scale.places(&all, &all[..1]).into_iter().unzip();
     Study {
         title: "A client moves to another reflector",
         about: "Two super nodes, a provider at the one and receivers at the other, 20 ms from one another, with the \
@@ -146,10 +154,7 @@ fn migration(scale: Scale) -> Study {
             plot("migration", "receivers' hub leaves", "leave-watchers.gap_ms", Unit::Ms),
             plot("migration", "provider's hub leaves", "leave-providers.gap_ms", Unit::Ms),
         ],
-        claims: vec![
-            said("erum-migration", "A client moves within 25 to 85 ms: of the receivers.", "leave-watchers"),
-            said("erum-migration-provider", "The same of who provides.", "leave-providers"),
-        ],
-        ..study("erum-migration", Paper::Erum, "watch --case leave-watchers,leave-providers", &["case"], scale)
+        claims,
+        ..study("erum-migration", Paper::Erum, &format!("watch --case {}", cases.join(",")), &["case"], scale)
     }
 }

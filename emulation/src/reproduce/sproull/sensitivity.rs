@@ -29,7 +29,7 @@ fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, se
 
 /// How long streams are.
 pub(super) fn streams(scale: Scale) -> Study {
-    let lengths: Vec<u32> = scale.places(&[1, 2, 5, 10, 20], &[2, 5, 10]);
+    let lengths: Vec<u32> = scale.places(&[1, 2, 5, 10, 20], &[2, 10]);
     let point = |length: u32, (architecture, series): (&str, &str)| {
         let text =
             plan("sensitivity-stream", TREE, architecture, scale.duration(), &format!("stream = \"{length}s\"\n"));
@@ -89,13 +89,20 @@ pub(super) fn shapes(scale: Scale) -> Study {
     }
 }
 
+/// How much waits before a link elsewhere.
+const USUAL: u32 = 50;
+
 /// How much waits before a link.
 pub(super) fn queues(scale: Scale) -> Study {
     let limits: Vec<u32> = scale.places(&[10, 25, 50, 100, 200], &[10, 50, 200]);
     let point = |limit: u32, (architecture, series): (&str, &str)| {
-        let text = plan("sensitivity-queue", "\"network.toml\"", architecture, scale.duration(), "");
-        let network = file::write(&with_queues(limit), "");
-        Point::virtual_run(series, f64::from(limit), text, scale).on_logarithmic_axis().on(network)
+        let plan = |network| plan("sensitivity-queue", network, architecture, scale.duration(), "");
+        let point = |text| Point::virtual_run(series, f64::from(limit), text, scale).on_logarithmic_axis();
+        match limit {
+            // As everywhere else.
+            USUAL => point(plan(TREE)),
+            _ => point(plan("\"network.toml\"")).on(file::write(&with_queues(limit), "")),
+        }
     };
     Study {
         id: "sproull-queues",

@@ -1,0 +1,211 @@
+//! Runs that are to be made: what each is made of, and which are one and the same.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bench;
+use super::runner::RunnerError;
+use super::store::{Kept, Store, made_of};
+use super::study::{Make, Study};
+use crate::experiment::{self, Architecture, Prepared, RunError, with_values};
+use crate::sim::growth;
+
+/// A run that is to be made.
+#[derive(Clone)]
+pub(super) struct Task {
+    /// Its study, by its place among all, and its point, by its place there.
+    pub(super) study: usize,
+    pub(super) point: usize,
+    pub(super) seed: u64,
+    pub(super) work: Work,
+    pub(super) made_of: String,
+}
+
+/// How it is made.
+#[derive(Clone)]
+pub(super) enum Work {
+    Simulate {
+        prepared: Arc<Prepared>,
+        /// Where its records go, if they are to be kept.
+        records: Option<PathBuf>,
+    },
+    Emulate {
+        prepared: Arc<Prepared>,
+        plan: PathBuf,
+        /// Where its records go, and whether they stay there.
+        records: PathBuf,
+        keeps: bool,
+    },
+    Growth {
+        nodes: u32,
+        settings: growth::Settings,
+    },
+    Bench {
+        args: Vec<String>,
+        by: &'static [&'static str],
+    },
+}
+
+/// What the result of a run depends on, beside the programs: what it is made of, and its seed.
+pub(super) type Identity = (String, u64);
+
+impl Task {
+    /// Runs of several studies that agree in it are one.
+    pub(super) fn identity(&self) -> Identity {
+        (self.made_of.clone(), self.seed)
+    }
+
+    /// Whether it leaves records, of which each run has its own.
+    const fn has_records(&self) -> bool {
+        matches!(self.work, Work::Simulate { records: Some(_), .. })
+    }
+
+    /// Whether it takes as long as it says.
+    pub(super) const fn is_real_time(&self) -> bool {
+        matches!(self.work, Work::Emulate { .. } | Work::Bench { .. })
+    }
+
+    /// How long it takes, in no unit; what takes real time comes last and is not estimated.
+    pub(super) fn cost(&self) -> f64 {
+        match &self.work {
+            Work::Simulate { prepared, .. } => {
+                let lasts = (prepared.plan.warm_up + prepared.plan.duration).as_secs_f64();
+                prepared.placement.nodes.len() as f64 * lasts
+            }
+            // Where nodes seldom ask, a second is so much less than where they always do.
+            Work::Growth { nodes, settings } => f64::from(*nodes) * settings.quiet.as_secs_f64() / 5.0,
+            Work::Emulate { .. } | Work::Bench { .. } => 0.0,
+        }
+    }
+
+    /// Whether what was kept of such a run counts as it.
+    pub(super) fn is_done_by(&self, kept: &Kept) -> bool {
+        let has = |folder: &Path| kept.has_records && folder.is_dir();
+        match &self.work {
+            // Made again it would be the same, valid or not.
+            Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
+            // It leaves none.
+            Work::Growth { .. } => true,
+            Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
+            Work::Bench { .. } => kept.is_whole(),
+        }
+    }
+}
+
+/// The runs of a study, whose plans are left beside where they are kept.
+pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result<Vec<Task>, RunnerError> {
+    let mut tasks = Vec::new();
+    for (at, point) in one.points.iter().enumerate() {
+        let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of };
+        let (plan, network) = match &point.make {
+            Make::Virtual { plan, network } => (plan, network.as_ref()),
+            Make::Emulated { plan } => (plan, None),
+            Make::Growth { nodes, moving_s, lookups } => {
+                let made_of = made_of(&["growth", &format!("{nodes} {moving_s} {lookups}")]);
+                let (quiet, lookups) = (Duration::from_secs((*moving_s).into()), (*lookups).into());
+                let work = |seed| Work::Growth { nodes: *nodes, settings: growth::Settings { seed, quiet, lookups } };
+                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
+                continue;
+            }
+            Make::Bench { args, by } => {
+                let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
+                let made_of = made_of(&[&args.join(" "), &daemons]);
+                let work = || Work::Bench { args: args.clone(), by };
+                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(), made_of.clone())));
+                continue;
+            }
+        };
+        let folder = point.folder();
+        let wrong = |error: RunError| RunnerError::Plan { name: format!("{}/{folder}", one.id), error };
+        let here = Store::point(one.id, &folder);
+        store.put(&here.join("plan.toml").to_string_lossy(), plan)?;
+        if let Some(network) = network {
+            store.put(&here.join("network.toml").to_string_lossy(), network)?;
+        }
+        let file = store.folder().join(&here).join("plan.toml");
+        for seed in 1..=point.seeds {
+            let seeded = with_seed(plan, &file, seed).map_err(wrong)?;
+            let prepared = Prepared::from_text(&seeded, &file).map_err(wrong)?;
+            let prepared = Arc::new(prepared);
+            let records = store.folder().join(&here).join(format!("seed-{seed}"));
+            let (effective, network) = (nameless(&prepared).effective(), prepared.network_file());
+            let (work, made_of) = if point.make.is_real_time() {
+                let daemons = daemons(prepared.plan.architecture);
+                let plan = file.clone();
+                (
+                    Work::Emulate { prepared, plan, records, keeps: keep_records },
+                    made_of(&[&effective, &network, &daemons]),
+                )
+            } else {
+                let records = keep_records.then_some(records);
+                (Work::Simulate { prepared, records }, made_of(&[&effective, &network]))
+            };
+            tasks.push(task(seed, work, made_of));
+        }
+    }
+    Ok(tasks)
+}
+
+/// What the daemons of a run are; nothing where they are missing, which the run will say.
+fn daemons(architecture: Architecture) -> String {
+    let hashes = experiment::hashes(architecture).unwrap_or_default();
+    hashes.into_values().collect::<Vec<_>>().join(" ")
+}
+
+/// The same by whatever name, which says nothing of what comes of it.
+fn nameless(prepared: &Prepared) -> Prepared {
+    let mut same = prepared.clone();
+    same.plan.name.clear();
+    same
+}
+
+fn with_seed(plan: &str, file: &Path, seed: u64) -> Result<String, RunError> {
+    let seed = toml::Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX));
+    Ok(with_values(plan, file, &[("seed".to_owned(), seed)])?)
+}
+
+/// The first of the tasks that come to the same, and the others by what they come of. What leaves records is
+/// made by itself.
+pub(super) fn distinct(tasks: Vec<Task>) -> (Vec<Task>, BTreeMap<Identity, Vec<Task>>) {
+    let (mut first, mut twins) = (Vec::new(), BTreeMap::<_, Vec<Task>>::new());
+    for task in tasks {
+        match twins.get_mut(&task.identity()).filter(|_| !task.has_records()) {
+            Some(twins) => twins.push(task),
+            None => {
+                twins.entry(task.identity()).or_default();
+                first.push(task);
+            }
+        }
+    }
+    (first, twins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scale, chosen};
+    use super::*;
+
+    #[test]
+    fn what_studies_have_in_common_is_run_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path(), "a", false);
+        let studies =
+            chosen(&["sproull-tree".to_owned(), "beyond-loss".to_owned()], Scale::new(true, Some(2))).unwrap();
+        let all = |records: bool| -> Vec<Task> {
+            (0..).zip(&studies).flat_map(|(at, study)| tasks(at, study, &store, records).unwrap()).collect()
+        };
+        let (first, twins) = distinct(all(false));
+        // The tree of 54 without loss, by the server and by one super node.
+        assert_eq!((first.len() + 4, twins.len()), (all(false).len(), first.len()));
+        let shared: Vec<(u64, &str)> = twins
+            .values()
+            .flatten()
+            .map(|task| (task.seed, studies[task.study].points[task.point].series.as_str()))
+            .collect();
+        let has = |seed, series| shared.contains(&(seed, series));
+        assert!((1..=2).all(|seed| has(seed, "client/server") && has(seed, "1 super node")), "{shared:?}");
+        assert_eq!(distinct(all(true)).0.len(), all(true).len());
+    }
+}

@@ -1,0 +1,152 @@
+//! Who makes runs: in virtual time side by side, by threads that get what nobody else wants of
+//! the processors; in real time one after the other.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::bench::{self, Bench};
+use super::store::Kept;
+use super::tasks::{Task, Work};
+use super::{emulated, measures};
+use crate::experiment::RunError;
+use crate::lab::kernel;
+use crate::report;
+use crate::sim::growth;
+use crate::sim::{self, Detail, Outcome, SimulateError};
+
+/// How often it is looked whether somebody wants to interrupt, or whether others have ended.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// What has come of a task; nothing if somebody interrupted.
+pub(super) type Ended = (Task, Result<Option<Kept>, String>);
+
+/// Starts threads that make these runs in virtual time, the longest first, so that none is left alone at the
+/// end. They end when nobody hears them any more.
+pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<JoinHandle<()>> {
+    tasks.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
+    let queue = Arc::new(Mutex::new(VecDeque::from(tasks)));
+    let start = |_| {
+        let (queue, ended) = (Arc::clone(&queue), ended.clone());
+        thread::spawn(move || {
+            // What is measured in real time comes first. Where that is refused they are as others.
+            drop(kernel::become_idle());
+            let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            while let Some(task) = next() {
+                let result = simulate(&task).map(Some).map_err(|error| error.to_string());
+                if ended.send((task, result)).is_err() {
+                    return;
+                }
+            }
+        })
+    };
+    (0..threads).map(start).collect()
+}
+
+/// Makes these in real time. Benchmarks come first; emulated networks, which judge themselves by how busy
+/// processors are, when the `others` have ended.
+pub(super) fn measure_all(
+    mut tasks: Vec<Task>,
+    others: &[JoinHandle<()>],
+    interrupt: &AtomicBool,
+    ended: &Sender<Ended>,
+) {
+    let wants_all = |task: &Task| matches!(task.work, Work::Emulate { .. });
+    tasks.sort_by_key(wants_all);
+    for task in tasks {
+        while wants_all(&task) && !others.iter().all(JoinHandle::is_finished) && !interrupt.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+        }
+        let result = if interrupt.load(Ordering::Relaxed) { Ok(None) } else { measure(&task, interrupt) };
+        if ended.send((task, result)).is_err() {
+            return;
+        }
+    }
+}
+
+fn simulate(task: &Task) -> Result<Kept, SimulateError> {
+    if let Work::Growth { nodes, settings } = &task.work {
+        let size = growth::measure(*nodes as usize, settings)?;
+        let reasons = super::growth::doubts(&size);
+        return Ok(Kept::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
+    }
+    let Work::Simulate { prepared, records } = &task.work else {
+        return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
+    };
+    let (outcome, results) = match records {
+        None => sim::simulate_and_keep(prepared, Detail::default())?,
+        Some(folder) => recorded(folder, |part| {
+            let outcome = sim::simulate_into(prepared, Detail::default(), part)?;
+            let results = report::read(part).map_err(|error| RunError::Failed(error.to_string()))?;
+            Ok::<_, SimulateError>((outcome, results))
+        })?,
+    };
+    let Outcome { shares, trace_hash, .. } = outcome;
+    let measures = measures::of(prepared, &results, Some(shares));
+    let verdict = results.run.verdict;
+    let trace_hash = Some(format!("{trace_hash:016x}"));
+    let kept = Kept::new(task.made_of.clone(), measures).doubted(verdict.reasons);
+    Ok(Kept { trace_hash, has_records: records.is_some(), ..kept })
+}
+
+/// A run in real time; `None` if somebody interrupted.
+fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> {
+    let kept = |measures, reasons| Kept::new(task.made_of.clone(), measures).doubted(reasons);
+    match &task.work {
+        Work::Simulate { .. } | Work::Growth { .. } => Err("it is not in real time".to_owned()),
+        Work::Bench { args, by } => {
+            let bench = bench::run(args, by, task.seed, interrupt)?;
+            Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))
+        }
+        Work::Emulate { prepared, plan, records, keeps } => {
+            let run = recorded(records, |part| emulated::run(prepared, plan, task.seed, part, interrupt))?;
+            if !keeps {
+                let removed = std::fs::remove_dir_all(records);
+                drop(removed);
+            }
+            Ok(run.map(|(measures, verdict)| Kept { has_records: *keeps, ..kept(measures, verdict.reasons) }))
+        }
+    }
+}
+
+/// Has records written beside where they are to be, and moved there when they are whole.
+fn recorded<T, E>(folder: &Path, write: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
+    let part = folder.with_extension("part");
+    // What is there broke off, or is of something else.
+    let removed = std::fs::remove_dir_all(&part);
+    drop(removed);
+    let written = write(&part)?;
+    let removed = std::fs::remove_dir_all(folder);
+    drop(removed);
+    // Where they cannot be moved they are not there, and the run is made again.
+    let moved = std::fs::rename(&part, folder);
+    drop(moved);
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_broke_off_are_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = folder.path().join("seed-1");
+        let broken = recorded(&records, |part| {
+            std::fs::create_dir(part).unwrap();
+            Err::<(), _>("interrupted")
+        });
+        assert!(broken.is_err() && !records.exists());
+        let whole: Result<(), ()> = recorded(&records, |part| {
+            assert!(!part.exists());
+            std::fs::create_dir(part).unwrap();
+            Ok(())
+        });
+        assert!(whole.is_ok() && records.is_dir());
+    }
+}
