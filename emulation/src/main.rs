@@ -126,7 +126,7 @@ enum Command {
     /// Make the published experiments again: every figure and table, and what the papers claim
     ///
     /// The overlay's are simulated, and the same to the last digit on every machine; those of
-    /// reflectors, bulk transfer and two links are measured meanwhile, by `emulate bench`. Each claim
+    /// reflectors, bulk transfer and two links are measured as well, by `emulate bench`. Each claim
     /// is held against what was seen: reproduced if the whole 95 % interval is where the paper's figure
     /// is, differs if what it found holds by another amount. One page shows it all. Ctrl-C keeps what
     /// is done, and the same command goes on.

@@ -43,8 +43,8 @@ pub enum RunnerError {
 
 /// Finds or makes all runs of these studies; tells `progress` of each.
 ///
-/// Runs in virtual time are made side by side, one on each processor, and only with what those in real time
-/// leave of it, which are made one at a time.
+/// Runs in virtual time are made side by side, one on each processor, and those in real time one at a time: after
+/// them, or beside them if they may be, when these have what is left of the processors.
 ///
 /// # Errors
 /// When one cannot be made or kept, or `interrupt` was set.

@@ -133,6 +133,8 @@ pub enum Make {
         args: Vec<String>,
         /// The fields of a row whose values make the names of its figures.
         by: &'static [&'static str],
+        /// Whether nothing else of the reproduction may run meanwhile, not even with what is left of the processors.
+        is_alone: bool,
     },
 }
 

@@ -45,6 +45,7 @@ pub(super) enum Work {
     Bench {
         args: Vec<String>,
         by: &'static [&'static str],
+        is_alone: bool,
     },
 }
 
@@ -65,6 +66,11 @@ impl Task {
     /// Whether it takes as long as it says.
     pub(super) const fn is_real_time(&self) -> bool {
         matches!(self.work, Work::Emulate { .. } | Work::Bench { .. })
+    }
+
+    /// Whether nothing may run beside it.
+    pub(super) const fn is_alone(&self) -> bool {
+        matches!(self.work, Work::Emulate { .. } | Work::Bench { is_alone: true, .. })
     }
 
     /// How long it takes, in no unit; what takes real time comes last and is not estimated.
@@ -109,10 +115,10 @@ pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool
                 tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
                 continue;
             }
-            Make::Bench { args, by } => {
+            Make::Bench { args, by, is_alone } => {
                 let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
                 let made_of = made_of(&[&args.join(" "), &daemons]);
-                let work = || Work::Bench { args: args.clone(), by };
+                let work = || Work::Bench { args: args.clone(), by, is_alone: *is_alone };
                 tasks.extend((1..=point.seeds).map(|seed| task(seed, work(), made_of.clone())));
                 continue;
             }

@@ -1,5 +1,5 @@
 //! Who makes runs: in virtual time side by side, by threads that get what nobody else wants of
-//! the processors; in real time one after the other.
+//! the processors; in real time one after the other, the quick ones meanwhile.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -48,21 +48,20 @@ pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<J
     (0..threads).map(start).collect()
 }
 
-/// Makes these in real time. Benchmarks come first; emulated networks, which judge themselves by how busy
-/// processors are, when the `others` have ended.
+/// Makes these in real time, one after the other; those that are to be alone when the `others` have ended.
 pub(super) fn measure_all(
     mut tasks: Vec<Task>,
     others: &[JoinHandle<()>],
     interrupt: &AtomicBool,
     ended: &Sender<Ended>,
 ) {
-    let wants_all = |task: &Task| matches!(task.work, Work::Emulate { .. });
-    tasks.sort_by_key(wants_all);
+    tasks.sort_by_key(Task::is_alone);
     for task in tasks {
-        while wants_all(&task) && !others.iter().all(JoinHandle::is_finished) && !interrupt.load(Ordering::Relaxed) {
+        let is_interrupted = || interrupt.load(Ordering::Relaxed);
+        while task.is_alone() && !others.iter().all(JoinHandle::is_finished) && !is_interrupted() {
             thread::sleep(LOOK);
         }
-        let result = if interrupt.load(Ordering::Relaxed) { Ok(None) } else { measure(&task, interrupt) };
+        let result = if is_interrupted() { Ok(None) } else { measure(&task, interrupt) };
         if ended.send((task, result)).is_err() {
             return;
         }
@@ -99,7 +98,7 @@ fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> 
     let kept = |measures, reasons| Kept::new(task.made_of.clone(), measures).doubted(reasons);
     match &task.work {
         Work::Simulate { .. } | Work::Growth { .. } => Err("it is not in real time".to_owned()),
-        Work::Bench { args, by } => {
+        Work::Bench { args, by, .. } => {
             let bench = bench::run(args, by, task.seed, interrupt)?;
             Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))
         }

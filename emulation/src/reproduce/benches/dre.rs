@@ -126,7 +126,7 @@ fn sizes(scale: Scale) -> Study {
              {seconds} --runs 1"
         )
     };
-    let sizes = scale.places(&[1024, 8192, 32_768, 65_536], &[1024, 65_536]);
+    let sizes = scale.places(&[1024, 32_768, 65_536], &[1024, 65_536]);
     let said = |id, sentence, seed, line: &str, size, direction, why| {
         let ours = Estimator::Mean(At::new(line, LARGEST, "loss.late_pct"));
         Said { id, figure: "frame sizes", sentence, seed, ours, unit: Unit::Percent, size, direction, why }.claim()

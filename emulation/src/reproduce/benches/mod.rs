@@ -21,10 +21,12 @@ pub(super) fn studies(scale: Scale) -> Vec<Study> {
 
 /// Runs of one command. In real time: a quick one is made once.
 fn point(series: &str, x: f64, name: &str, args: &str, by: &'static [&'static str], scale: Scale) -> Point {
-    let args = args.split_whitespace().map(str::to_owned).collect();
+    let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
     let (series, name) = (series.to_owned(), name.to_owned());
-    Point { series, x, place: x, name, make: Make::Bench { args, by }, seeds }
+    // What takes whole processors is not to share them; a quick run lets the rest do so.
+    let is_alone = !scale.is_quick || args.first().is_some_and(|what| what == "reflect");
+    Point { series, x, place: x, name, make: Make::Bench { args, by, is_alone }, seeds }
 }
 
 /// A study that has these points and no words yet.

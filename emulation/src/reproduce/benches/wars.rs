@@ -35,7 +35,7 @@ fn factor(id: &'static str, of: &str, tcp: &str, path: usize, suffix: &str, why:
 fn wars(scale: Scale) -> Study {
     let args = match scale.is_quick {
         true => "bulk --path thin,regional --sender rate,tcp-cubic --seconds 6",
-        false => "bulk --path thin,regional --sender rate,tcp-cubic,udt4 --seconds 20",
+        false => "bulk --path thin,regional --sender rate,tcp-cubic,udt4 --seconds 15",
     };
     let todays = "TCP of today does better on such a path than that of 2005 did, so that even a full link is no such \
                   factor above it.";
@@ -70,7 +70,7 @@ fn wars(scale: Scale) -> Study {
 fn windows(scale: Scale) -> Study {
     let args = match scale.is_quick {
         true => "bulk --path thin-clean,regional-clean --sender rate,tcp-32k --seconds 6",
-        false => "bulk --path thin-clean,regional-clean --sender rate,tcp-32k,tcp-cubic,udt4 --seconds 15",
+        false => "bulk --path thin-clean,regional-clean --sender rate,tcp-32k,tcp-cubic,udt4 --seconds 12",
     };
     let why = "A window of 32 KB and the round trip that is assumed allow TCP more than the seed's had: its times are \
                those of 24 and 29 KB.";
