@@ -1,7 +1,8 @@
 //! Going back to the home that was lost, once it lives again: configuration, or balance among
 //! hubs, had put the node there, and without a way back each outage leaves hubs less even.
 //!
-//! To it first, then away from the hub that had stood by, as when a hub sends its nodes elsewhere.
+//! It stands by first, until it has shown that it lives and knows of everybody, and then changes
+//! places with the home, so that nothing under way fails.
 
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause; a home that was kept for as long is none that comes and goes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+
+/// How long it stands by: longer than a hub is young, which is a lease.
+const TRIAL: Duration = Duration::from_secs(80);
 
 /// The home that was lost.
 #[derive(Debug, Default)]
@@ -42,6 +46,11 @@ impl Homing {
         let lost = self.lost.take();
         self.failures = self.failures.saturating_add(u32::from(lost.is_some()));
         lost == Some(index)
+    }
+
+    /// Whether it is this hub that was lost.
+    pub(super) fn is_for(&self, index: usize) -> bool {
+        self.lost == Some(index)
     }
 
     fn fails(&mut self) {
@@ -71,8 +80,11 @@ impl Attach {
         if self.is_being_redirected() || core.timers.is_set(Timer::Depart(home)) {
             return self.seek_home(core);
         }
-        if self.standby.index() == Some(lost) {
-            return self.return_to_standby(core, home);
+        if let Some(since) = self.standby.since_at(lost) {
+            return match core.now.since(since) >= TRIAL * 3 / 4 {
+                true => self.return_to_standby(core, home),
+                false => self.begin_trial(core),
+            };
         }
         let Some(addresses) = self.hubs.list().get(lost).cloned() else { return };
         let role = core.hub_role;
@@ -81,21 +93,34 @@ impl Attach {
         core.set(Timer::Attach, DIAL_LIMIT);
     }
 
+    /// The one that was lost is reached: it stands by instead of another one.
+    pub(super) fn on_home_found(&mut self, core: &mut Core, link: LinkId, index: usize) {
+        self.drop_standby(core);
+        self.stand_by(core, link, index);
+        self.name_standby(core);
+        self.begin_trial(core);
+    }
+
+    fn begin_trial(&mut self, core: &mut Core) {
+        let pause = core.random.jitter(TRIAL);
+        core.set(Timer::Homing, pause);
+    }
+
     /// It is not there.
     pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
-        if self.homing.lost == Some(index) {
+        if self.homing.is_for(index) {
             self.homing.fails();
             self.seek_home(core);
         }
     }
 
-    /// The home that was lost has become the stand-by: they change places.
+    /// The home and the stand-by, which was it before, change places.
     fn return_to_standby(&mut self, core: &mut Core, home: LinkId) {
         let Some((link, index)) = self.standby.take() else { return };
         for timer in [Timer::Exchange, Timer::Renew] {
             core.timers.clear(timer);
         }
-        self.keep_as_standby(core, home);
+        self.stand_by(core, home, self.hubs.current_index());
         self.hubs.turn_to(index);
         core.counters.returns += u64::from(self.homing.end(index));
         self.state = State::Linked(Home { attached: Some(core.now), ..Home::new(link) });

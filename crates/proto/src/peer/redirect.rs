@@ -101,16 +101,19 @@ impl Attach {
             self.homing.end(index);
             return self.stay(core);
         }
+        if was_home && self.homing.is_for(index) {
+            return self.on_home_found(core, link, index);
+        }
         for timer in [Timer::Exchange, Timer::Renew] {
             core.timers.clear(timer);
         }
         self.drop_standby(core);
-        self.keep_as_standby(core, old);
+        self.stand_by(core, old, self.hubs.current_index());
         self.hubs.turn_to(index);
-        let is_back = self.homing.end(index);
+        self.homing.end(index);
         self.state = State::Linked(Home { attached: was_home.then_some(core.now), ..Home::new(link) });
         if was_home {
-            *if is_back { &mut core.counters.returns } else { &mut core.counters.redirects } += 1;
+            core.counters.redirects += 1;
             self.notices.push_back(Notice::Attached(link));
         }
         self.publish_anew(core);

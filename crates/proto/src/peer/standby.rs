@@ -79,9 +79,9 @@ impl StandBy {
         self.up().map(|up| up.link)
     }
 
-    /// Which one of the list it is.
-    pub(super) fn index(&self) -> Option<usize> {
-        self.up().map(|up| up.index)
+    /// Since when it is this one of the list, if it is.
+    pub(super) fn since_at(&self, index: usize) -> Option<Time> {
+        self.up().filter(|up| up.index == index).map(|up| up.since)
     }
 
     /// The association with it, and which one of the list it is: it stands by no longer.
@@ -228,10 +228,10 @@ impl Attach {
         }
     }
 
-    /// The hub that was the home, or nearly so, stands by for the next one.
-    pub(super) fn keep_as_standby(&mut self, core: &mut Core, link: LinkId) {
+    /// The hub at the other end, which is this one of the list, stands by.
+    pub(super) fn stand_by(&mut self, core: &mut Core, link: LinkId, index: usize) {
         let Some(hub) = core.links.get(link).map(|entry| entry.peer.node) else { return };
-        let (index, now) = (self.hubs.current_index(), core.now);
+        let now = core.now;
         self.standby.search = Search::Up(Up { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
         self.standby.failures = 0;
         self.standby.on_answer(core);

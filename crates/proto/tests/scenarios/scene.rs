@@ -69,16 +69,23 @@ impl Scene {
 
     pub(crate) fn ask(&mut self) {
         let count = self.asked.len();
+        if count.is_multiple_of(5) {
+            let requester = self.requesters[count % 2];
+            let ticket = self.world.lookup(requester, Service::Video, Area::At(Cell::new(1, 0)));
+            return self.asked.push((requester, ticket));
+        }
+        self.request();
+    }
+
+    /// A request, and no lookup, which says what is known at that moment.
+    pub(crate) fn request(&mut self) {
+        let count = self.asked.len();
         let requester = self.requesters[count % 2];
-        let at = Area::At(Cell::new(1, 0));
-        let area = [ANYWHERE, NEAREST, at][count / 2 % 3];
-        let ticket = match count % 5 {
-            0 => self.world.lookup(requester, Service::Video, at),
-            kind => self.world.request_with(requester, Service::Sensor, area, |wanted| {
-                wanted.deadline = 30 * SECOND;
-                wanted.mode = if kind == 4 { Mode::Relay } else { Mode::Forward };
-            }),
-        };
+        let area = [ANYWHERE, NEAREST, Area::At(Cell::new(1, 0))][count / 2 % 3];
+        let ticket = self.world.request_with(requester, Service::Sensor, area, |wanted| {
+            wanted.deadline = 30 * SECOND;
+            wanted.mode = if count % 5 == 4 { Mode::Relay } else { Mode::Forward };
+        });
         self.asked.push((requester, ticket));
     }
 
