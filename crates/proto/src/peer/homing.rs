@@ -48,11 +48,6 @@ impl Homing {
         lost == Some(index)
     }
 
-    /// Whether it is this hub that was lost.
-    pub(super) fn is_for(&self, index: usize) -> bool {
-        self.lost == Some(index)
-    }
-
     fn fails(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
@@ -88,7 +83,7 @@ impl Attach {
         }
         let Some(addresses) = self.hubs.list().get(lost).cloned() else { return };
         let role = core.hub_role;
-        self.redirect_to(lost);
+        self.redirect_to(lost, true);
         core.dial(Purpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
     }
@@ -108,7 +103,7 @@ impl Attach {
 
     /// It is not there.
     pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
-        if self.homing.is_for(index) {
+        if self.homing.lost == Some(index) {
             self.homing.fails();
             self.seek_home(core);
         }

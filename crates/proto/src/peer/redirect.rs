@@ -21,6 +21,8 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Redirect {
     /// Which hub of the list is being dialled.
     to: Option<usize>,
+    /// Whether that is to go back, and no hub has asked for it.
+    is_return: bool,
     /// How often since `since`.
     times: u8,
     since: Time,
@@ -50,7 +52,7 @@ impl Attach {
         }
         let index = if self.redirect.again(core.now) { self.hubs.index_of(&addresses) } else { None };
         let Some(index) = index else { return self.stay(core) };
-        self.redirect_to(index);
+        self.redirect_to(index, false);
         let role = core.hub_role;
         core.dial(Purpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
@@ -61,9 +63,9 @@ impl Attach {
         self.redirect.to.is_some()
     }
 
-    /// Another hub of the list is being reached for.
-    pub(super) const fn redirect_to(&mut self, index: usize) {
-        self.redirect.to = Some(index);
+    /// Another hub of the list is being reached for; to go back, or because a hub asks for it.
+    pub(super) const fn redirect_to(&mut self, index: usize, is_return: bool) {
+        (self.redirect.to, self.redirect.is_return) = (Some(index), is_return);
     }
 
     /// Nothing comes of it: who has no lease yet asks for it again where it is.
@@ -101,7 +103,7 @@ impl Attach {
             self.homing.end(index);
             return self.stay(core);
         }
-        if was_home && self.homing.is_for(index) {
+        if was_home && self.redirect.is_return {
             return self.on_home_found(core, link, index);
         }
         for timer in [Timer::Exchange, Timer::Renew] {

@@ -205,6 +205,21 @@ fn a_hub_that_joins_gets_its_share_slowly_and_nothing_fails() {
     });
 }
 
+/// Its nodes would go back by and by, when it has stood by for a while: not if another hub sends them.
+#[test]
+fn a_hub_that_starts_again_gets_its_share_as_any_that_joins() {
+    let (mut world, hubs) = near_hubs(1, 3);
+    let nodes = nodes(&mut world, &hubs, 60, SECOND);
+    world.run(20 * SECOND);
+    world.kill(hubs[0]);
+    world.run(10 * SECOND);
+    assert!(nodes.iter().all(|node| world.home(*node) != Some(hubs[0])));
+    world.revive_hub(hubs[0]);
+    world.run(40 * SECOND);
+    let share = leases(&world, hubs[0]);
+    assert!((15..=22).contains(&share), "{share} of 60 within 40 s");
+}
+
 #[test]
 fn nothing_moves_when_a_hub_leaves() {
     let (mut world, hubs) = near_hubs(1, 3);
