@@ -16,8 +16,8 @@ const SIDES: [(&str, &str, &str); 5] = [
     ("2 super nodes", "super-node", "super_nodes = 2\n"),
     (BOTH, "super-node-multicast", "super_nodes = 1\n"),
 ];
-const FIRST_CONTACTS: &str = "Most requests of fifty nodes are the first between their two and pay a handshake by which \
-                              each proves who it is, which the seed's nodes did not; over associations that are up \
+const FIRST_CONTACTS: &str = "The first request between two nodes pays a handshake by which each proves who it is, which \
+                              the seed's nodes did not, and among fifty many are first; over associations that are up \
                               see the claim on nodes that know one another.";
 
 /// Fig. 6 to 12.
