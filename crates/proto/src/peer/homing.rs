@@ -12,6 +12,7 @@ use super::links::Purpose;
 use super::timers::Timer;
 use crate::ids::LinkId;
 use crate::random::SplitMix64;
+use crate::service::Role;
 
 /// The pause before a home that was lost is tried, doubled each time that it is in vain.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
@@ -62,6 +63,8 @@ impl Attach {
     pub(super) fn seek_home(&mut self, core: &mut Core) {
         match self.homing.lost {
             Some(lost) if lost == self.hubs.current_index() => drop(self.homing.end(lost)),
+            // Servers stand by for nobody.
+            Some(_) if core.hub_role != Role::SuperNode => {}
             Some(_) => {
                 let pause = self.homing.pause(&mut core.random);
                 core.set(Timer::Homing, pause);
@@ -76,7 +79,7 @@ impl Attach {
             return self.seek_home(core);
         }
         if let Some(since) = self.standby.since_at(lost) {
-            return match core.now.since(since) >= TRIAL * 3 / 4 {
+            return match core.now.since(since) >= TRIAL * 3 / 4 && self.standby.answers() {
                 true => self.return_to_standby(core, home),
                 false => self.begin_trial(core),
             };
