@@ -103,12 +103,21 @@ fn measure(task: &Task, interrupt: &AtomicBool) -> Result<Option<Kept>, String> 
             Ok(bench.map(|Bench { measures, reasons, lacks }| Kept { lacks, ..kept(measures, reasons) }))
         }
         Work::Emulate { prepared, plan, records, keeps } => {
-            let run = recorded(records, |part| emulated::run(prepared, plan, task.seed, part, interrupt))?;
+            // What somebody interrupts is no reason to lose the records that are there.
+            let run = |part: &Path| match emulated::run(prepared, plan, task.seed, part, interrupt) {
+                Ok(run) => run.ok_or(None),
+                Err(error) => Err(Some(error)),
+            };
+            let (measures, verdict) = match recorded(records, run) {
+                Ok(run) => run,
+                Err(None) => return Ok(None),
+                Err(Some(error)) => return Err(error),
+            };
             if !keeps {
                 let removed = std::fs::remove_dir_all(records);
                 drop(removed);
             }
-            Ok(run.map(|(measures, verdict)| Kept { has_records: *keeps, ..kept(measures, verdict.reasons) }))
+            Ok(Some(Kept { has_records: *keeps, ..kept(measures, verdict.reasons) }))
         }
     }
 }
