@@ -91,17 +91,57 @@ struct Session<'a, 'p> {
     made: Vec<Made>,
 }
 
-/// How much is done of what.
+/// How much is done of what, and how long that took.
 #[derive(Default)]
 struct Share {
     done: f64,
     all: f64,
+    took: Duration,
 }
 
 impl Share {
-    /// How long the rest takes after so long.
-    fn left(&self, took: Duration) -> Option<Duration> {
-        (self.done > 0.0).then(|| took.mul_f64((self.all - self.done).max(0.0) / self.done))
+    /// How long the rest takes; nothing is known before the first run.
+    fn left(&self) -> Option<Duration> {
+        (self.done > 0.0).then(|| self.took.mul_f64((self.all - self.done).max(0.0) / self.done))
+    }
+}
+
+/// What is left of both kinds of runs.
+struct Left {
+    simulated: Share,
+    real: Share,
+    /// Those among the real ones that wait for all that are simulated.
+    alone: usize,
+}
+
+impl Left {
+    fn of(simulated: &[Task], real: &[Task]) -> Self {
+        let share = |all| Share { all, ..Share::default() };
+        Self {
+            simulated: share(simulated.iter().map(Task::cost).sum()),
+            real: share(real.len() as f64),
+            alone: real.iter().filter(|task| task.is_alone()).count(),
+        }
+    }
+
+    /// One has ended, at this time since the beginning, at which those that are simulated began.
+    fn count(&mut self, ended: &Ended, since: Duration) {
+        if ended.task.is_real_time() {
+            self.real.done += 1.0;
+            self.real.took += ended.took;
+            self.alone -= usize::from(ended.task.is_alone());
+        } else {
+            self.simulated.done += ended.task.cost();
+            self.simulated.took = since;
+        }
+    }
+
+    /// How long it takes until all are made, as far as is known.
+    fn time(&self) -> Option<Duration> {
+        match (self.simulated.left(), self.real.left()) {
+            (Some(first), Some(then)) if self.alone > 0 => Some(first + then),
+            (one, other) => one.max(other),
+        }
     }
 }
 
@@ -123,25 +163,19 @@ impl<'a, 'p> Session<'a, 'p> {
     /// What several studies have in common once.
     fn make_all(&mut self, simulated: Vec<Task>, real: Vec<Task>, interrupt: &AtomicBool) -> Result<(), RunnerError> {
         let (first, mut twins) = distinct(simulated);
-        let count = first.len() + real.len();
-        let mut shares = [
-            Share { all: first.iter().map(Task::cost).sum(), ..Share::default() },
-            Share { all: real.len() as f64, ..Share::default() },
-        ];
+        let (count, mut left) = (first.len() + real.len(), Left::of(&first, &real));
         let (sender, results) = mpsc::channel();
         thread::scope(|scope| {
             let others = workers::simulate_all(first, &sender);
             scope.spawn(move || workers::measure_all(real, &others, interrupt, &sender));
             let made = (0..count).try_for_each(|_| {
-                let (task, result) = next(&results, interrupt)?;
-                let cost = if task.is_real_time() { 1.0 } else { task.cost() };
-                shares[usize::from(task.is_real_time())].done += cost;
-                let took = self.began.elapsed();
-                let left = shares.iter().filter_map(|share| share.left(took)).max();
+                let ended = next(&results, interrupt)?;
+                left.count(&ended, self.began.elapsed());
+                let Ended { task, result, .. } = ended;
                 for twin in twins.remove(&task.identity()).unwrap_or_default() {
-                    self.keep(&twin, result.clone(), left)?;
+                    self.keep(&twin, result.clone(), left.time())?;
                 }
-                self.keep(&task, result, left)
+                self.keep(&task, result, left.time())
             });
             // What is being measured need not come to its end for nobody.
             interrupt.fetch_or(made.is_err(), Ordering::Relaxed);
@@ -178,14 +212,14 @@ impl<'a, 'p> Session<'a, 'p> {
     }
 }
 
-/// The next result, unless somebody interrupts.
+/// The next result; once somebody interrupts, only what is there already.
 fn next(results: &mpsc::Receiver<Ended>, interrupt: &AtomicBool) -> Result<Ended, RunnerError> {
     loop {
-        if interrupt.load(Ordering::Relaxed) {
-            return Err(RunnerError::Interrupted);
-        }
-        match results.recv_timeout(LOOK) {
+        let is_interrupted = interrupt.load(Ordering::Relaxed);
+        let wait = if is_interrupted { Duration::ZERO } else { LOOK };
+        match results.recv_timeout(wait) {
             Ok(result) => return Ok(result),
+            Err(_) if is_interrupted => return Err(RunnerError::Interrupted),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let (name, error) = ("a run".to_owned(), "its thread has ended".to_owned());
@@ -218,5 +252,36 @@ mod tests {
             let ended = run(&studies, &store, false, &interrupt, &mut |at| told.push((at.found, at.again, at.of)));
             assert_eq!((told[0], ended.is_err()), (expected, expected.2 > 0), "{kept:?}");
         }
+    }
+
+    fn task_of(study: &str) -> Task {
+        let studies = chosen(&[study.to_owned()], Scale::new(true, None)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        tasks(0, &studies[0], &Store::new(folder.path(), "a", false), false).unwrap().remove(0)
+    }
+
+    #[test]
+    fn what_is_made_when_somebody_interrupts_is_taken_first() {
+        let (sender, results) = mpsc::channel();
+        let took = Duration::ZERO;
+        for _ in 0..2 {
+            sender.send(Ended { task: task_of("wars-window"), took, result: Ok(None) }).unwrap();
+        }
+        let interrupt = AtomicBool::new(true);
+        assert!(next(&results, &interrupt).is_ok() && next(&results, &interrupt).is_ok());
+        assert!(matches!(next(&results, &interrupt), Err(RunnerError::Interrupted)));
+    }
+
+    #[test]
+    fn the_time_that_runs_have_waited_is_not_taken_for_theirs() {
+        let [simulated, real] = ["sproull-fig5", "erum-throughput"].map(task_of);
+        assert!(real.is_alone() && !simulated.is_real_time());
+        let mut left = Left::of(std::slice::from_ref(&simulated), &[real, task_of("erum-throughput")]);
+        let end = |task, took| Ended { task, took: Duration::from_secs(took), result: Ok(None) };
+        assert_eq!(left.time(), None);
+        left.count(&end(simulated, 100), Duration::from_secs(100));
+        assert_eq!(left.time(), Some(Duration::ZERO));
+        left.count(&end(task_of("erum-throughput"), 7), Duration::from_secs(107));
+        assert_eq!(left.time(), Some(Duration::from_secs(7)));
     }
 }

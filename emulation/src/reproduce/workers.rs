@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::bench::{self, Bench};
 use super::store::Kept;
@@ -22,8 +22,22 @@ use crate::sim::{self, Detail, Outcome, SimulateError};
 /// How often it is looked whether somebody wants to interrupt, or whether others have ended.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// What has come of a task; nothing if somebody interrupted.
-pub(super) type Ended = (Task, Result<Option<Kept>, String>);
+/// What has come of a task.
+pub(super) struct Ended {
+    pub(super) task: Task,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// Nothing if somebody interrupted.
+    pub(super) result: Result<Option<Kept>, String>,
+}
+
+impl Ended {
+    fn by(task: Task, make: impl FnOnce(&Task) -> Result<Option<Kept>, String>) -> Self {
+        let began = Instant::now();
+        let result = make(&task);
+        Self { task, took: began.elapsed(), result }
+    }
+}
 
 /// Starts threads that make these runs in virtual time, the longest first, so that none is left alone at the
 /// end. They end when nobody hears them any more.
@@ -38,8 +52,8 @@ pub(super) fn simulate_all(mut tasks: Vec<Task>, ended: &Sender<Ended>) -> Vec<J
             drop(kernel::become_idle());
             let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             while let Some(task) = next() {
-                let result = simulate(&task).map(Some).map_err(|error| error.to_string());
-                if ended.send((task, result)).is_err() {
+                let run = Ended::by(task, |task| simulate(task).map(Some).map_err(|error| error.to_string()));
+                if ended.send(run).is_err() {
                     return;
                 }
             }
@@ -61,8 +75,8 @@ pub(super) fn measure_all(
         while task.is_alone() && !others.iter().all(JoinHandle::is_finished) && !is_interrupted() {
             thread::sleep(LOOK);
         }
-        let result = if is_interrupted() { Ok(None) } else { measure(&task, interrupt) };
-        if ended.send((task, result)).is_err() {
+        let run = Ended::by(task, |task| if is_interrupted() { Ok(None) } else { measure(task, interrupt) });
+        if ended.send(run).is_err() {
             return;
         }
     }
