@@ -163,6 +163,17 @@ fn data_goes_from_node_to_node_and_everything_adds_up() {
     assert!(!folder.join("run").exists(), "keys and sockets are not kept");
 }
 
+/// After two seconds nobody is where it began: who is found has been told to move.
+#[test]
+fn daemons_go_where_the_plan_has_them_walk() {
+    let trial = Trial::of(&(PLAN.replace("duration = '5s'", "duration = '20s'") + "[movement]\nspeed = 30.0\n"));
+    let asked = trial.run().requests;
+    let late: Vec<&Request> = asked.iter().filter(|request| request.t > 3.0).collect();
+    let found = late.iter().filter(|request| request.provider.as_ref() == Some(&request.target)).count();
+    // Those who take a step while they are being asked for are not.
+    assert!(late.len() >= 15 && found * 100 >= late.len() * 85, "{found} of {}: {late:?}", late.len());
+}
+
 #[test]
 fn another_architecture_than_the_plans_is_for_plans_only() {
     let folder = tempfile::tempdir().unwrap();
