@@ -90,23 +90,23 @@ fn a_reader_that_stands_still_costs_its_node_no_memory_and_others_nothing() {
     let _provider =
         network.node("p", "5,5", &["--super", &endpoint, "--services", "video", "--sources-video", &source]);
     let node = network.node("a", "1,1", &["--super", &endpoint]);
-    let [reads, stopped] = ["one", "two"].map(|name| Watcher::start(&network, &node, name, "subscribe", "8s"));
+    let [reads, stopped] = ["one", "two"].map(|name| Watcher::start(&network, &node, name, "subscribe", "13s"));
     let _camera = Camera::start(port);
     sent_to(&hub, 1);
     node.wait_for("both watch", |status| (status["receiving"].as_array()?.len() == 2).then_some(()));
     let memory_kib = node.process.resident_kib();
     stopped.signal("STOP");
-    thread::sleep(Duration::from_secs(4));
+    thread::sleep(Duration::from_secs(8));
     let grown = node.process.resident_kib().saturating_sub(memory_kib);
     stopped.signal("CONT");
-    // Nearly all that came meanwhile, four megabytes, was not kept for it, which it is told.
-    assert!(grown < 8 * 1024, "{grown} KiB more");
+    // Nearly all that came meanwhile, some nine megabytes, was not kept for it, which it is told.
+    assert!(grown < 5 * 1024, "{grown} KiB more");
     let (summary, written) = reads.summary();
     is_whole(&summary, &written);
     assert_eq!(summary["unread"], 0, "{summary}");
     let (summary, written) = stopped.summary();
-    let unread = summary["unread"].as_u64().unwrap();
-    assert!(unread > 100 && summary["lost"] == 0, "{summary}");
+    let [unread, packets] = ["unread", "packets"].map(|what| summary[what].as_u64().unwrap());
+    assert!(unread > packets / 3 && summary["lost"] == 0, "{summary}");
     assert_eq!(written.len() as u64 + unread * 7 * 188, summary["bytes"].as_u64().unwrap(), "{summary}");
 }
 
