@@ -12,7 +12,7 @@ use roost_control::{
 use roost_daemon::driver::Gone;
 use roost_daemon::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_daemon::shared::millis;
-use roost_proto::peer::{Command, Provider, Reflection, Wanted};
+use roost_proto::peer::{Command, Provider, Reflection, Ticket, Wanted};
 use roost_proto::room::Room;
 use roost_proto::wire::{Coverage, Found, MAX_CANDIDATES};
 use roost_proto::{Area, Cell, NodeId, SchemeSet, Service};
@@ -31,6 +31,7 @@ pub(crate) fn routes(node: Node) -> Router {
         .route("/v1/services", get(services))
         .route("/v1/streams", get(streams))
         .route("/v1/request", post(request))
+        .route("/v1/end", post(end))
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch))
         .route("/v1/room", get(room))
@@ -45,7 +46,7 @@ impl Node {
     pub(crate) async fn ask(
         &self,
         purpose: Purpose,
-        command: impl FnOnce(roost_proto::peer::Ticket) -> Command,
+        command: impl FnOnce(Ticket) -> Command,
     ) -> Result<Replies, Refusal> {
         if self.shared.state() == Doing::Draining {
             return Err(leaving(Gone));
@@ -234,6 +235,15 @@ async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respo
     node.mailbox.command(Command::Move { cell: to }).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json(&Moved { schema: SCHEMA, from, to }))
+}
+
+/// Ends a reflected stream of which there is enough, so that whoever asked for it hears what has come.
+async fn end(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<(), Refusal> {
+    let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
+    if !node.tickets.is_request(ticket) {
+        return Err(Refusal::new(Code::NotFound, format!("no request {} is under way here", ticket.0)));
+    }
+    node.mailbox.command(Command::End { ticket }).await.map_err(leaving)
 }
 
 async fn streams(State(node): State<Node>) -> Response {

@@ -66,7 +66,7 @@ impl Framing {
                 self.bytes += data.len() as u64;
                 return Some(Frame::Data(data));
             }
-            Reply::Accepted(accepted) => RequestEvent::Accepted(rows::accepted(&accepted)),
+            Reply::Accepted(accepted) => RequestEvent::Accepted(rows::accepted(self.replies.ticket(), &accepted)),
             Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
                 let row = rows::summary(&summary, self.replies.unread());

@@ -97,8 +97,9 @@ pub(crate) fn roster(members: &[Member]) -> Roster {
     Roster { schema: SCHEMA, members: members.iter().map(row).collect() }
 }
 
-pub(crate) fn accepted(accepted: &Accepted) -> control::Accepted {
+pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted {
     let mut row = control::Accepted {
+        request: ticket.0,
         provider: accepted.provider,
         cell: accepted.cell,
         transport: accepted.scheme,

@@ -17,8 +17,17 @@ pub struct Watcher {
 impl Watcher {
     /// `roost subscribe` at a node, or `roost request`, of the video at 5,5.
     pub fn start(network: &Network, node: &Daemon, name: &str, command: &str, length: &str) -> Self {
+        Self::of(network, node, name, &[command, "video", "--at", "5,5", "--for", length])
+    }
+
+    /// The same, until it is told to end.
+    pub fn endless(network: &Network, node: &Daemon, name: &str) -> Self {
+        Self::of(network, node, name, &["subscribe", "video", "--at", "5,5"])
+    }
+
+    fn of(network: &Network, node: &Daemon, name: &str, command: &[&str]) -> Self {
         let file = network.path(name);
-        let mut roost = node.command(&[command, "video", "--at", "5,5", "--for", length, "--json", "-o"]);
+        let mut roost = node.command(&[command, &["--json", "-o"]].concat());
         let child = roost.arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("roost starts");
         Self { child, file }
     }
@@ -47,6 +56,16 @@ impl Watcher {
         assert_eq!(output.status.code(), Some(0), "{said}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         (report["summary"].clone(), std::fs::read(self.file).expect("what it wrote"))
+    }
+
+    /// How it fails, and what it says of that.
+    ///
+    /// # Panics
+    /// When the system does not wait for it.
+    pub fn fails(self) -> (Option<i32>, String) {
+        let output = self.child.wait_with_output().expect("it ends");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::wait_until;
-use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to};
+use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, stream};
 use serde_json::Value;
 
 #[test]
@@ -56,6 +56,31 @@ fn every_super_node_with_watchers_gets_one_copy() {
         is_whole(&summary, &written);
     }
     [&*provider, &*first, &*second].into_iter().for_each(nothing_flows);
+}
+
+#[test]
+fn who_interrupts_what_has_no_end_ends_it_well() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let node = network.node("a", "1,1", &["--super", &endpoint]);
+    let watchers = ["one", "two"].map(|name| Watcher::endless(&network, &node, name));
+    let many = |stream: &Value| stream["packets"].as_u64() > Some(200);
+    stream(&node, "two seconds of it", many);
+    for watcher in watchers {
+        watcher.signal("INT");
+        let (summary, written) = watcher.summary();
+        is_whole(&summary, &written);
+    }
+    nothing_flows(&node);
+    // What has a time of its own is cut short.
+    let short = Watcher::start(&network, &node, "short", "subscribe", "60s");
+    stream(&node, "it comes", many);
+    short.signal("INT");
+    let (code, said) = short.fails();
+    assert_eq!((code, said.contains("the transfer is incomplete")), (Some(130), true), "{said}");
+    assert!(network.path("short.part").exists() && !network.path("short").exists());
 }
 
 #[test]

@@ -202,6 +202,15 @@ impl Client {
         collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
     }
 
+    /// Ends a stream that super nodes reflect, by [`Accepted::request`](crate::Accepted): its summary follows.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn end(&self, request: u64) -> Result<(), ClientError> {
+        let target = format!("/v1/end?request={request}");
+        collect(self.send(Method::POST, &target, "application/json").await?).await.map(drop)
+    }
+
     /// Measures the round trip to a node, or to the hub.
     ///
     /// # Errors

@@ -2,12 +2,14 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use roost_control::{Client, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
 use roost_proto::wire::Mode as WireMode;
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::keeping::{Keeping, Kept};
 use super::{area, area_flags, bytes, connect};
@@ -37,35 +39,60 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
     let stream = client.request(&RequestQuery { resume: keeping.resume(), ..query(args, area) }).await?;
-    let mut transfer = Transfer { args, output, progress, keeping };
+    let endless = OnceLock::new();
+    let mut transfer = Transfer { args, output, progress, keeping, endless: &endless };
     let ended = tokio::select! {
         ended = transfer.receive(stream) => ended?,
-        _ = tokio::signal::ctrl_c() => {
-            transfer.keeping.close(false).await?;
+        interrupted = broken_off(&client, &endless) => {
+            transfer.keeping.close(false).await.and(interrupted)?;
             return Err(Failure::new(Code::Interrupted, "interrupted; the transfer is incomplete"));
         }
     };
     transfer.progress.end();
-    let keeping = &transfer.keeping;
+    conclude(args, area, ended, &transfer.keeping, &client, output).await
+}
+
+/// Tells what has come, and whether that is all.
+async fn conclude(
+    args: &RequestArgs,
+    area: Area,
+    ended: Ended,
+    keeping: &Keeping<'_>,
+    client: &Client,
+    output: Output,
+) -> Outcome {
     match ended {
         Ended::Reader => Err(Failure::ClosedPipe),
         Ended::Finished(mut summary) => {
             if keeping.kept.as_ref().is_some_and(|kept| kept.verified) {
                 summary.digest_ok = Some(true);
             }
-            let name = name(&client, summary.provider).await;
+            let name = name(client, summary.provider).await;
             report(args, &summary, name, keeping, output)?;
             suggest(args, area, output);
             verdict(summary.digest_ok, keeping.kept.as_ref().map(|kept| &kept.finished))
         }
         Ended::Failed(failure, summary) => {
             if let Some(summary) = summary {
-                let name = name(&client, summary.provider).await;
+                let name = name(client, summary.provider).await;
                 report(args, &summary, name, keeping, output)?;
             }
             Err(failure)
         }
     }
+}
+
+/// Waits for Ctrl-C; for another one if a stream has no end, which the first one makes.
+async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
+    let failed = |error| Failure::failed(format!("cannot wait for Ctrl-C: {error}"));
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
+    interrupts.recv().await;
+    if let Some(request) = endless.get() {
+        // It may have ended by itself just now.
+        drop(client.end(*request).await);
+        interrupts.recv().await;
+    }
+    Ok(())
 }
 
 /// Pictures and video are nothing that a terminal can show.
@@ -106,6 +133,8 @@ struct Transfer<'a> {
     output: Output,
     progress: Progress,
     keeping: Keeping<'a>,
+    /// The number of a request whose stream has no end but the one that its owner makes.
+    endless: &'a OnceLock<u64>,
 }
 
 /// How a transfer ended.
@@ -130,6 +159,9 @@ impl Transfer<'_> {
                 }
                 Frame::Event(RequestEvent::Accepted(accepted)) => {
                     self.progress.accepted(&accepted);
+                    if accepted.reflected && self.args.duration.is_none() {
+                        self.endless.get_or_init(|| accepted.request);
+                    }
                     self.keeping.open(&accepted).await?;
                 }
                 Frame::Event(RequestEvent::Progress(_)) if self.args.receive.progress && self.output.is_json() => {

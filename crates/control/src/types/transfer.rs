@@ -35,6 +35,9 @@ pub enum RequestEvent {
 /// See [`RequestEvent::Accepted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
+    /// The request's number at its daemon.
+    #[serde(default)]
+    pub request: u64,
     /// Who provides.
     #[serde(with = "text")]
     pub provider: NodeId,

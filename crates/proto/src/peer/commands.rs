@@ -39,6 +39,7 @@ impl Peer {
                     pings.cancel(core, ticket);
                 }
             }
+            Command::End { ticket } => requests.end(core, ticket),
             Command::Push { ticket, to, name, length, digest, deadline } => {
                 let addresses = attach.record().addresses.clone();
                 pushes.push(core, ticket, to, (name, length, digest), (addresses, deadline));

@@ -190,6 +190,15 @@ impl Requests {
         true
     }
 
+    /// The owner has enough of it.
+    pub(super) fn end(&mut self, core: &mut Core, ticket: Ticket) {
+        let id = self.tickets.get(&ticket).copied();
+        match id.filter(|id| self.asked.get(id).is_some_and(Asked::is_subscribed)) {
+            Some(id) => self.end_subscription(core, id),
+            None => drop(self.cancel(core, ticket)),
+        }
+    }
+
     /// Ends everything.
     pub(super) fn leave(&mut self, core: &mut Core) {
         for id in self.asked.keys().copied().collect::<Vec<_>>() {

@@ -309,7 +309,7 @@ impl Requests {
         }
     }
 
-    /// The time of a reflected stream is over. Its provider does not know it.
+    /// The time of a reflected stream is over, or its owner has enough. Its provider does not know it.
     pub(super) fn end_subscription(&mut self, core: &mut Core, id: RequestId) {
         self.stop_provider(core, id, Reason::Cancelled);
         if let Some(Asked { phase: Phase::Receiving(receiving), .. }) = self.asked.get_mut(&id)

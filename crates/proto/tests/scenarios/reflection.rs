@@ -130,6 +130,24 @@ fn a_subscription_ends_with_its_time_and_without_one_lasts() {
 }
 
 #[test]
+fn who_has_enough_of_a_stream_ends_it_well_and_of_anything_else_cancels_it() {
+    let mut two = Two::new(3, 2);
+    let (one, other) = (two.watchers[0], two.watchers[1]);
+    let endless = two.subscribe(0);
+    two.world.run_relays(5 * SECOND);
+    two.world.command(one, Command::End { ticket: endless });
+    let summary = finished(&mut two.world, one, endless);
+    assert!(summary.complete && summary.reason.is_none(), "{summary:?}");
+    assert!(summary.elapsed >= 6 * SECOND && summary.elapsed < 7 * SECOND, "{summary:?}");
+    two.world.run_relays(10 * SECOND);
+    assert_eq!(sources(&two.world, two.provider), 0, "nothing flows where nobody watches");
+    let own = two.world.request(other, Service::Video, THERE);
+    two.world.run(SECOND);
+    two.world.command(other, Command::End { ticket: own });
+    assert_eq!(failed(&mut two.world, other, own), Reason::Cancelled);
+}
+
+#[test]
 fn a_hub_without_room_refuses_and_says_when_to_ask_again() {
     let mut two = Two::new(4, 2);
     // One copy each: to the other home, and to the first who watches.

@@ -187,6 +187,12 @@ pub enum Command {
         /// What.
         ticket: Ticket,
     },
+    /// There is enough of a stream that super nodes reflect: it ends well, as if its time were over.
+    /// Anything else is no longer wanted.
+    End {
+        /// What.
+        ticket: Ticket,
+    },
     /// The node is elsewhere now.
     Move {
         /// Where.
