@@ -246,11 +246,8 @@ fn mirror() -> impl Strategy<Value = Mirror> {
 fn standby_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (node(), prop::option::of(addresses())).prop_map(|(hub, addresses)| Message::StandBy { hub, addresses }),
-        (version(), version(), capacity()).prop_map(|(held, version, capacity)| Message::Adopt(Adopt {
-            held,
-            version,
-            capacity
-        })),
+        (version(), version(), capacity(), prop::option::of(any::<bool>()))
+            .prop_map(|(held, version, capacity, returns)| Message::Adopt(Adopt { held, version, capacity, returns })),
         mirror().prop_map(Message::Mirror),
         (any::<u32>(), numbers()).prop_map(|(number, nodes)| Message::Retell(Retell { number, nodes })),
         any::<u32>().prop_map(Message::Later),

@@ -130,8 +130,21 @@ impl Hub {
 
     /// A near hub has joined: it gets its share of this hub's nodes.
     pub(super) fn share_with(&mut self, now: Time, hub: NodeId) {
+        self.give(now, hub, self.leases() / (self.members.len() + 1));
+    }
+
+    /// A node has come back here from `home`, which lives: where hubs are near this one had its share
+    /// already, and gives one for it.
+    pub(super) fn even_out(&mut self, now: Time, home: NodeId) {
+        if self.members.load(home).is_some_and(|load| load + 1 < self.leases()) {
+            let left = self.balance.shares.get(&home).map_or(0, |share| share.left);
+            self.give(now, home, left + 1);
+        }
+    }
+
+    /// So many nodes are still to go to a hub, if it is near.
+    fn give(&mut self, now: Time, hub: NodeId, left: usize) {
         let leases = self.leases();
-        let left = leases / (self.members.len() + 1);
         let near = self.rtt_to(hub).is_some_and(|rtt| rtt <= NEAR);
         if left > 0 && near && self.leaving.is_none() {
             let pause = SHARE_TIME / u32::try_from(leases).unwrap_or(u32::MAX);

@@ -236,7 +236,7 @@ impl Hub {
 
     /// A node whose record is mirrored here makes this hub its home.
     pub(super) fn adopt(&mut self, now: Time, from: Sender, adopt: Adopt) {
-        let Adopt { held, version, capacity } = adopt;
+        let Adopt { held, version, capacity, returns } = adopt;
         if self.leaving.is_some() {
             return self.send(from.link, Channel::Reliable { flow: 0 }, Traffic::Join, &Message::HandOver);
         }
@@ -250,6 +250,7 @@ impl Hub {
             return self.send(from.link, Channel::Datagram, Traffic::Join, &Message::Anew);
         }
         self.counters.adoptions += 1;
+        let home = self.copies.home_of(from.node);
         self.copies.release(from.node);
         self.neighbours.published_over(from.node, from.link);
         self.claim(from.node, version);
@@ -259,6 +260,7 @@ impl Hub {
             self.events.push_back(Event::Published { node: from.node, cell, services });
         }
         self.grant(from, Traffic::Join, version, true);
+        home.filter(|_| returns == Some(true)).into_iter().for_each(|home| self.even_out(now, home));
     }
 }
 

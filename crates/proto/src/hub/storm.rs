@@ -112,7 +112,7 @@ mod tests {
         assert!(matches!(bench.say(first, &Message::Publish(record(1)))[..], [(_, Message::Lease { .. })]));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
-        let adopt = Adopt { held, version: super::super::testing::version(2), capacity };
+        let adopt = Adopt { held, version: super::super::testing::version(2), capacity, returns: None };
         assert!(!bench.say(mirrored, &Message::Adopt(adopt)).iter().any(|(_, said)| matches!(said, Message::Later(_))));
         assert_eq!(bench.hub.counters().adoptions, 1);
     }

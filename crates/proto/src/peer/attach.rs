@@ -119,6 +119,8 @@ pub(super) enum Question {
     Publish,
     /// Make a home of the stand-by, which holds this version.
     Adopt(Version),
+    /// The same, though the home before lives.
+    Return(Version),
     Renew,
     Probe(u32),
 }
@@ -332,7 +334,7 @@ impl Attach {
         core.timers.clear(Timer::Exchange);
         core.timers.clear(Timer::Renew);
         self.state = State::Waiting;
-        self.homing.lose(self.hubs.current_index(), stayed.unwrap_or_default());
+        self.homing.lose(self.hubs.current_index(), stayed);
         if stayed.is_some() {
             core.counters.failovers += 1;
             core.unsettled_until = core.now + UNSETTLED;

@@ -23,21 +23,30 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 /// How long it stands by: longer than a hub is young, which is a lease.
 const TRIAL: Duration = Duration::from_secs(80);
 
-/// The home that was lost.
+/// What became of going back to the home that was lost.
 #[derive(Debug, Default)]
 pub(super) struct Homing {
-    /// Which hub of the list.
-    lost: Option<usize>,
+    lost: Option<Lost>,
     /// How often going back came to nothing, or did not last.
     failures: u32,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    /// Which hub of the list.
+    index: usize,
+    /// Whether it held the record; else it is the one that the node would have had first.
+    was_home: bool,
+}
+
 impl Homing {
-    /// A home has gone that was kept for so long. The first one counts until the node is there again.
-    pub(super) fn lose(&mut self, index: usize, stayed: Duration) {
-        if self.lost.is_none() {
-            self.lost = Some(index);
-            self.failures = if stayed < LONGEST_PAUSE { self.failures } else { 0 };
+    /// A hub has gone that was home for so long, or was to be. The first home counts until the node is there
+    /// again; one that has never been had counts less.
+    pub(super) fn lose(&mut self, index: usize, stayed: Option<Duration>) {
+        let was_home = stayed.is_some();
+        if self.lost.is_none_or(|lost| was_home && !lost.was_home) {
+            self.lost = Some(Lost { index, was_home });
+            self.failures = if stayed.unwrap_or_default() < LONGEST_PAUSE { self.failures } else { 0 };
         }
     }
 
@@ -46,7 +55,11 @@ impl Homing {
     pub(super) fn end(&mut self, index: usize) -> bool {
         let lost = self.lost.take();
         self.failures = self.failures.saturating_add(u32::from(lost.is_some()));
-        lost == Some(index)
+        lost.is_some_and(|lost| lost.index == index)
+    }
+
+    fn lost(&self) -> Option<usize> {
+        self.lost.map(|lost| lost.index)
     }
 
     fn fails(&mut self) {
@@ -61,7 +74,7 @@ impl Homing {
 impl Attach {
     /// There is a home: perhaps not the one that was lost.
     pub(super) fn seek_home(&mut self, core: &mut Core) {
-        match self.homing.lost {
+        match self.homing.lost() {
             Some(lost) if lost == self.hubs.current_index() => drop(self.homing.end(lost)),
             // Servers stand by for nobody.
             Some(_) if core.hub_role != Role::SuperNode => {}
@@ -74,7 +87,7 @@ impl Attach {
     }
 
     pub(super) fn on_homing_timer(&mut self, core: &mut Core) {
-        let (Some(lost), Some(home)) = (self.homing.lost, self.home()) else { return };
+        let (Some(lost), Some(home)) = (self.homing.lost(), self.home()) else { return };
         if self.is_being_redirected() || core.timers.is_set(Timer::Depart(home)) {
             return self.seek_home(core);
         }
@@ -104,9 +117,9 @@ impl Attach {
         core.set(Timer::Homing, pause);
     }
 
-    /// It is not there.
+    /// It is not there, or did not last as a stand-by.
     pub(super) fn on_homing_failed(&mut self, core: &mut Core, index: usize) {
-        if self.homing.lost == Some(index) {
+        if self.homing.lost() == Some(index) {
             self.homing.fails();
             self.seek_home(core);
         }
@@ -125,7 +138,7 @@ impl Attach {
         self.notices.push_back(Notice::Attached(link));
         let held = self.record.version;
         self.record.version.sequence = held.sequence.saturating_add(1);
-        self.ask(core, Question::Adopt(held), 1, core.now);
+        self.ask(core, Question::Return(held), 1, core.now);
     }
 }
 
@@ -137,7 +150,7 @@ mod tests {
     fn a_home_that_comes_and_goes_is_tried_less_and_less() {
         let (mut homing, mut random) = (Homing::default(), SplitMix64::new(1));
         let mut pauses = |stayed: u64, homing: &mut Homing| {
-            homing.lose(0, Duration::from_secs(stayed));
+            homing.lose(0, Some(Duration::from_secs(stayed)));
             let pause = homing.pause(&mut random).as_secs();
             assert!(homing.end(0));
             pause
@@ -152,8 +165,19 @@ mod tests {
     #[test]
     fn the_first_home_that_was_lost_is_the_one_to_go_to() {
         let mut homing = Homing::default();
-        homing.lose(2, Duration::ZERO);
-        homing.lose(3, Duration::ZERO);
-        assert_eq!(homing.lost, Some(2));
+        homing.lose(2, Some(Duration::ZERO));
+        homing.lose(3, Some(Duration::ZERO));
+        homing.lose(4, None);
+        assert_eq!(homing.lost(), Some(2));
+    }
+
+    #[test]
+    fn one_that_was_never_had_does_not_hide_a_home_that_was_lost() {
+        let mut homing = Homing::default();
+        homing.lose(0, None);
+        homing.lose(1, None);
+        assert_eq!(homing.lost(), Some(0));
+        homing.lose(2, Some(Duration::ZERO));
+        assert_eq!(homing.lost(), Some(2));
     }
 }

@@ -129,7 +129,10 @@ impl Attach {
         let news = Some(left).filter(|now| home.told != Some(*now));
         let (message, told) = match question {
             Question::Publish => (Message::Publish(self.record.clone()), Some(left)),
-            Question::Adopt(held) => (Message::Adopt(Adopt { held, version, capacity: left }), Some(left)),
+            Question::Adopt(held) | Question::Return(held) => {
+                let returns = matches!(question, Question::Return(_)).then_some(true);
+                (Message::Adopt(Adopt { held, version, capacity: left, returns }), Some(left))
+            }
             Question::Renew => (Message::Renew(Renew { version, capacity: news }), news),
             Question::Probe(token) => (Message::Ping(token), None),
         };

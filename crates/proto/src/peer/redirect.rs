@@ -42,10 +42,16 @@ impl Redirect {
 impl Attach {
     /// The home, or the hub at which the node publishes, names a better one.
     pub(super) fn on_redirect(&mut self, core: &mut Core, link: LinkId, addresses: Vec<Address>) {
-        let State::Linked(home) = &mut self.state else { return };
-        if home.link != link || self.redirect.to.is_some() {
+        let is_ours = matches!(&self.state, State::Linked(home) if home.link == link);
+        if !is_ours || (self.redirect.to.is_some() && !self.redirect.is_return) {
             return;
         }
+        if self.redirect.to.is_some() {
+            // What a hub asks for comes before going back.
+            self.drop_redirect(core);
+            self.seek_home(core);
+        }
+        let State::Linked(home) = &mut self.state else { return };
         if home.attached.is_none() {
             home.exchange = None;
             core.timers.clear(Timer::Exchange);

@@ -19,6 +19,9 @@ use crate::wire::Message;
 /// How often the stand-by is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(60);
 
+/// A stand-by that lasted less than this counts as one that failed.
+const SHORT_STAY: Duration = Duration::from_secs(30);
+
 /// How many pings a stand-by may leave unanswered.
 const PINGS: u8 = 4;
 
@@ -39,7 +42,7 @@ const DIAL_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug, Default)]
 pub(super) struct StandBy {
     search: Search,
-    /// Hubs tried in vain since one was found.
+    /// Hubs tried in vain since one was found that lasts.
     failures: u32,
 }
 
@@ -125,6 +128,9 @@ impl StandBy {
     pub(super) fn on_answer(&mut self, core: &mut Core) {
         if let Search::Up(up) = &mut self.search {
             up.unanswered = 0;
+            if core.now.since(up.since) >= SHORT_STAY {
+                self.failures = 0;
+            }
             let pause = core.random.jitter(PING_EVERY);
             core.set(Timer::StandBy, pause);
         }
@@ -190,10 +196,7 @@ impl Attach {
             core.close(link, "it is the home already");
             return self.on_standby_unreachable(core);
         }
-        let (since, token, unanswered) = (core.now, 0, 0);
-        self.standby.search = Search::Up(Up { link, index, hub, since, token, pinged: since, unanswered });
-        self.standby.failures = 0;
-        self.standby.on_answer(core);
+        self.stand_by(core, link, index);
         self.name_standby(core);
     }
 
@@ -201,7 +204,7 @@ impl Attach {
     pub(super) fn name_standby(&mut self, core: &mut Core) {
         let State::Linked(home) = &mut self.state else { return };
         let unconfirmed =
-            |exchange: &super::attach::Exchange| matches!(exchange.question, Question::Publish | Question::Adopt(_));
+            |exchange: &super::attach::Exchange| !matches!(exchange.question, Question::Renew | Question::Probe(_));
         if home.attached.is_none() || home.exchange.as_ref().is_some_and(unconfirmed) {
             return;
         }
@@ -221,11 +224,11 @@ impl Attach {
 
     /// An association has gone that may be the one with the stand-by.
     pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
-        if self.standby.link() == Some(link) {
-            self.standby.search = Search::Waiting;
-            self.standby.failures = self.standby.failures.saturating_add(1);
-            self.seek_standby(core);
-        }
+        let Some(Up { index, .. }) = self.standby.up().copied().filter(|up| up.link == link) else { return };
+        self.standby.search = Search::Waiting;
+        self.standby.failures = self.standby.failures.saturating_add(1);
+        self.seek_standby(core);
+        self.on_homing_failed(core, index);
     }
 
     /// The hub at the other end, which is this one of the list, stands by.
@@ -233,7 +236,6 @@ impl Attach {
         let Some(hub) = core.links.get(link).map(|entry| entry.peer.node) else { return };
         let now = core.now;
         self.standby.search = Search::Up(Up { link, index, hub, since: now, token: 0, pinged: now, unanswered: 0 });
-        self.standby.failures = 0;
         self.standby.on_answer(core);
     }
 
@@ -266,7 +268,7 @@ impl Attach {
             core.timers.clear(timer);
         }
         self.standby.search = Search::Waiting;
-        let stayed = self.home_since().map_or(Duration::ZERO, |(_, since)| core.now.since(since));
+        let stayed = self.home_since().map(|(_, since)| core.now.since(since));
         self.homing.lose(self.hubs.current_index(), stayed);
         self.hubs.turn_to(index);
         core.counters.failovers += 1;

@@ -34,6 +34,9 @@ pub struct Adopt {
     /// What the node has left.
     #[n(2)]
     pub capacity: Capacity,
+    /// Whether it comes back, from a home that lives.
+    #[n(3)]
+    pub returns: Option<bool>,
 }
 
 /// See [`Message::Mirror`](super::Message::Mirror). What is gone comes first,

@@ -14,6 +14,7 @@ mod crowds;
 mod direct;
 mod ends;
 mod homes;
+mod homing;
 mod joining;
 mod losses;
 mod members;

@@ -205,7 +205,7 @@ fn a_hub_that_joins_gets_its_share_slowly_and_nothing_fails() {
     });
 }
 
-/// Its nodes would go back by and by, when it has stood by for a while: not if another hub sends them.
+/// Others send it nodes at once, and its own come back by and by: of these it keeps no more than its share.
 #[test]
 fn a_hub_that_starts_again_gets_its_share_as_any_that_joins() {
     let (mut world, hubs) = near_hubs(1, 3);
@@ -218,6 +218,11 @@ fn a_hub_that_starts_again_gets_its_share_as_any_that_joins() {
     world.run(40 * SECOND);
     let share = leases(&world, hubs[0]);
     assert!((15..=22).contains(&share), "{share} of 60 within 40 s");
+    // Those come back whom nobody has sent, and others go in their place.
+    world.run(5 * MINUTE);
+    let counts: Vec<usize> = hubs.iter().map(|hub| leases(&world, *hub)).collect();
+    assert!(counts.iter().all(|count| (15..=25).contains(count)), "{counts:?}");
+    assert!(world.hub_at(hubs[0]).counters().adoptions > 0);
 }
 
 #[test]

@@ -68,37 +68,6 @@ fn home_frozen() {
     });
 }
 
-/// Started again, or only silent for a while.
-#[test]
-fn who_lost_its_home_goes_back_once_it_lives_again() {
-    for_seeds(4, |seed| {
-        let mut scene = Scene::new(seed);
-        let home = scene.hubs[0];
-        let is_killed = seed % 2 == 0;
-        if is_killed {
-            scene.world.kill(home)
-        } else {
-            scene.world.freeze(home)
-        }
-        scene.ask_for(40 * SECOND, 500 * MS);
-        assert_eq!(scene.homes(), [Some(scene.hubs[1]); 4], "seed {seed}");
-        if is_killed {
-            scene.world.revive_hub(home)
-        } else {
-            scene.world.thaw(home)
-        }
-        // It may have been tried in vain once, and stands by first.
-        for _ in 0..1_400 {
-            scene.request();
-            scene.run(200 * MS);
-        }
-        assert_eq!(scene.homes(), [Some(home); 4], "seed {seed}");
-        let nodes = |hub: HostId| scene.world.hub_at(hub).status(scene.world.now).nodes;
-        assert_eq!(scene.hubs.iter().map(|hub| nodes(*hub)).collect::<Vec<_>>(), [4, 0, 0], "seed {seed}");
-        scene.end();
-    });
-}
-
 /// What the design promises, at the round trips for which it does.
 #[test]
 fn a_lookup_in_flight_when_the_home_freezes() {

@@ -189,6 +189,11 @@ impl World {
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
     }
 
+    /// Whether a host waits for what becomes of a dial.
+    pub fn is_dialling(&self, host: HostId) -> bool {
+        self.queue.values().any(|action| matches!(action, Action::Answer { host: from, .. } if *from == host))
+    }
+
     fn bars(&self, a: HostId, b: HostId) -> bool {
         self.barred.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
     }

@@ -167,7 +167,8 @@ impl Crowd {
             2 => {
                 let held = version(self.below(u64::from(self.sequence) + 1) as u32);
                 self.sequence += 1;
-                Message::Adopt(Adopt { held, version: version(self.sequence), capacity: record(1).capacity })
+                let (version, capacity) = (version(self.sequence), record(1).capacity);
+                Message::Adopt(Adopt { held, version, capacity, returns: None })
             }
             _ => {
                 let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };

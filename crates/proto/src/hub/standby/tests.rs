@@ -26,7 +26,7 @@ fn gone(number: u32) -> Message {
 }
 
 fn adopt(held: u32, new: u32) -> Message {
-    Message::Adopt(Adopt { held: version(held), version: version(new), capacity: LEFT })
+    Message::Adopt(Adopt { held: version(held), version: version(new), capacity: LEFT, returns: None })
 }
 
 /// A hub that stands by for node 1, whose home is hub 100.

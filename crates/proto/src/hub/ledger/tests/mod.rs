@@ -75,7 +75,7 @@ fn a_home_that_starts_again_leaves_who_is_not_back_at_the_stand_by() {
     let held = |pair: &Pair| pair.standby.hub.find(Service::Track, Area::At(HERE), 9).len();
     assert_eq!((held(&pair), pair.copies().len()), (2, 2));
     let link = pair.standby.up(2, Role::Node);
-    let adopt = Adopt { held: version(2), version: version(3), capacity: record(2).capacity };
+    let adopt = Adopt { held: version(2), version: version(3), capacity: record(2).capacity, returns: None };
     let sent = pair.standby.say(link, &Message::Adopt(adopt));
     assert!(sent.iter().any(|(to, message)| *to == link && matches!(message, Message::Lease { .. })), "{sent:?}");
     // Whoever stays away is gone with the lease.
