@@ -15,8 +15,8 @@ use bytes::Bytes;
 use super::api::{Event, SessionId};
 use super::core::Core;
 use super::links::Link;
+use super::load::usual_kbps;
 use super::provide::Provide;
-use super::room::usual_kbps;
 use super::session::{Phase, Session};
 use super::status::PublicationStatus;
 use super::timers::Timer;
@@ -282,9 +282,10 @@ impl Provide {
         self.mind_members(core, service);
     }
 
-    /// Whether a node has the stream by some request.
+    /// Whether a node has the stream by some request; one that is still to join may yet come to nothing.
     pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
-        self.members(service).any(|(_, member)| member.wish.requester == requester)
+        let has_joined = |session: &Session| matches!(session.phase, Phase::Member);
+        self.members(service).any(|(_, member)| has_joined(member) && member.wish.requester == requester)
     }
 
     /// Has the source stop in a while if nobody wants it any more.

@@ -219,14 +219,13 @@ impl Requests {
         if self.replacement(id).is_some() {
             return;
         }
-        let is_full = self.asked.len() >= MAX_REQUESTS;
         let Some(Asked { ticket, wanted, commanded, phase: Phase::Receiving(receiving), taking, .. }) =
             self.asked.get(&id)
         else {
             return;
         };
-        if is_full {
-            return core.set(Timer::Resubscribe(id), LONGEST_PAUSE);
+        if self.asked.len() >= MAX_REQUESTS {
+            return self.found_no_other_way(core, id, Reason::TooMany, None);
         }
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
         let (ends, resumes) = (taking.ends, taking.lost.is_none());

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use roost_proto::peer::{Command, Event, Provider, Ticket};
+use roost_proto::peer::{Command, Event, MAX_REQUESTS, Provider, Ticket};
 use roost_proto::random::SplitMix64;
 use roost_proto::wire::Reason;
-use roost_proto::{Area, Cell, Epoch, Role, Service, Tag};
+use roost_proto::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, Tag};
 
 use crate::tiers::{Tree, place};
 use crate::world::seeds::for_seeds;
@@ -95,6 +95,41 @@ fn who_leaves_cannot_open_what_follows_and_who_stays_can() {
     let late = two.subscribe(1);
     assert!(two.is_watching(1, late));
     assert_eq!(two.world.hosts[two.provider.0].opened.len(), 1, "the source goes on");
+}
+
+#[test]
+fn who_leaves_while_it_asks_once_more_is_shut_out_all_the_same() {
+    let mut two = Two::new(1, 2);
+    let [first, other] = [0, 1].map(|watcher| two.subscribe(watcher));
+    // The provider cannot reach it over what it asks for.
+    two.world.dial_timeout = 10 * SECOND;
+    two.world.cut(two.provider, two.watchers[0]);
+    two.world.subscribe_with(two.watchers[0], Service::Video, THERE, |wanted| {
+        wanted.transports = SchemeSet::only(Scheme::Tcp);
+    });
+    two.world.run_relays(SECOND);
+    two.world.heal();
+    two.world.cancel(two.watchers[0], first);
+    two.world.run_relays(SECOND);
+    assert!(two.world.hosts[two.watchers[1].0].epochs(other).contains(&Epoch(2)));
+}
+
+#[test]
+fn streams_that_are_lost_end_also_where_there_is_no_room_to_ask_again() {
+    let mut two = Two::new(4, 1);
+    let subscribe = |_| {
+        let ticket = two.world.subscribe(two.watchers[0], Service::Video, THERE);
+        two.world.run_relays(100 * MS);
+        ticket
+    };
+    let tickets: Vec<Ticket> = (0..MAX_REQUESTS).map(subscribe).collect();
+    two.world.run_relays(5 * SECOND);
+    assert!(tickets.iter().all(|ticket| two.is_watching(0, *ticket)));
+    two.world.kill(two.provider);
+    two.world.run_relays(60 * SECOND);
+    let watcher = &two.world.hosts[two.watchers[0].0];
+    let left = tickets.iter().filter(|ticket| watcher.ending(**ticket).is_none()).count();
+    assert_eq!(left, 0);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What reflected streams take of their provider's uplink, and what makes room for them.
 
+use std::net::SocketAddr;
+
 use roost_proto::peer::{Event, Reflection, Ticket};
-use roost_proto::wire::Reason;
-use roost_proto::{Role, Service};
+use roost_proto::wire::{Message, Mode, Params, Reason, Reflect, Request};
+use roost_proto::{Nonce, RequestId, Role, Scheme, Service, Tag};
 
 use crate::reflection::{PLACE, THERE};
 use crate::world::host::Host;
-use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::world::{HostId, MS, SECOND, World, address, node_id};
 use crate::{failed, finished};
 
 /// A hub that reflects or does not, a provider with so many streams, and nodes.
@@ -101,6 +103,36 @@ fn nobody_takes_the_room_that_was_made_for_a_publication() {
         }
         assert!(matches!(world.hosts[nodes[2].0].ending(third), Some(Event::Failed { reason: Reason::Busy, .. })));
     }
+}
+
+/// Who has a copy may have another one for a moment: nobody ends the first.
+#[test]
+fn of_those_who_have_a_copy_one_gets_another_beyond_the_limit() {
+    let (mut world, provider, nodes) = scene(1, false, 2, 2);
+    for node in &nodes {
+        world.subscribe(*node, Service::Video, THERE);
+        world.run_relays(2 * SECOND);
+    }
+    for (number, node) in (1..).zip(&nodes) {
+        // Its machine would leave what it has not asked for.
+        world.freeze(*node);
+        let to = SocketAddr::new(address(node.0, Scheme::Udp).hosts[0], 9_000);
+        let reflect = Some(Reflect { to, tag: Tag(1), hops: 0, provider: None, resumes: None });
+        let request = Request {
+            id: RequestId(1_000),
+            nonce: Nonce::from_u64(number),
+            service: Service::Video,
+            area: THERE,
+            mode: Mode::Forward,
+            deadline_ms: 10_000,
+            count: 0,
+            params: Some(Params { reflect, ..Params::default() }),
+            scope: None,
+        };
+        assert!(world.inject(*node, provider, Message::Request(request).encode()));
+        world.run_relays(SECOND);
+    }
+    assert_eq!(world.status(provider).publications[0].members, 3);
 }
 
 #[test]

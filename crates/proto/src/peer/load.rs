@@ -18,7 +18,7 @@ impl Provide {
         let published = wish.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(wish.service)?)));
         match (wish.service.form(), published) {
             (Form::Stream { .. }, Some((to, kbps))) => {
-                !self.has_place(wish) || self.is_one_more_copy(wish, to) && !self.has_room(&load, kbps)
+                !self.has_place(wish) || !self.has_room_for_copy(wish, to, &load, kbps)
             }
             (form @ Form::Stream { .. }, None) => !self.has_room(&load, usual_kbps(form)),
             (Form::Object { .. }, _) => {
@@ -64,12 +64,17 @@ impl Provide {
         all < MAX_MEMBERS / 2 || all < MAX_MEMBERS && own < MAX_MEMBERS_PER_REQUESTER
     }
 
-    /// Whether a member would be sent a copy of the stream of its own. Who has one and asks for
-    /// another way has two for a moment, which is not held against it.
-    fn is_one_more_copy(&self, wish: &Wish, to: SocketAddr) -> bool {
+    /// Whether there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
+    /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
+    fn has_room_for_copy(&self, wish: &Wish, to: SocketAddr, load: &Load, kbps: u32) -> bool {
         let copies = self.copies(wish.service, |other| other.key != wish.key);
         let own = self.copies(wish.service, |other| other.key != wish.key && other.requester == wish.requester);
-        !copies.is_empty() && !copies.contains(&to) && own.len() != 1
+        let without_own =
+            || Load { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
+        copies.is_empty()
+            || copies.contains(&to)
+            || self.has_room(load, kbps)
+            || own.len() == 1 && self.has_room(&without_own(), kbps)
     }
 
     /// Where copies of a service's publication go for members of which `which` holds.
@@ -124,7 +129,7 @@ impl Provide {
 }
 
 /// What the sessions under way take.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Load {
     pub(super) streams: usize,
     pub(super) kbps: u32,
