@@ -80,8 +80,8 @@ impl NodeOwner {
             Event::Reflect { stream, to, tag, .. } => self.watching.order(Order::Offer { stream, to, tag }),
             Event::MemberLeft { session } => self.watching.order(Order::MemberLeft { session }),
             Event::Expect { ticket, tag } => self.watching.expect(ticket, tag),
-            Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed } => {
-                self.watching.order(Order::Reflected { ticket, tag, stream, epoch, secret, is_confirmed });
+            Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed } => {
+                self.watching.order(Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed });
             }
             Event::Seal { session, service, opening } => {
                 let sealed =

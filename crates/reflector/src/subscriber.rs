@@ -87,6 +87,11 @@ impl Subscriber {
         Self { stream, openers: Vec::with_capacity(EPOCHS + 1), counts: Counts::default() }
     }
 
+    /// The stream.
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     /// What has become of all datagrams so far.
     pub fn counts(&self) -> Counts {
         self.counts

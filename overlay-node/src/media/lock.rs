@@ -51,7 +51,8 @@ impl Lock {
         (sealed.len() <= MAX_SEALED_BYTES).then(|| sealed.into())
     }
 
-    /// Opens what `provider` has sealed for `service`; `None` if it has not, or not of late.
+    /// Opens what is sealed as `provider`'s for `service`; `None` if no node of the group has sealed it so, or not
+    /// of late. Any of them can: the provider's own word decides.
     pub(crate) fn open(&self, now: SystemTime, provider: NodeId, service: Service, sealed: &[u8]) -> Option<Opening> {
         let (header, sealed) = sealed.split_at_checked(HEADER)?;
         let (version, nonce) = header.split_first()?;

@@ -5,8 +5,9 @@
 //! published and watched, by [`Order`]s; it hears when a way is lost, a source is
 //! no longer wanted, or a key is due.
 
+mod beginning;
+mod copies;
 mod lock;
-mod opening;
 mod publish;
 mod tally;
 mod watch;
@@ -22,9 +23,9 @@ use prometheus::IntCounter;
 use roost_daemon::Shared;
 use roost_daemon::driver::Mailbox;
 use roost_daemon::media::Ends;
-use roost_proto::Time;
 use roost_proto::peer::{Command, Peer, SessionId, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 use roost_reflector::relay::Event;
 use roost_services::KeyFrames;
@@ -65,7 +66,16 @@ pub(crate) enum Order {
     /// What is offered under this tag is for a request.
     Expect { ticket: Ticket, tag: Tag },
     /// Which stream that is, and what opens it.
-    Reflected { ticket: Ticket, tag: Tag, stream: StreamId, epoch: Epoch, secret: Secret, is_confirmed: bool },
+    Reflected {
+        ticket: Ticket,
+        tag: Tag,
+        stream: StreamId,
+        /// Who says so, or of whom a hub says it.
+        provider: NodeId,
+        epoch: Epoch,
+        secret: Secret,
+        is_confirmed: bool,
+    },
     /// What opens its next epoch.
     Key { ticket: Ticket, epoch: Epoch, secret: Secret },
     /// The request is over.
@@ -157,11 +167,11 @@ impl Ends for NodeEnds {
                 self.rekey(now);
             }
             Order::Expect { ticket, tag } => self.watches.expect(now, relay, ticket, tag),
-            Order::Reflected { ticket, tag, stream, epoch, secret, is_confirmed: true } => {
-                self.watches.reflected(now, relay, ticket, (tag, stream), (epoch, &secret));
+            Order::Reflected { ticket, tag, stream, provider, epoch, secret, is_confirmed: true } => {
+                self.watches.reflected(now, relay, ticket, (tag, stream, provider), (epoch, &secret));
             }
-            Order::Reflected { ticket, stream, epoch, secret, is_confirmed: false, .. } => {
-                self.watches.foretold(now, ticket, stream, (epoch, &secret));
+            Order::Reflected { ticket, stream, provider, epoch, secret, is_confirmed: false, .. } => {
+                self.watches.foretold(now, ticket, (stream, provider), (epoch, &secret));
             }
             Order::Key { ticket, epoch, secret } => self.watches.key(now, ticket, epoch, &secret),
             Order::Release { ticket } => self.watches.release(now, relay, ticket),

@@ -135,9 +135,9 @@ impl Published {
     /// # Errors
     /// [`TooLong`].
     pub(super) fn seal(&mut self, now: Time, payload: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), TooLong> {
+        let most = if payload.len() <= MAX_PAYLOAD_BYTES { MAX_PAYLOAD_BYTES } else { self.marker.cut(payload)? };
         let marks = self.marker.mark(payload);
         self.mind_first_key_frame(now, &marks);
-        let most = if payload.len() <= MAX_PAYLOAD_BYTES { MAX_PAYLOAD_BYTES } else { self.marker.cut(payload)? };
         let pieces = payload.len().div_ceil(most);
         for (number, piece) in payload.chunks(most).enumerate() {
             let flags = flags(&marks, number == 0, number + 1 == pieces);
@@ -191,9 +191,8 @@ impl Published {
         let epoch = is_drawn.then(|| self.publisher.announce(now, &secret).ok()).flatten();
         self.prepares = epoch.is_none().then_some(now + PREPARED_AGAIN);
         if epoch.is_none() {
-            tracing::error!(
-                "the next epoch of a stream cannot be prepared, and is tried again: the system gives no randomness"
-            );
+            let why = if is_drawn { "its key cannot be made" } else { "the system gives no randomness" };
+            tracing::error!("the next epoch of a stream cannot be prepared, and is tried again: {why}");
         }
         Some(Command::Rekey { session: self.session, epoch: epoch?, secret })
     }

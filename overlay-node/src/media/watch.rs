@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use roost_proto::Time;
 use roost_proto::peer::{Command, Ticket};
 use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
+use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
+use super::copies::{Copies, Copy};
 use super::watched::{Missed, Watched};
 use super::watching::Ending;
 
@@ -22,7 +23,7 @@ const MAX_TAGS: usize = 4;
 pub(super) struct Watches {
     ending: Ending,
     requests: BTreeMap<Ticket, Request>,
-    streams: BTreeMap<StreamId, Watched>,
+    copies: Copies,
     opened: Vec<u8>,
     /// When it is looked again how evenly streams come.
     measures: Time,
@@ -36,14 +37,22 @@ struct Request {
     accepted: Option<Tag>,
     /// What has begun to come for it; until it is accepted nobody knows whether it is that.
     begun: VecDeque<StreamId>,
-    stream: Option<StreamId>,
+    /// Its stream, and whose that is.
+    copy: Option<(StreamId, NodeId)>,
     /// Whether the provider has said so.
     is_confirmed: bool,
 }
 
 impl Request {
-    fn holds(&self, stream: StreamId) -> bool {
-        self.stream == Some(stream) || self.begun.contains(&stream)
+    fn stream(&self) -> Option<StreamId> {
+        self.copy.map(|(stream, _)| stream)
+    }
+
+    fn wants(&self, (stream, provider): Copy) -> bool {
+        match provider {
+            Some(provider) => self.copy == Some((stream, provider)),
+            None => self.stream() != Some(stream) && self.begun.contains(&stream),
+        }
     }
 
     /// Its provider has accepted: what is to come under this tag is offered from now on.
@@ -57,20 +66,22 @@ impl Request {
     /// Nothing was offered under a tag. Until its provider accepts, which may take its time, it is
     /// waited for; answers whether there has to be another way.
     fn is_missed(&self, now: Time, relay: &mut Relay, tag: Tag) -> bool {
-        self.tags.back() == Some(&tag) && (self.accepted == Some(tag) || relay.expect(now, tag).is_err())
+        // Its provider sends what is accepted, whether or not another way is asked for by now.
+        self.accepted == Some(tag) || self.tags.back() == Some(&tag) && relay.expect(now, tag).is_err()
     }
 }
 
 impl Watches {
     pub(super) fn new(ending: Ending) -> Self {
-        Self { ending, requests: BTreeMap::new(), streams: BTreeMap::new(), opened: Vec::new(), measures: Time::ZERO }
+        let (requests, copies) = (BTreeMap::new(), Copies::default());
+        Self { ending, requests, copies, opened: Vec::new(), measures: Time::ZERO }
     }
 
     /// A request waits for what is offered under this tag.
     pub(super) fn expect(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, tag: Tag) {
         if let Err(reason) = relay.expect(now, tag) {
             // One that has its stream keeps the way that it has.
-            if self.requests.get(&ticket).is_none_or(|request| request.stream.is_none()) {
+            if self.requests.get(&ticket).is_none_or(|request| request.copy.is_none()) {
                 self.ending.end(ticket, format!("this node cannot take one more stream: {reason}"));
             }
             return;
@@ -87,15 +98,17 @@ impl Watches {
         let ticket = self.of_tag(tag);
         let Some(request) = ticket.and_then(|ticket| self.requests.get_mut(&ticket)) else {
             // Its request is over.
-            return self.forget_unheld(now, relay, stream);
+            return self.forget_unwanted(now, relay, stream);
         };
-        self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+        if request.stream() != Some(stream) {
+            self.copies.collect(stream);
+        }
         if !request.begun.contains(&stream) {
             request.begun.push_back(stream);
         }
         let is_full = request.begun.len() > MAX_TAGS;
         if is_full && let Some(oldest) = request.begun.pop_front() {
-            self.forget_unheld(now, relay, oldest);
+            self.forget_unwanted(now, relay, oldest);
         }
     }
 
@@ -105,37 +118,45 @@ impl Watches {
         now: Time,
         relay: &mut Relay,
         ticket: Ticket,
-        (tag, stream): (Tag, StreamId),
+        (tag, stream, provider): (Tag, StreamId, NodeId),
         (epoch, secret): (Epoch, &Secret),
     ) {
         // One that is not expected is over.
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         request.is_confirmed = true;
         request.accept(now, relay, tag);
-        let others = request.stream.replace(stream).into_iter().chain(request.begun.drain(..));
-        let others: Vec<StreamId> = others.filter(|other| *other != stream).collect();
-        others.into_iter().for_each(|other| self.leave(now, relay, ticket, other));
-        self.join(ticket, stream);
+        let before = request.copy.replace((stream, provider)).filter(|before| *before != (stream, provider));
+        let others: Vec<StreamId> =
+            request.begun.drain(..).chain(before.map(|(stream, _)| stream)).chain([stream]).collect();
+        self.join(ticket, (stream, provider));
+        self.part(ticket, before);
+        others.into_iter().for_each(|other| self.forget_unwanted(now, relay, other));
         self.key(now, ticket, epoch, secret);
     }
 
     /// A hub says so, before the provider has: what else has begun may be what that says.
-    pub(super) fn foretold(&mut self, now: Time, ticket: Ticket, stream: StreamId, (epoch, secret): (Epoch, &Secret)) {
+    pub(super) fn foretold(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        copy: (StreamId, NodeId),
+        (epoch, secret): (Epoch, &Secret),
+    ) {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         request.is_confirmed = false;
-        if let Some(before) = request.stream.replace(stream).filter(|before| *before != stream) {
-            request.begun.push_back(before);
-            if let Some(watched) = self.streams.get_mut(&before) {
-                watched.requests.remove(&ticket);
-            }
+        let before = request.copy.replace(copy).filter(|before| *before != copy);
+        if let Some((stream, _)) = before {
+            request.begun.push_back(stream);
+            self.copies.collect(stream);
         }
-        self.join(ticket, stream);
+        self.join(ticket, copy);
+        self.part(ticket, before);
         self.key(now, ticket, epoch, secret);
     }
 
     /// A request watches a stream from now on: from the last key frame on, if others here watch it already.
-    fn join(&mut self, ticket: Ticket, stream: StreamId) {
-        let watched = self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
+    fn join(&mut self, ticket: Ticket, (stream, provider): (StreamId, NodeId)) {
+        let watched = self.copies.of_word(stream, provider);
         if watched.requests.contains_key(&ticket) {
             return;
         }
@@ -150,40 +171,30 @@ impl Watches {
         });
         watched.requests.insert(ticket, missed);
         // One that goes on after a break has had its beginning.
-        for payload in watched.opening.payloads().iter().filter(|_| is_new) {
+        for payload in watched.beginning.payloads().iter().filter(|_| is_new) {
             self.ending.hand_over(ticket, payload);
         }
     }
 
     /// What opens an epoch of a request's stream: by the provider's word, once there is one.
     pub(super) fn key(&mut self, now: Time, ticket: Ticket, epoch: Epoch, secret: &Secret) {
-        let Some(&Request { stream: Some(stream), is_confirmed, .. }) = self.requests.get(&ticket) else { return };
-        let Some(watched) = self.streams.get_mut(&stream) else { return };
+        let Some(&Request { copy: Some((stream, provider)), is_confirmed, .. }) = self.requests.get(&ticket) else {
+            return;
+        };
+        let Some(watched) = self.copies.get_mut((stream, Some(provider))) else { return };
         watched.key(now, (epoch, secret), is_confirmed, &mut self.opened);
-        self.hand_over(now, stream);
+        hand_over(&self.ending, now, watched);
     }
 
     /// A packet has come.
     pub(super) fn deliver(&mut self, now: Time, stream: StreamId, packet: &[u8]) {
         // The relay tells only afterwards that a stream has begun.
-        let watched = self.streams.entry(stream).or_insert_with(|| Watched::new(stream));
-        watched.open(now, packet, &mut self.opened);
-        self.hand_over(now, stream);
-    }
-
-    /// Hands what is in order to those who watch.
-    fn hand_over(&mut self, now: Time, stream: StreamId) {
-        let Some(watched) = self.streams.get_mut(&stream) else { return };
-        while let Some((flags, payload)) = watched.sequence.poll(now) {
-            watched.requests.keys().for_each(|ticket| self.ending.hand_over(*ticket, &payload));
-            watched.opening.note(flags, &payload);
+        if self.copies.of(stream).next().is_none() {
+            self.copies.collect(stream);
         }
-        let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
-        for (ticket, missed) in &watched.requests {
-            self.ending.tallies.note(*ticket, |tally| {
-                tally.lost = lost.wrapping_add(missed.lost);
-                tally.duplicates = duplicates.wrapping_add(missed.duplicates);
-            });
+        for watched in self.copies.of(stream) {
+            watched.open(now, packet, &mut self.opened);
+            hand_over(&self.ending, now, watched);
         }
     }
 
@@ -197,35 +208,41 @@ impl Watches {
 
     /// The way of a stream is gone, or will be.
     pub(super) fn find_another_way(&self, stream: StreamId, lost: bool) {
-        let Some(watched) = self.streams.get(&stream) else { return };
-        for ticket in watched.requests.keys() {
-            self.ending.mailbox.post(Command::Resubscribe { ticket: *ticket, lost });
-        }
+        let tickets = self.requests.iter().filter(|(_, request)| request.stream() == Some(stream));
+        tickets.for_each(|(ticket, _)| self.ending.mailbox.post(Command::Resubscribe { ticket: *ticket, lost }));
     }
 
     /// The streams that requests have, each with one of these.
     pub(super) fn streams(&self) -> Vec<(StreamId, Ticket)> {
-        let first = |(stream, watched): (&StreamId, &Watched)| Some((*stream, *watched.requests.keys().next()?));
-        self.streams.iter().filter_map(first).collect()
+        let mut all: BTreeMap<StreamId, Ticket> = BTreeMap::new();
+        for (stream, watched) in self.copies.all() {
+            if let Some(ticket) = watched.requests.keys().next() {
+                all.entry(stream).or_insert(*ticket);
+            }
+        }
+        all.into_iter().collect()
     }
 
     /// A request is over.
     pub(super) fn release(&mut self, now: Time, relay: &mut Relay, ticket: Ticket) {
-        let Some(Request { stream, begun, .. }) = self.requests.remove(&ticket) else { return };
-        stream.into_iter().chain(begun).for_each(|stream| self.leave(now, relay, ticket, stream));
+        let Some(Request { copy, begun, .. }) = self.requests.remove(&ticket) else { return };
+        self.part(ticket, copy);
+        let streams = copy.map(|(stream, _)| stream).into_iter().chain(begun);
+        streams.for_each(|stream| self.forget_unwanted(now, relay, stream));
     }
 
-    fn leave(&mut self, now: Time, relay: &mut Relay, ticket: Ticket, stream: StreamId) {
-        if let Some(watched) = self.streams.get_mut(&stream) {
+    /// A request watches this no longer.
+    fn part(&mut self, ticket: Ticket, copy: Option<(StreamId, NodeId)>) {
+        let watched = copy.and_then(|(stream, provider)| self.copies.get_mut((stream, Some(provider))));
+        if let Some(watched) = watched {
             watched.requests.remove(&ticket);
         }
-        self.forget_unheld(now, relay, stream);
     }
 
-    /// Has a stream come no more, unless a request holds it.
-    fn forget_unheld(&mut self, now: Time, relay: &mut Relay, stream: StreamId) {
-        if !self.requests.values().any(|request| request.holds(stream)) {
-            self.streams.remove(&stream);
+    /// Has a stream come no more, unless a request wants it.
+    fn forget_unwanted(&mut self, now: Time, relay: &mut Relay, stream: StreamId) {
+        let is_wanted = |copy| self.requests.values().any(|request| request.wants(copy));
+        if !self.copies.keep(stream, is_wanted) {
             relay.release(now, stream);
         }
     }
@@ -236,8 +253,8 @@ impl Watches {
 
     /// When something waits no longer for what is missing, or it is looked how evenly streams come.
     pub(super) fn poll_deadline(&self) -> Option<Time> {
-        let sequences = self.streams.values().filter_map(|watched| watched.sequence.poll_deadline());
-        sequences.chain((!self.streams.is_empty()).then_some(self.measures)).min()
+        let sequences = self.copies.all().filter_map(|(_, watched)| watched.sequence.poll_deadline());
+        sequences.chain((!self.copies.is_empty()).then_some(self.measures)).min()
     }
 
     /// That time has come.
@@ -247,15 +264,13 @@ impl Watches {
             self.note_jitter(relay);
             self.ask_for_keys(now);
         }
-        let due = |watched: &Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
-        let late: Vec<StreamId> =
-            self.streams.iter().filter(|(_, watched)| due(watched)).map(|(stream, _)| *stream).collect();
-        late.into_iter().for_each(|stream| self.hand_over(now, stream));
+        let is_due = |watched: &&mut Watched| watched.sequence.poll_deadline().is_some_and(|due| due <= now);
+        self.copies.all_mut().filter(is_due).for_each(|watched| hand_over(&self.ending, now, watched));
     }
 
     /// Has the providers of streams that nothing opens any more say once more what does.
     fn ask_for_keys(&mut self, now: Time) {
-        for watched in self.streams.values_mut() {
+        for watched in self.copies.all_mut() {
             if !watched.has_lost_its_key(now) {
                 continue;
             }
@@ -268,10 +283,25 @@ impl Watches {
     }
 
     fn note_jitter(&self, relay: &Relay) {
-        for (stream, watched) in &self.streams {
-            let Some(jitter) = relay.jitter(*stream) else { continue };
+        for (stream, watched) in self.copies.all() {
+            let Some(jitter) = relay.jitter(stream) else { continue };
             watched.requests.keys().for_each(|ticket| self.ending.tallies.note(*ticket, |tally| tally.jitter = jitter));
         }
+    }
+}
+
+/// Hands what is in order to those who watch.
+fn hand_over(ending: &Ending, now: Time, watched: &mut Watched) {
+    while let Some((flags, payload)) = watched.sequence.poll(now) {
+        watched.requests.keys().for_each(|ticket| ending.hand_over(*ticket, &payload));
+        watched.beginning.note(flags, &payload);
+    }
+    let (lost, duplicates) = (watched.sequence.skipped(), watched.subscriber.counts().duplicate);
+    for (ticket, missed) in &watched.requests {
+        ending.tallies.note(*ticket, |tally| {
+            tally.lost = lost.wrapping_add(missed.lost);
+            tally.duplicates = duplicates.wrapping_add(missed.duplicates);
+        });
     }
 }
 
@@ -303,5 +333,16 @@ mod tests {
         assert_eq!(said(&mut relay, at(16)), None);
         assert_eq!(said(&mut relay, at(17)), unoffered);
         assert!(request.is_missed(at(17), &mut relay, TAG));
+    }
+
+    #[test]
+    fn what_was_accepted_is_missed_also_when_another_way_is_asked_for_by_then() {
+        let mut relay = Relay::new(Config::default(), [7; 32]);
+        let mut request = Request { tags: VecDeque::from([TAG]), ..Request::default() };
+        relay.expect(Time::ZERO, TAG).unwrap();
+        request.accept(Time::ZERO, &mut relay, TAG);
+        request.tags.push_back(Tag(6));
+        assert!(request.is_missed(Time::ZERO, &mut relay, TAG));
+        assert!(!request.is_missed(Time::ZERO, &mut relay, Tag(6)), "it may be offered yet");
     }
 }

@@ -9,7 +9,7 @@ use roost_proto::peer::Ticket;
 use roost_proto::reflection::{Epoch, Secret, StreamId};
 use roost_reflector::{OpenError, Sequence, Subscriber};
 
-use super::opening::Opening;
+use super::beginning::Beginning;
 
 /// How long what comes waits for what is missing before it: as long as super nodes keep packets to
 /// repair others with.
@@ -32,7 +32,7 @@ pub(super) struct Watched {
     /// Since when packets have waited, and none could be opened.
     keyless: Option<Time>,
     /// What who comes later begins with.
-    pub(super) opening: Opening,
+    pub(super) beginning: Beginning,
     /// Who watches, and what had been lost and had come twice before.
     pub(super) requests: BTreeMap<Ticket, Missed>,
 }
@@ -52,9 +52,15 @@ impl Watched {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             keyless: None,
-            opening: Opening::default(),
+            beginning: Beginning::default(),
             requests: BTreeMap::new(),
         }
+    }
+
+    /// The same stream, of which nothing is opened yet; what waits for a key waits there, too.
+    pub(super) fn unopened(&self) -> Self {
+        let (sealed, sealed_bytes, keyless) = (self.sealed.clone(), self.sealed_bytes, self.keyless);
+        Self { sealed, sealed_bytes, keyless, ..Self::new(self.subscriber.stream()) }
     }
 
     fn keep_sealed(&mut self, now: Time, packet: &[u8]) {
@@ -79,7 +85,7 @@ impl Watched {
             if self.subscriber.add_epoch(epoch, secret) {
                 // Old footage, perhaps: what lies between it and what is live is not lost.
                 self.sequence.restart();
-                self.opening = Opening::default();
+                self.beginning = Beginning::default();
             }
         } else {
             self.subscriber.foretell_epoch(epoch, secret);
@@ -139,8 +145,14 @@ mod tests {
         assert_eq!(watched.sequence.poll(now), None);
         watched.key(now, (epoch, &right), true, &mut scratch);
         assert_eq!(watched.sequence.poll(now).map(|(_, payload)| payload), Some(Bytes::from_static(b"live")));
+        // Afterwards nobody's guess opens anything.
         watched.key(now, (Epoch(u32::MAX), &wrong), false, &mut scratch);
-        assert!(watched.sealed.is_empty());
+        publisher.seal(now, 0, Flags::default(), b"still", &mut packet).unwrap();
+        let mut guessed = Publisher::new(now, stream, Epoch(u32::MAX), &wrong, Limits::default()).unwrap();
+        let mut forged = BytesMut::new();
+        guessed.seal(now, 0, Flags::default(), b"forged", &mut forged).unwrap();
+        watched.open(now, &forged, &mut scratch);
+        assert_eq!(watched.sequence.poll(now), None);
     }
 
     /// What lies between old footage and what is live is neither waited for nor lost, and what is

@@ -70,7 +70,7 @@ impl Requests {
             core.emit(Event::Accepted { ticket, provider, cell, offer, scheme, relayed: false, reflected: true });
         }
         let (stream, epoch, secret) = (reflected.stream, reflected.epoch, reflected.secret);
-        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed: false });
+        core.emit(Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: false });
         if let Some((epoch, secret)) = reflected.next {
             core.emit(Event::Key { ticket, epoch, secret });
         }

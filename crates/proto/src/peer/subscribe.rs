@@ -180,10 +180,12 @@ impl Requests {
     /// A reflected stream is accepted: its packets come under the tag that was
     /// drawn for this number.
     pub(super) fn tell_reflected(&self, core: &mut Core, id: RequestId, reflected: &Reflected) {
-        let Some(Asked { ticket, taking, .. }) = self.asked.get(&id) else { return };
-        let (ticket, Some((_, tag))) = (*ticket, taking.leg) else { return };
+        let Some(Asked { ticket, taking, phase: Phase::Receiving(receiving), .. }) = self.asked.get(&id) else {
+            return;
+        };
+        let (ticket, Some((_, tag)), provider) = (*ticket, taking.leg, receiving.provider) else { return };
         let Reflected { stream, epoch, secret, next } = reflected.clone();
-        core.emit(Event::Reflected { ticket, stream, epoch, secret, tag, is_confirmed: true });
+        core.emit(Event::Reflected { ticket, stream, provider, epoch, secret, tag, is_confirmed: true });
         if let Some((epoch, secret)) = next {
             core.emit(Event::Key { ticket, epoch, secret });
         }

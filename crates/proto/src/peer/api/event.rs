@@ -140,6 +140,8 @@ pub enum Event {
         ticket: Ticket,
         /// The stream.
         stream: StreamId,
+        /// Whose it is: nobody else says what opens it.
+        provider: NodeId,
         /// Its epoch at present.
         epoch: Epoch,
         /// What opens it.

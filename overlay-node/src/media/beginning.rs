@@ -11,7 +11,7 @@ const MAX_PARAMETERS: usize = 16;
 
 /// A stream from its last key frame on, with the parameters before that.
 #[derive(Default)]
-pub(super) struct Opening {
+pub(super) struct Beginning {
     payloads: Vec<Bytes>,
     bytes: usize,
     /// Whether the key frame is there.
@@ -21,7 +21,7 @@ pub(super) struct Opening {
     was_parameters: bool,
 }
 
-impl Opening {
+impl Beginning {
     /// Takes note of a packet, in order.
     pub(super) fn note(&mut self, flags: Flags, payload: &Bytes) {
         let (is_key, is_parameters) = (flags.has(Flags::KEY_FRAME), flags.has(Flags::PARAMETERS));
@@ -59,11 +59,11 @@ mod tests {
 
     /// What there is after packets of these flags, numbered from 0.
     fn after(flags: &[Flags]) -> Vec<u8> {
-        let mut opening = Opening::default();
+        let mut beginning = Beginning::default();
         for (number, flags) in flags.iter().enumerate() {
-            opening.note(*flags, &Bytes::from(vec![number as u8]));
+            beginning.note(*flags, &Bytes::from(vec![number as u8]));
         }
-        opening.payloads().iter().map(|payload| payload[0]).collect()
+        beginning.payloads().iter().map(|payload| payload[0]).collect()
     }
 
     #[test]
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_not_kept() {
-        let mut opening = Opening::default();
+        let mut beginning = Beginning::default();
         let key = Flags::default().with(Flags::KEY_FRAME);
-        opening.note(key, &Bytes::new());
+        beginning.note(key, &Bytes::new());
         for _ in 0..2000 {
-            opening.note(Flags::default(), &Bytes::from_static(&[0; 1000]));
+            beginning.note(Flags::default(), &Bytes::from_static(&[0; 1000]));
         }
-        assert!(opening.payloads().is_empty());
-        opening.note(key, &Bytes::new());
-        assert_eq!(opening.payloads().len(), 1);
+        assert!(beginning.payloads().is_empty());
+        beginning.note(key, &Bytes::new());
+        assert_eq!(beginning.payloads().len(), 1);
     }
 }
