@@ -124,7 +124,9 @@ fn validity(page: &mut Page, all: &[Found<'_>], runs: &[Made]) {
         page.notice("doubt", "Some runs are not valid, and are in no mean and no figure:", "", &reasons);
     }
     let programs: BTreeSet<&str> = runs.iter().map(|run| run.kept.programs.as_str()).collect();
-    if programs.len() > 1 {
+    let daemons: BTreeSet<&str> =
+        runs.iter().map(|run| run.kept.daemons.as_str()).filter(|it| !it.is_empty()).collect();
+    if programs.len() > 1 || daemons.len() > 1 {
         let rest = "They were made by different builds of the programs, as --any-build allows.";
         page.notice("doubt", "Not all runs stand on the same ground.", rest, &[]);
     }

@@ -59,7 +59,7 @@ pub fn run(
     for (study, one) in studies.iter().enumerate() {
         for task in tasks(study, one, store, keep_records)? {
             let point = &one.points[task.point];
-            match store.find(one.id, &point.folder(), task.seed, &task.made_of) {
+            match store.find(one.id, &point.folder(), task.seed, (&task.made_of, &task.daemons)) {
                 Some(kept) if task.is_done_by(&kept) => {
                     made.push(Made { study, point: task.point, seed: task.seed, kept });
                 }
@@ -194,7 +194,7 @@ impl<'a, 'p> Session<'a, 'p> {
         let (id, folder) = (self.studies[study].id, self.studies[study].points[point].folder());
         let name = format!("{id}/{folder}, seed {seed}");
         let kept = match result {
-            Ok(Some(kept)) => self.store.keep(id, &folder, seed, kept)?,
+            Ok(Some(kept)) => self.store.keep(id, &folder, seed, Kept { daemons: task.daemons.clone(), ..kept })?,
             Ok(None) => return Err(RunnerError::Interrupted),
             // This machine may lack what it needs: the rest is worth a page, and the
             // same command tries it again.

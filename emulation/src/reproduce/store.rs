@@ -43,6 +43,9 @@ pub struct Kept {
     pub made_of: String,
     /// By which programs: their SHA-256.
     pub programs: String,
+    /// And the SHA-256 of the daemons that it ran, if it did.
+    #[serde(default)]
+    pub(super) daemons: String,
     /// Whether its figures can be trusted.
     pub valid: bool,
     /// Why not.
@@ -74,6 +77,7 @@ impl Kept {
             schema: SCHEMA,
             made_of,
             programs: String::new(),
+            daemons: String::new(),
             valid: true,
             reasons: Vec::new(),
             trace_hash: None,
@@ -114,12 +118,12 @@ impl Store {
         self.folder.join(Self::point(study, point)).join(format!("seed-{seed}.json"))
     }
 
-    /// The run, if it is there and made of the same.
-    pub fn find(&self, study: &str, point: &str, seed: u64, made_of: &str) -> Option<Kept> {
+    /// The run, if it is there and made of the same, by these daemons.
+    pub fn find(&self, study: &str, point: &str, seed: u64, (made_of, daemons): (&str, &str)) -> Option<Kept> {
         let path = self.file(study, point, seed);
         let is_small = fs::metadata(&path).is_ok_and(|about| about.len() <= MAX_FILE_BYTES);
         let kept: Kept = serde_json::from_slice(&is_small.then(|| fs::read(&path).ok()).flatten()?).ok()?;
-        let is_of_these = self.any_programs || kept.programs == self.programs;
+        let is_of_these = self.any_programs || kept.programs == self.programs && kept.daemons == daemons;
         (kept.schema == SCHEMA && kept.made_of == made_of && is_of_these).then_some(kept)
     }
 
@@ -185,17 +189,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path(), "a", false);
         let written = store.keep("s", "p", 1, kept()).unwrap();
-        assert_eq!(store.find("s", "p", 1, &kept().made_of), Some(written));
-        assert_eq!(store.find("s", "p", 2, &kept().made_of), None);
+        assert_eq!(store.find("s", "p", 1, (&kept().made_of, "")), Some(written));
+        assert_eq!(store.find("s", "p", 2, (&kept().made_of, "")), None);
     }
 
     #[test]
     fn a_run_of_another_plan_or_of_other_programs_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
-        Store::new(folder.path(), "a", false).keep("s", "p", 1, kept()).unwrap();
-        let find = |programs, any, plan| Store::new(folder.path(), programs, any).find("s", "p", 1, &made_of(&[plan]));
-        assert!(find("a", false, "plan").is_some() && find("b", true, "plan").is_some());
-        assert!(find("b", false, "plan").is_none() && find("a", false, "other").is_none());
+        let kept = Kept { daemons: "d".to_owned(), ..kept() };
+        Store::new(folder.path(), "a", false).keep("s", "p", 1, kept).unwrap();
+        let find = |(programs, daemons), any, plan| {
+            Store::new(folder.path(), programs, any).find("s", "p", 1, (&made_of(&[plan]), daemons)).is_some()
+        };
+        assert!(find(("a", "d"), false, "plan"));
+        for other in [("b", "d"), ("a", "e")] {
+            assert!(!find(other, false, "plan") && find(other, true, "plan"), "{other:?}");
+        }
+        assert!(!find(("a", "d"), true, "other"));
     }
 
     #[test]
@@ -206,6 +216,6 @@ mod tests {
         let path = store.file("s", "p", 1);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() / 2]).unwrap();
-        assert_eq!(store.find("s", "p", 1, &kept().made_of), None);
+        assert_eq!(store.find("s", "p", 1, (&kept().made_of, "")), None);
     }
 }

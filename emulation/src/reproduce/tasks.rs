@@ -21,6 +21,8 @@ pub(super) struct Task {
     pub(super) seed: u64,
     pub(super) work: Work,
     pub(super) made_of: String,
+    /// The SHA-256 of the daemons that it runs, if it does.
+    pub(super) daemons: String,
 }
 
 /// How it is made.
@@ -104,7 +106,7 @@ impl Task {
 pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool) -> Result<Vec<Task>, RunnerError> {
     let mut tasks = Vec::new();
     for (at, point) in one.points.iter().enumerate() {
-        let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of };
+        let task = |seed, work, made_of| Task { study, point: at, seed, work, made_of, daemons: String::new() };
         let (plan, network) = match &point.make {
             Make::Virtual { plan, network } => (plan, network.as_ref()),
             Make::Emulated { plan } => (plan, None),
@@ -117,9 +119,10 @@ pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool
             }
             Make::Bench { args, by, is_alone } => {
                 let daemons = if bench::runs_daemons(args) { daemons(Architecture::SuperNode) } else { String::new() };
-                let made_of = made_of(&[&args.join(" "), &daemons]);
+                let made_of = made_of(&[&args.join(" ")]);
                 let work = || Work::Bench { args: args.clone(), by, is_alone: *is_alone };
-                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(), made_of.clone())));
+                let bench = |seed| Task { daemons: daemons.clone(), ..task(seed, work(), made_of.clone()) };
+                tasks.extend((1..=point.seeds).map(bench));
                 continue;
             }
         };
@@ -137,18 +140,15 @@ pub(super) fn tasks(study: usize, one: &Study, store: &Store, keep_records: bool
             let prepared = Arc::new(prepared);
             let records = store.folder().join(&here).join(format!("seed-{seed}"));
             let (effective, network) = (nameless(&prepared).effective(), prepared.network_file());
-            let (work, made_of) = if point.make.is_real_time() {
-                let daemons = daemons(prepared.plan.architecture);
-                let plan = file.clone();
-                (
-                    Work::Emulate { prepared, plan, records, keeps: keep_records },
-                    made_of(&[&effective, &network, &daemons]),
-                )
+            let (work, daemons) = if point.make.is_real_time() {
+                let (daemons, plan) = (daemons(prepared.plan.architecture), file.clone());
+                (Work::Emulate { prepared, plan, records, keeps: keep_records }, daemons)
             } else {
                 let records = keep_records.then_some(records);
-                (Work::Simulate { prepared, records }, made_of(&[&effective, &network]))
+                (Work::Simulate { prepared, records }, String::new())
             };
-            tasks.push(task(seed, work, made_of));
+            let made_of = made_of(&[&effective, &network]);
+            tasks.push(Task { daemons, ..task(seed, work, made_of) });
         }
     }
     Ok(tasks)
