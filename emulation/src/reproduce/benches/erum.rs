@@ -70,12 +70,13 @@ fn capacity(scale: Scale) -> Study {
     let hubs = ROWS.map(|row| row.0 as u32);
     let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
     let most = |what: &str, hubs| Estimator::Mean(At::new(what, hubs, "most.count"));
+    let serve = |hubs| if hubs > 1.0 { format!("{hubs} reflectors serve") } else { "One reflector serves".to_owned() };
     // Counted, not timed: once is enough.
     let once = Scale { seeds: 1, ..scale };
     let printed = ROWS.map(|(hubs, seed, least, by_equation)| Claim {
         id: format!("erum-table3-{hubs}"),
         figure: "Table 3",
-        sentence: format!("{hubs} reflectors serve {seed} clients who all send, each by its own reflector."),
+        sentence: format!("{} {seed} clients who all send, each by its own reflector.", serve(hubs)),
         seed,
         ours: most("count", hubs),
         unit: Unit::Count,
@@ -86,9 +87,7 @@ fn capacity(scale: Scale) -> Study {
     let shared = ROWS.map(|(hubs, seed, least, _)| Claim {
         id: format!("erum-table3-{hubs}-residual"),
         figure: "Table 3",
-        sentence: format!(
-            "{hubs} reflectors serve {seed} such clients, where ours place them by what uplinks have left."
-        ),
+        sentence: format!("{} {seed} such clients, where ours place them by what uplinks have left.", serve(hubs)),
         seed,
         ours: most("residual", hubs),
         unit: Unit::Count,
