@@ -21,16 +21,28 @@ pub struct Sequence {
     patience: Duration,
     /// The counter of the next one; none before the first.
     next: Option<u64>,
+    /// The greatest that has come.
+    greatest: Option<u64>,
     beginning: Beginning,
-    /// What waits, and since when.
-    waiting: BTreeMap<u64, (Time, Flags, Bytes)>,
+    waiting: BTreeMap<u64, Waiting>,
     skipped: u64,
+}
+
+/// A packet that waits for those before it.
+#[derive(Debug)]
+struct Waiting {
+    since: Time,
+    /// Nothing is missing between it and the one before: the stream begins with it, or begins anew.
+    begins: bool,
+    flags: Flags,
+    payload: Bytes,
 }
 
 impl Sequence {
     /// A stream of which nothing has come. What is missing is waited for at most so long.
     pub fn new(patience: Duration) -> Self {
-        Self { patience, next: None, beginning: Beginning::default(), waiting: BTreeMap::new(), skipped: 0 }
+        let (beginning, waiting) = (Beginning::default(), BTreeMap::new());
+        Self { patience, next: None, greatest: None, beginning, waiting, skipped: 0 }
     }
 
     /// Takes a packet, each only once. Where the stream begins for a joiner, there is nothing to wait
@@ -40,23 +52,27 @@ impl Sequence {
             // Too late: it was given up.
             return;
         }
-        let far = self.next.map(|next| (counter - next).saturating_add(1));
-        if self.beginning.note(far, is_cached, flags) && self.waiting.is_empty() {
-            self.next = Some(if far.is_none() { beginning_of(counter) } else { counter });
-        }
-        self.waiting.insert(counter, (now, flags, payload));
+        let greatest = self.greatest;
+        self.greatest = greatest.max(Some(counter));
+        let begins = greatest.is_none_or(|greatest| counter > greatest)
+            && self.beginning.note(greatest.map(|greatest| counter - greatest), is_cached, flags);
+        // A publisher's first packets are waited for.
+        self.next.get_or_insert_with(|| beginning_of(counter));
+        let begins = begins && greatest.is_some();
+        self.waiting.insert(counter, Waiting { since: now, begins, flags, payload });
     }
 
     /// The next packet, if it is there or what is before it was waited for long enough.
     pub fn poll(&mut self, now: Time) -> Option<(Flags, Bytes)> {
         let entry = self.waiting.first_entry()?;
         let (counter, next) = (*entry.key(), self.next.unwrap_or(*entry.key()));
-        let is_late = now >= entry.get().0 + self.patience;
-        if counter > next && !is_late && self.waiting.len() < MAX_WAITING {
+        let is_late = now >= entry.get().since + self.patience;
+        let is_next = counter <= next || entry.get().begins;
+        if !is_next && !is_late && self.waiting.len() < MAX_WAITING {
             return None;
         }
-        let (counter, (_, flags, payload)) = self.waiting.pop_first()?;
-        self.skipped += counter.saturating_sub(next);
+        let (counter, Waiting { flags, payload, .. }) = self.waiting.pop_first()?;
+        self.skipped += if is_next { 0 } else { counter - next };
         self.next = Some(counter.saturating_add(1));
         Some((flags, payload))
     }
@@ -64,13 +80,13 @@ impl Sequence {
     /// What comes from now on has nothing to do with what came before: that is not waited for, and
     /// what waits is dropped.
     pub fn restart(&mut self) {
-        (self.next, self.beginning) = (None, Beginning::default());
+        (self.next, self.greatest, self.beginning) = (None, None, Beginning::default());
         self.waiting.clear();
     }
 
     /// When something waits no longer.
     pub fn poll_deadline(&self) -> Option<Time> {
-        self.waiting.first_key_value().map(|(_, (since, ..))| *since + self.patience)
+        self.waiting.first_key_value().map(|(_, first)| first.since + self.patience)
     }
 
     /// Packets that were given up.
@@ -133,6 +149,18 @@ mod tests {
             flagged(&mut sequence, at(0), counter, true, flags);
             assert_eq!(drain(&mut sequence, at(0)), [counter]);
         }
+    }
+
+    /// As when they have come before what opens them.
+    #[test]
+    fn nor_where_they_come_all_at_once() {
+        let mut sequence = Sequence::new(PATIENCE);
+        let (parameters, key) = (Flags::PARAMETERS, Flags::KEY_FRAME);
+        for (counter, flags) in [(1, parameters), (2, parameters), (10, key), (11, Flags::default()), (13, key)] {
+            flagged(&mut sequence, at(0), counter, true, flags);
+        }
+        assert_eq!(drain(&mut sequence, at(0)), [1, 2, 10, 11]);
+        assert_eq!((drain(&mut sequence, at(200)), sequence.skipped()), (vec![13], 1));
     }
 
     #[test]
