@@ -176,13 +176,14 @@ fn control_z_stops_the_command_until_it_is_continued() {
     terminal.await_text("outside: ");
     terminal.send(&format!("{} shell chain.toml\r", Terminal::program()));
     terminal.await_text("chain> ");
-    terminal.send("a echo run\"\"ning; exec sleep 60\r");
+    terminal.send("a trap 'echo on\"\"ce more' CONT; echo run\"\"ning; while sleep 0.1; do :; done\r");
     terminal.await_text("running");
     terminal.send("\x1a");
     terminal.await_text("Stopped");
     terminal.await_text("outside: ");
     terminal.send("fg\r");
-    terminal.await_text("shell chain.toml");
+    // Bash names what it continues before it hands over the terminal.
+    terminal.await_text("once more");
     terminal.send("\x03");
     terminal.await_text("chain> ");
     terminal.send("exit 6\r");
