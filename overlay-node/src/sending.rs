@@ -56,6 +56,9 @@ pub(crate) async fn piece(State(node): State<Node>, Pairs(pairs): Pairs, bytes: 
 /// last lookups said, or not at all if there is an association with it.
 async fn find(node: &Node, query: &SendQuery) -> Result<Provider, Refusal> {
     let to = query.node;
+    if to == node.shared.node() {
+        return Err(Refusal::new(Code::Refused, format!("{to} is this node itself: a file goes to another one")));
+    }
     if !query.addresses.is_empty() {
         let resolved = resolve_all(&query.addresses).await;
         let addresses = resolved.map_err(|error| Refusal::new(Code::Usage, error.to_string()))?;

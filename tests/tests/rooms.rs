@@ -131,6 +131,11 @@ fn who_sends_nothing_may_watch_and_each_stream_has_a_port() {
     let said = watcher.fails(2, &["join-room", "ops", "-o", "clip.ts"]);
     assert!(said.contains("-o udp://HOST:PORT"), "{said}");
 
+    // Whoever mistypes the room is told so.
+    let alone = watcher.command(&["join-room", "oops", "--for", "1s"]).output().unwrap();
+    let said = String::from_utf8_lossy(&alone.stderr);
+    assert!(alone.status.success() && said.contains("Nobody else was in oops."), "{said}");
+
     let senders = ["a", "b"].map(|name| network.node(name, "2,2", &["--super", &endpoint, "--services", "video"]));
     let mut inside = senders.each_ref().map(|sender| {
         let log = network.path(&format!("room-{}.log", sender.status().unwrap()["name"].as_str().unwrap()));

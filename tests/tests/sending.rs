@@ -118,6 +118,8 @@ fn what_a_node_does_not_take_is_said_in_a_sentence() {
     let without = pair.network.node("w", "3,3", &["--super", &hub, "--services", "sensor"]);
     let said = pair.sender.fails(5, &["send", &file, &Pair::id(&without)]);
     assert!(said.contains("it has no inbox"), "{said}");
+    let said = pair.sender.fails(5, &["send", &file, &Pair::id(&pair.sender)]);
+    assert!(said.contains("is this node itself"), "{said}");
     let said = pair.sender.fails(4, &["send", &file, &"0".repeat(32)]);
     assert!(said.contains("is not known") && said.contains("--address"), "{said}");
     let said = pair.sender.fails(1, &["send", "/no/such/file", &Pair::id(&without)]);

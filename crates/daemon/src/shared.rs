@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use roost_control::{PathRow, PeerRow, Peers, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_identity::Identity;
-use roost_proto::{Role, Scheme, Traffic};
+use roost_proto::{NodeId, Role, Scheme, Traffic};
 use roost_transport::{LinkInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
 use tokio::sync::watch;
 
@@ -62,6 +62,11 @@ impl Shared {
     /// What the daemon's certificate says that it is.
     pub fn role(&self) -> Role {
         self.identity.role()
+    }
+
+    /// Who this daemon is.
+    pub fn node(&self) -> NodeId {
+        self.identity.node()
     }
 
     /// How the daemon is doing.

@@ -115,6 +115,11 @@ fn bytes(count: u64) -> String {
     }
 }
 
+/// How long something took.
+fn duration(millis: f64) -> String {
+    if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) }
+}
+
 /// Seconds as people say them.
 fn seconds(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;

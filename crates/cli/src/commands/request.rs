@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::keeping::{Keeping, Kept};
-use super::{area, area_flags, bytes, connect};
+use super::{area, area_flags, bytes, connect, duration};
 use roost_terminal::{Output, SCHEMA};
 
 use crate::args::{Form, Mode, RequestArgs};
@@ -314,10 +314,6 @@ fn rate(args: &RequestArgs, summary: &Summary) -> f64 {
     let before = if args.service.is_stream() { summary.first_byte_ms } else { 0.0 };
     let seconds = (summary.elapsed_ms - before) / 1e3;
     if seconds > 0.0 { summary.bytes as f64 * 8.0 / seconds } else { 0.0 }
-}
-
-fn duration(millis: f64) -> String {
-    if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) }
 }
 
 fn suggest(args: &RequestArgs, area: Area, output: Output) {

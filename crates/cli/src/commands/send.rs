@@ -9,7 +9,7 @@ use roost_terminal::{Output, SCHEMA};
 use serde_json::json;
 
 use super::ping::meant;
-use super::{bytes, connect};
+use super::{bytes, connect, duration};
 use crate::args::SendArgs;
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
@@ -47,8 +47,8 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
         });
         return Ok(output.json(&report)?);
     }
-    let sent = bytes(length);
-    Ok(output.data(&format!("{node} has {name}: {sent}, verified, in {seconds:.1} s, {:.1} kbit/s\n", rate / 1e3))?)
+    let (sent, took) = (bytes(length), duration(seconds * 1e3));
+    Ok(output.data(&format!("{node} has {name}: {sent}, verified, in {took}, {:.1} kbit/s\n", rate / 1e3))?)
 }
 
 /// What the file is called there.

@@ -216,6 +216,10 @@ impl Room<'_> {
         if self.output.is_json() {
             return rows::print(Happening::Report { room: &self.args.name, members: rows }, self.output);
         }
+        if rows.is_empty() {
+            self.output.say(format!("Nobody else was in {}.", self.args.name));
+            return Ok(());
+        }
         Ok(self.output.table(&table(&rows))?)
     }
 }
