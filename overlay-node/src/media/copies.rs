@@ -11,7 +11,7 @@ use roost_proto::reflection::StreamId;
 use super::watched::Watched;
 
 /// A stream by the word of a provider; of none while nobody has said whose it is.
-pub(super) type Copy = (StreamId, Option<NodeId>);
+pub(super) type CopyId = (StreamId, Option<NodeId>);
 
 /// All of them.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Copies {
         copies.entry(Some(provider)).or_insert_with(|| begun.unwrap_or_else(|| Watched::new(stream)))
     }
 
-    pub(super) fn get_mut(&mut self, (stream, provider): Copy) -> Option<&mut Watched> {
+    pub(super) fn get_mut(&mut self, (stream, provider): CopyId) -> Option<&mut Watched> {
         self.0.get_mut(&stream)?.get_mut(&provider)
     }
 
@@ -40,7 +40,7 @@ impl Copies {
     }
 
     /// Forgets by whose word a stream is not wanted; answers whether by somebody's it is.
-    pub(super) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(Copy) -> bool) -> bool {
+    pub(super) fn keep(&mut self, stream: StreamId, is_wanted: impl Fn(CopyId) -> bool) -> bool {
         let Some(copies) = self.0.get_mut(&stream) else { return false };
         copies.retain(|provider, _| is_wanted((stream, *provider)));
         let is_kept = !copies.is_empty();

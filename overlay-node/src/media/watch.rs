@@ -9,7 +9,7 @@ use roost_proto::reflection::{Epoch, Secret, StreamId, Tag};
 use roost_proto::{NodeId, Time};
 use roost_reflector::Relay;
 
-use super::copies::{Copies, Copy};
+use super::copies::{Copies, CopyId};
 use super::watched::{Missed, Watched};
 use super::watching::Ending;
 
@@ -48,7 +48,7 @@ impl Request {
         self.copy.map(|(stream, _)| stream)
     }
 
-    fn wants(&self, (stream, provider): Copy) -> bool {
+    fn wants(&self, (stream, provider): CopyId) -> bool {
         match provider {
             Some(provider) => self.copy == Some((stream, provider)),
             None => self.stream() != Some(stream) && self.begun.contains(&stream),
