@@ -136,9 +136,13 @@ impl Hub {
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
     pub(super) fn even_out(&mut self, now: Time, home: NodeId) {
-        if self.members.load(home).is_some_and(|load| load + 1 < self.leases()) {
-            let left = self.balance.shares.get(&home).map_or(0, |share| share.left);
-            self.give(now, home, left + 1);
+        if self.members.load(home).is_none_or(|load| load + 1 >= self.leases()) {
+            return;
+        }
+        match self.balance.shares.get_mut(&home) {
+            // When it gets them stays as it is.
+            Some(share) => share.left += 1,
+            None => self.give(now, home, 1),
         }
     }
 
@@ -203,9 +207,10 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::super::members::tests::{announce, met_at};
-    use super::super::testing::{Bench, address, node, record, version};
+    use super::super::testing::{Bench, address, copies, node, record, version};
     use super::*;
     use crate::ids::LinkId;
+    use crate::wire::Adopt;
 
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, LinkId) {
@@ -326,5 +331,25 @@ mod tests {
         }
         assert_eq!(moved, 20);
         assert_eq!(bench.hub.counters().moves, 20);
+    }
+
+    #[test]
+    fn for_a_node_that_comes_back_a_near_hub_with_fewer_gets_one() {
+        for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
+            let (mut bench, hub) = beside(NEAR, 40);
+            let nodes: Vec<LinkId> = (1..=10).map(|number| bench.provider(number)).collect();
+            bench.say(hub, &Message::Mirror(copies(vec![record(20)])));
+            bench.say(hub, &Message::Load { leases: load, residual_kbps: None });
+            let back = bench.up(20, Role::Node);
+            let (held, version, capacity) = (version(1), version(2), record(20).capacity);
+            bench.say(back, &Message::Adopt(Adopt { held, version, capacity, returns }));
+            let mut moved = 0;
+            for _ in 0..20 {
+                moved += redirections(&bench.wait(Duration::from_secs(1)));
+                bench.say(hub, &Message::Pong(0));
+                nodes.iter().for_each(|link| drop(bench.say(*link, &Message::Ping(1))));
+            }
+            assert_eq!(moved, given, "{returns:?} {load}");
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::service::Service;
 use crate::time::Time;
 use crate::wire::{MAX_CANDIDATES, Message, Mode, Reason};
 
-/// The most requests and lookups at once.
+/// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
 
 /// How long a lookup waits for its answer at most: over three tiers by
@@ -264,6 +264,7 @@ impl Requests {
                 provider: receiving.map(|receiving| receiving.provider),
                 cell: receiving.map(|receiving| receiving.cell()),
                 bytes: receiving.map_or(0, |receiving| receiving.bytes()),
+                subscribed: asked.is_subscribed(),
                 age: now.since(asked.commanded),
             }
         };

@@ -128,11 +128,17 @@ impl StandBy {
     pub(super) fn on_answer(&mut self, core: &mut Core) {
         if let Search::Up(up) = &mut self.search {
             up.unanswered = 0;
-            if core.now.since(up.since) >= SHORT_STAY {
-                self.failures = 0;
-            }
+            let since = up.since;
             let pause = core.random.jitter(PING_EVERY);
             core.set(Timer::StandBy, pause);
+            self.note_stay(core.now, since);
+        }
+    }
+
+    /// One that has lasted makes up for those that did not.
+    fn note_stay(&mut self, now: Time, since: Time) {
+        if now.since(since) >= SHORT_STAY {
+            self.failures = 0;
         }
     }
 }
@@ -224,7 +230,8 @@ impl Attach {
 
     /// An association has gone that may be the one with the stand-by.
     pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
-        let Some(Up { index, .. }) = self.standby.up().copied().filter(|up| up.link == link) else { return };
+        let Some(Up { index, since, .. }) = self.standby.up().copied().filter(|up| up.link == link) else { return };
+        self.standby.note_stay(core.now, since);
         self.standby.search = Search::Waiting;
         self.standby.failures = self.standby.failures.saturating_add(1);
         self.seek_standby(core);

@@ -106,6 +106,8 @@ pub struct RequestStatus {
     pub cell: Option<Cell>,
     /// Payload bytes received.
     pub bytes: u64,
+    /// Whether its provider has accepted it as a member of a reflected stream.
+    pub subscribed: bool,
     /// How long it has been there.
     pub age: Duration,
 }

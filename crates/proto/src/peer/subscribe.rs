@@ -14,7 +14,7 @@ use super::core::Core;
 use super::inquire::Ways;
 use super::provisional::Foretold;
 use super::receiving::Receiving;
-use super::requests::{MAX_REQUESTS, Requests};
+use super::requests::Requests;
 use super::timers::Timer;
 use crate::grid::Cell;
 use crate::ids::{LinkId, NodeId, RequestId};
@@ -215,7 +215,8 @@ impl Requests {
 
     /// Asks for the stream of a request again, under a number and a ticket of
     /// its own, unless that is under way. Its provider is named; if it was not
-    /// found that way, it may be another one.
+    /// found that way, it may be another one. However many requests there are:
+    /// each has one of these at most.
     pub(super) fn find_another_way(&mut self, core: &mut Core, attach: &Attach, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         if self.replacement(id).is_some() {
@@ -226,9 +227,6 @@ impl Requests {
         else {
             return;
         };
-        if self.asked.len() >= MAX_REQUESTS {
-            return self.found_no_other_way(core, id, Reason::TooMany, None);
-        }
         let aim = Some((receiving.provider, receiving.cell())).filter(|_| taking.tries.is_multiple_of(2));
         let (ends, resumes) = (taking.ends, taking.lost.is_none());
         let taking = Taking { wanted: true, able: true, aim, replaces: Some(id), resumes, ends, ..Taking::default() };
