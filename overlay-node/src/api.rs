@@ -240,8 +240,14 @@ async fn relocate(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<Respo
 /// Ends a reflected stream of which there is enough, so that whoever asked for it hears what has come.
 async fn end(State(node): State<Node>, Pairs(pairs): Pairs) -> Result<(), Refusal> {
     let ticket = Ticket(Params::new(&pairs, &["request"], false)?.required("request")?);
-    if !node.tickets.is_request(ticket) {
-        return Err(Refusal::new(Code::NotFound, format!("no request {} is under way here", ticket.0)));
+    let requests = node.machine_status().await.map_err(leaving)?.requests;
+    match requests.iter().find(|request| request.ticket == ticket) {
+        None => return Err(Refusal::new(Code::NotFound, format!("no request {} is under way here", ticket.0))),
+        Some(request) if !request.subscribed => {
+            let other = format!("request {} is no reflected stream that its provider has accepted", ticket.0);
+            return Err(Refusal::new(Code::Refused, other));
+        }
+        Some(_) => {}
     }
     node.mailbox.command(Command::End { ticket }).await.map_err(leaving)
 }

@@ -99,7 +99,7 @@ pub(crate) fn roster(members: &[Member]) -> Roster {
 
 pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted {
     let mut row = control::Accepted {
-        request: ticket.0,
+        request: Some(ticket.0),
         provider: accepted.provider,
         cell: accepted.cell,
         transport: accepted.scheme,

@@ -229,11 +229,6 @@ impl Tickets {
         }
     }
 
-    /// Whether a request is under way under this ticket.
-    pub(crate) fn is_request(&self, ticket: Ticket) -> bool {
-        self.lock().get(&ticket).is_some_and(|entry| matches!(entry.purpose, Purpose::Request(..)))
-    }
-
     /// The backlog of a new ticket.
     fn backlog(&self, purpose: Purpose) -> Arc<Backlog> {
         let of_object = matches!(purpose, Purpose::Request(service, _) if !service.is_stream());

@@ -46,6 +46,11 @@ impl Watcher {
         signal(self.child.id(), name);
     }
 
+    /// Whether it has.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// What it says in the end, as it should, and what it has written.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
 //! Streams that super nodes reflect, with the real daemons.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
+use std::time::Duration;
+
 use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::wait_until;
 use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, stream};
@@ -81,6 +83,25 @@ fn who_interrupts_what_has_no_end_ends_it_well() {
     let (code, said) = short.fails();
     assert_eq!((code, said.contains("the transfer is incomplete")), (Some(130), true), "{said}");
     assert!(network.path("short.part").exists() && !network.path("short").exists());
+}
+
+#[test]
+fn who_interrupts_twice_does_not_wait_for_a_daemon_that_hangs() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
+    let node = network.node("a", "1,1", &["--super", &endpoint]);
+    let mut watcher = Watcher::endless(&network, &node, "one");
+    stream(&node, "it comes", |stream| stream["packets"].as_u64() > Some(50));
+    node.process.signal("STOP");
+    let interrupted = |watcher: &mut Watcher| {
+        watcher.signal("INT");
+        std::thread::sleep(Duration::from_millis(200));
+        watcher.has_ended().then_some(())
+    };
+    assert!(wait_until(PATIENCE, || interrupted(&mut watcher)).is_some());
+    assert_eq!(watcher.fails().0, Some(130));
 }
 
 #[test]

@@ -167,6 +167,13 @@ pub(crate) struct SubscribeArgs {
     pub(crate) receive: ReceiveArgs,
 }
 
+impl RequestArgs {
+    /// Whether its stream lasts until somebody ends it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.reflect == Reflect::Always && self.duration.is_none()
+    }
+}
+
 impl From<&SubscribeArgs> for RequestArgs {
     /// The same as a request.
     fn from(args: &SubscribeArgs) -> Self {

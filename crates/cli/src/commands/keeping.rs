@@ -205,7 +205,7 @@ mod tests {
 
     fn accepted(object: &Bytes, offset: Option<u64>) -> Accepted {
         Accepted {
-            request: 1,
+            request: Some(1),
             provider: roost_proto::NodeId::from_bytes([7; 16]),
             cell: roost_proto::Cell::new(27, 92),
             transport: roost_proto::Scheme::Udp,

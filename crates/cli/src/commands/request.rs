@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use roost_control::{Client, Frame, RequestEvent, RequestQuery, RequestStream, Summary};
+use roost_control::{
+    Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestQuery, RequestStream, Summary,
+};
 use roost_proto::wire::Mode as WireMode;
 use roost_proto::{Area, NodeId, Service};
 use roost_services::{Finished, Flow, SinkSpec, TrackForm};
@@ -82,15 +84,24 @@ async fn conclude(
     }
 }
 
-/// Waits for Ctrl-C; for another one if a stream has no end, which the first one makes.
+/// Waits for Ctrl-C; for another one if a stream has no end and the first one makes that.
 async fn broken_off(client: &Client, endless: &OnceLock<u64>) -> Outcome {
     let failed = |error| Failure::failed(format!("cannot wait for Ctrl-C: {error}"));
     let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
     interrupts.recv().await;
-    if let Some(request) = endless.get() {
-        // It may have ended by itself just now.
-        drop(client.end(*request).await);
-        interrupts.recv().await;
+    let Some(request) = endless.get() else { return Ok(()) };
+    let ending = async {
+        match client.end(*request).await {
+            Err(ClientError::Api(error)) if error.code == ErrorCode::NotFound => {}
+            Err(_) => return,
+            Ok(()) => {}
+        }
+        // What has come is told now, also if it has ended by itself.
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = ending => {}
+        _ = interrupts.recv() => {}
     }
     Ok(())
 }
@@ -159,8 +170,8 @@ impl Transfer<'_> {
                 }
                 Frame::Event(RequestEvent::Accepted(accepted)) => {
                     self.progress.accepted(&accepted);
-                    if accepted.reflected && self.args.duration.is_none() {
-                        self.endless.get_or_init(|| accepted.request);
+                    if let Some(request) = accepted.request.filter(|_| self.args.is_endless()) {
+                        self.endless.get_or_init(|| request);
                     }
                     self.keeping.open(&accepted).await?;
                 }

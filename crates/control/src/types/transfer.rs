@@ -35,9 +35,9 @@ pub enum RequestEvent {
 /// See [`RequestEvent::Accepted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The request's number at its daemon.
-    #[serde(default)]
-    pub request: u64,
+    /// The request's number at its daemon; an older one does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u64>,
     /// Who provides.
     #[serde(with = "text")]
     pub provider: NodeId,
