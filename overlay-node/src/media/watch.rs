@@ -51,7 +51,9 @@ impl Request {
     fn wants(&self, (stream, provider): CopyId) -> bool {
         match provider {
             Some(provider) => self.copy == Some((stream, provider)),
-            None => self.stream() != Some(stream) && self.begun.contains(&stream),
+            // What opens its own may be told wrongly until the provider has said it.
+            None if self.stream() == Some(stream) => !self.is_confirmed,
+            None => self.begun.contains(&stream),
         }
     }
 
@@ -100,7 +102,7 @@ impl Watches {
             // Its request is over.
             return self.forget_unwanted(now, relay, stream);
         };
-        if request.stream() != Some(stream) {
+        if request.stream() != Some(stream) || !request.is_confirmed {
             self.copies.collect(stream);
         }
         if !request.begun.contains(&stream) {
@@ -145,6 +147,7 @@ impl Watches {
         let Some(request) = self.requests.get_mut(&ticket) else { return };
         request.is_confirmed = false;
         let before = request.copy.replace(copy).filter(|before| *before != copy);
+        self.copies.collect(copy.0);
         if let Some((stream, _)) = before {
             request.begun.push_back(stream);
             self.copies.collect(stream);
@@ -333,6 +336,17 @@ mod tests {
         assert_eq!(said(&mut relay, at(16)), None);
         assert_eq!(said(&mut relay, at(17)), unoffered);
         assert!(request.is_missed(at(17), &mut relay, TAG));
+    }
+
+    #[test]
+    fn what_comes_is_kept_for_the_providers_word_until_that_is_there() {
+        let (stream, [told, other]) = (StreamId(9), [1, 2].map(|number| NodeId::from_bytes([number; 16])));
+        let mut request = Request { copy: Some((stream, told)), ..Request::default() };
+        let wanted = |request: &Request| [None, Some(told), Some(other)].map(|word| request.wants((stream, word)));
+        assert_eq!(wanted(&request), [true, true, false]);
+        request.is_confirmed = true;
+        request.begun.push_back(stream);
+        assert_eq!(wanted(&request), [false, true, false]);
     }
 
     #[test]

@@ -136,12 +136,13 @@ impl Hub {
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
     pub(super) fn even_out(&mut self, now: Time, home: NodeId) {
-        if self.members.load(home).is_none_or(|load| load + 1 >= self.leases()) {
+        let leases = self.leases();
+        if self.members.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
         }
         match self.balance.shares.get_mut(&home) {
             // When it gets them stays as it is.
-            Some(share) => share.left += 1,
+            Some(share) => share.left = leases.min(share.left + 1),
             None => self.give(now, home, 1),
         }
     }

@@ -260,7 +260,9 @@ impl Hub {
             self.events.push_back(Event::Published { node: from.node, cell, services });
         }
         self.grant(from, Traffic::Join, version, true);
-        home.filter(|_| returns == Some(true)).into_iter().for_each(|home| self.even_out(now, home));
+        if let Some(home) = home.filter(|_| returns == Some(true)) {
+            self.even_out(now, home);
+        }
     }
 }
 

@@ -230,8 +230,12 @@ impl Attach {
 
     /// An association has gone that may be the one with the stand-by.
     pub(super) fn standby_lost(&mut self, core: &mut Core, link: LinkId) {
-        let Some(Up { index, since, .. }) = self.standby.up().copied().filter(|up| up.link == link) else { return };
-        self.standby.note_stay(core.now, since);
+        let Some(Up { index, since, unanswered, .. }) = self.standby.up().copied().filter(|up| up.link == link) else {
+            return;
+        };
+        if unanswered == 0 {
+            self.standby.note_stay(core.now, since);
+        }
         self.standby.search = Search::Waiting;
         self.standby.failures = self.standby.failures.saturating_add(1);
         self.seek_standby(core);
