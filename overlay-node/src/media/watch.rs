@@ -16,7 +16,7 @@ use super::watching::Ending;
 /// How often it is noted how evenly streams come.
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// The tags of one request: its present one, and the one before it.
+/// The tags of one request, of which the present one and the one before it matter; and what has begun under them.
 const MAX_TAGS: usize = 4;
 
 /// All that is watched here.
