@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_daemon::driver::{Gone, Mailbox};
 use roost_daemon::media::{Media, Stopped};
 use roost_daemon::{Pace, Shared};
-use roost_proto::Service;
 use roost_proto::peer::{Command, MAX_STREAM_DURATION, Opened, Peer, SessionId};
 use roost_proto::reflection::{Epoch, SECRET_BYTES, Secret, StreamId};
+use roost_proto::{NodeId, Service};
 use roost_services::{Feed, SourceError, SourceSpec, Sources, Stored};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -173,7 +173,7 @@ impl Feeder {
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
             Err(error) => return self.fail(service, error.to_string()).await,
         };
-        let Ok((stream, epoch, secret)) = first_epoch() else {
+        let Ok((stream, epoch, secret)) = first_epoch(self.shared.node()) else {
             return self.fail(service, "the system gives no randomness for a key".to_owned()).await;
         };
         let _published = Publication { session, media };
@@ -256,10 +256,12 @@ impl Feeder {
 
 /// A new stream's number, its first epoch, and what opens that. The epoch is later than any of an
 /// earlier run, as long as the clock is.
-fn first_epoch() -> std::io::Result<(StreamId, Epoch, Secret)> {
+fn first_epoch(node: NodeId) -> std::io::Result<(StreamId, Epoch, Secret)> {
     let mut secret = [0; SECRET_BYTES];
     roost_daemon::random_bytes(&mut secret)?;
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let epoch = Epoch(u32::try_from(seconds).unwrap_or(u32::MAX));
-    Ok((StreamId(roost_daemon::random_seed()?), epoch, Secret::from_bytes(secret)))
+    let mut number = [0; 4];
+    roost_daemon::random_bytes(&mut number)?;
+    Ok((StreamId::of(node, u32::from_be_bytes(number)), epoch, Secret::from_bytes(secret)))
 }

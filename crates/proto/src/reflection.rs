@@ -15,10 +15,28 @@ pub const SECRET_BYTES: usize = 32;
 /// What a packet of a reflected stream has beyond its payload: a header, and the seal's tag.
 pub const OVERHEAD_BYTES: usize = 40;
 
-/// A stream: its publisher has drawn the number at random.
+/// A stream: the upper half is the beginning of its publisher's id, the lower one drawn at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct StreamId(#[n(0)] pub u64);
+
+impl StreamId {
+    /// A stream that `node` publishes.
+    pub fn of(node: NodeId, number: u32) -> Self {
+        Self(Self::upper_half(node) | u64::from(number))
+    }
+
+    /// Whether it may be one that `node` publishes. A node's id is in its certificate: who watches a stream
+    /// cannot offer it as its own.
+    pub fn is_of(self, node: NodeId) -> bool {
+        self.0 >> 32 << 32 == Self::upper_half(node)
+    }
+
+    fn upper_half(node: NodeId) -> u64 {
+        let [a, b, c, d, ..] = *node.as_bytes();
+        u64::from(u32::from_be_bytes([a, b, c, d])) << 32
+    }
+}
 
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -53,8 +53,9 @@ impl Requests {
     /// The owner has opened it.
     pub(super) fn on_unsealed(&mut self, core: &mut Core, ticket: Ticket, provider: NodeId, opening: Opening) {
         let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        let is_its_own = opening.reflected.stream.is_of(provider);
         let asked = self.asked.get_mut(&id);
-        let Some(asked) = asked.filter(|asked| asked.awaits(provider)) else { return };
+        let Some(asked) = asked.filter(|asked| is_its_own && asked.awaits(provider)) else { return };
         let (Some((_, tag)), Some(via)) = (asked.taking.leg, asked.via.and_then(|via| core.links.get(via))) else {
             return;
         };

@@ -57,7 +57,9 @@ impl Requests {
         }
         let checked = check(asked, scheme, &accept.offer);
         // What opens it is for nobody between the two.
-        let is_wanted = origin.reflected.is_none() || asked.taking.wanted && !relayed && asked.may_be_of(provider);
+        let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
+            asked.taking.wanted && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
+        });
         if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
             core.counters.refused += 1;
             return stop(core, link, id, reason);

@@ -79,7 +79,7 @@ impl Media {
     pub fn note(&mut self, now: Time, of: NodeId, event: &Event) -> Option<Command> {
         match event {
             Event::Open { session, reflected: true, .. } => {
-                let stream = StreamId(now.as_nanos() ^ u64::from(of.as_bytes()[0]) << 56);
+                let stream = StreamId::of(of, now.as_nanos() as u32);
                 let epoch = Epoch(1);
                 self.published.insert(*session, (stream, epoch));
                 let (bits_per_second, format) = (700_000, "synthetic".to_owned());

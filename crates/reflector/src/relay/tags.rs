@@ -40,10 +40,15 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Whether this stream may be what was asked for. Of who asked by place a hub may have thought that
-    /// another is meant, which it carries; what comes later is right.
+    /// another is meant, which it carries; what comes later is right. What is sent on is a stream of the
+    /// provider that is meant, once that is known: who watches a stream may not offer it as its own.
     pub(super) fn may_be(&self, stream: StreamId) -> bool {
         let may_change = matches!(self.whom, For::Here) && self.changes < MAX_CHANGES;
-        self.stream.is_none_or(|known| known == stream || may_change)
+        let is_anothers = match &self.whom {
+            For::There(grant) => grant.provider.is_some_and(|provider| !stream.is_of(provider)),
+            For::Here => false,
+        };
+        !is_anothers && self.stream.is_none_or(|known| known == stream || may_change)
     }
 
     /// It is this stream; answers which it was taken for, if it was another, or none.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use roost_proto::reflection::{Kind, Tag};
+use roost_proto::NodeId;
+use roost_proto::reflection::{Grant, Kind, Tag};
 use roost_reflector::relay::Event;
 use roost_reflector::words::{Nack, Reported, Said, Word};
 use roost_reflector::{Epoch, Flags, Header, Hop, StreamId};
@@ -65,6 +66,24 @@ fn who_was_told_nothing_gets_nothing() {
     assert!(world.said.get(&(HP, EVIL)).into_iter().flatten().all(|said| *said == Said::Done));
     let told = world.events_of(S);
     assert!(!told.contains(&Event::Lost { stream: STREAM }) && !told.contains(&Event::Moving { stream: STREAM }));
+}
+
+/// A member of a room is asked for its own stream by all others, and so knows a tag of their hub.
+#[test]
+fn nobody_offers_as_its_own_what_it_only_watches() {
+    let mut world = watched();
+    let (now, tag) = (world.now, Tag(930));
+    let grant = world.grant_of(tag, S + 1, Tag(931), Kind::Subscriber);
+    let provider = Some(NodeId::from_bytes([9; 16]));
+    world.relay(HP).grant(now, Grant { provider, ..grant }).unwrap();
+    for _ in 0..5 {
+        for said in [Said::Offer(tag), Said::Alive { depth: 0, next: 1 << 33 }] {
+            world.sends(EVIL, HP, said.encode(STREAM, Word(1)).to_vec());
+        }
+        world.passes(SECOND);
+    }
+    assert!(world.said[&(HP, EVIL)].iter().all(|said| *said == Said::Done));
+    world.assert_whole(S);
 }
 
 /// What nobody can open, in the place of this packet.

@@ -8,7 +8,7 @@ use roost_reflector::relay::{Config, Event};
 use roost_reflector::words::Said;
 use roost_reflector::{Flags, StreamId};
 
-use crate::world::{FRAME, GROUP, Link, PACKETS, STREAM, World, at, for_seeds};
+use crate::world::{FRAME, GROUP, Link, PACKETS, STREAM, World, at, for_seeds, owner};
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -96,7 +96,7 @@ fn a_host_that_is_proven_gets_data_with_the_offer() {
         world.subscribe(&[P, HP, S]);
         world.passes(2 * SECOND);
         let now = world.now;
-        let provider = Some(roost_proto::NodeId::from_bytes([7; 16]));
+        let provider = Some(owner());
         let named = |grant| Grant { provider, begin, ..grant };
         let first = named(world.grant_of(Tag(910), S, Tag(1), Kind::Subscriber));
         world.relay(HP).grant(now, first).unwrap();
@@ -126,7 +126,7 @@ fn a_stream_has_the_name_that_a_grant_learns_later() {
     world.relay(HP).grant(now, grant).unwrap();
     world.relay(P).offer(now, STREAM, at(HP), Tag(910)).unwrap();
     world.passes(SECOND);
-    let provider = Some(roost_proto::NodeId::from_bytes([7; 16]));
+    let provider = Some(owner());
     let now = world.now;
     world.relay(HP).grant(now, Grant { provider, ..grant }).unwrap();
     assert!(world.status(HP).unwrap().names.iter().any(|name| name.provider == provider));

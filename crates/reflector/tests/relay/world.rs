@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use roost_proto::NodeId;
 use roost_proto::random::SplitMix64;
 use roost_proto::reflection::{Begin, Grant, Kind, Tag};
 use roost_proto::{Service, Time};
@@ -14,6 +15,14 @@ use roost_reflector::words::Said;
 use roost_reflector::{Epoch, Flags, Header, Limits, Outcome, Publisher, Secret, Sequence, StreamId};
 
 pub(crate) const STREAM: StreamId = StreamId(77);
+
+/// Whose that is.
+pub(crate) fn owner() -> NodeId {
+    let owner = NodeId::from_bytes([0; 16]);
+    assert!(STREAM.is_of(owner));
+    owner
+}
+
 const EPOCH: Epoch = Epoch(1);
 pub(crate) const FRAME: Duration = Duration::from_millis(40);
 /// Frames in a group of pictures, and packets in a frame.
