@@ -78,8 +78,8 @@ pub enum Kind {
     Reflector,
 }
 
-/// What a hub has admitted: whatever stream is offered to it under its own tag, it may offer
-/// further under the tag of the one who asked.
+/// What a hub has admitted: the stream that is offered to it under its own tag, of this provider if that
+/// is known, it may offer further under the tag of the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Under which the stream is offered to this hub.
