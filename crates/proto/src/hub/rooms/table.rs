@@ -21,6 +21,10 @@ pub(super) const SETTLE: Duration = Duration::from_secs(1);
 /// The least time between two lists to everybody in a room.
 pub(super) const PACE: Duration = Duration::from_millis(100);
 
+/// And for each who is listed, which is some 40 bytes: whoever changes without end has each member sent
+/// 20 kbit/s by each owner at most.
+pub(super) const PACE_EACH: Duration = Duration::from_millis(15);
+
 /// The most rooms.
 pub(super) const MAX_ROOMS: usize = 1_024;
 
@@ -45,8 +49,8 @@ pub(in crate::hub) struct Rooms {
 pub(super) struct Known {
     /// Twice as many as may be in at most: some have just left.
     pub(super) members: BTreeMap<NodeId, Entry>,
-    /// When everybody was told last who is in.
-    told: Option<Time>,
+    /// When everybody may be told next who is in.
+    next_list: Time,
 }
 
 /// One who is in, or has just left.
@@ -186,13 +190,13 @@ impl Rooms {
     /// Whether everybody in a room may be told now who is in. If not, or not
     /// yet, it is put down for later.
     pub(super) fn may_tell(&mut self, now: Time, room: Room) -> bool {
+        let inside = self.inside(room).count().min(MAX_MEMBERS) as u32;
         let Some(known) = self.rooms.get_mut(&room) else { return false };
-        let next = known.told.map_or(now, |told| told + PACE);
-        if next > now {
-            self.lists.insert((next, room));
+        if known.next_list > now {
+            self.lists.insert((known.next_list, room));
             return false;
         }
-        known.told = Some(now);
+        known.next_list = now + PACE.max(PACE_EACH * inside);
         true
     }
 

@@ -1,7 +1,8 @@
 use super::super::testing::{Bench, HERE, address, node};
 use super::super::{Config, Kind};
-use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE};
+use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
 use super::*;
+use crate::grid::Cell;
 use crate::ids::LinkId;
 use crate::room::{MAX_MEMBERS, Member};
 use crate::service::ServiceSet;
@@ -210,6 +211,35 @@ fn many_who_come_at_once_are_told_of_together() {
     assert_eq!(last.iter().map(|(link, _)| *link).collect::<Vec<_>>(), links);
     assert!(last.iter().all(|(_, members)| members.len() == 64));
     assert!(rosters(&bench.wait(PACE * 5)).is_empty());
+}
+
+/// Lists are as long as there are members, and so are the pauses between them.
+#[test]
+fn who_changes_without_end_has_others_told_no_more_than_so_often() {
+    let mut bench = Bench::new();
+    let peer = bench.up(100, Role::SuperNode);
+    for number in 0..63 {
+        bench.say(peer, &join(number, Some(Way::Across)));
+    }
+    let restless = bench.up(150, Role::Node);
+    let to_all = |sent: Vec<(LinkId, Message)>| -> Vec<Roster> {
+        let roster = |(link, message)| match message {
+            Message::Roster(roster) if link == restless && roster.to.is_none() => Some(roster),
+            _ => None,
+        };
+        sent.into_iter().filter_map(roster).collect()
+    };
+    let mut lists = Vec::new();
+    for step in 0..100 {
+        let cell = Cell::new(step % 2, 0);
+        let word = Message::Join(Join { room: ROOM, member: Member { cell, ..member(150) }, way: None });
+        lists.extend(to_all([bench.say(restless, &word), bench.wait(PACE)].concat()));
+    }
+    assert!((9..=12).contains(&lists.len()), "{} lists in ten seconds", lists.len());
+    // The last change is told in the end.
+    lists.extend(to_all(bench.wait(PACE_EACH * 64)));
+    let told = lists.last().and_then(|list| list.members.iter().find(|member| member.node == node(150)));
+    assert_eq!(told.map(|member| member.cell), Some(Cell::new(1, 0)));
 }
 
 #[test]
